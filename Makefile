@@ -1,0 +1,83 @@
+# Everything a newcomer needs: `make` lists the targets. The first one that needs the environment
+# makes it (.venv); after that nothing is downloaded again until pyproject.toml changes.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+JOBS   ?= 2
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+            if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+            then echo $$p; break; fi; done)
+say    := @printf '\033[1mviewmill:\033[0m %s\n'
+
+.PHONY: help setup demo test check format golden fuzz crash bench docs clean
+
+help:    ## Show this list
+	@echo "Viewmill keeps SQL views fresh. What make can do here:"
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{split($$1, name, ":"); printf "  make %-8s %s\n", name[1], $$2}'
+
+setup: $(READY)  ## Create .venv and install Viewmill with everything it can use
+	$(say) "the environment is ready: source $(BIN)/activate"
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "viewmill: Python 3.11 or newer is needed and was not found."; \
+	  echo "  hint: install it, or say where it is: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3.11"; exit 1; }
+	$(say) "[1/3] creating $(VENV) with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "viewmill: $(PYTHON) cannot create environments."; \
+	  echo "  hint: on Debian and Ubuntu, apt install python3-venv"; rm -rf $(VENV); exit 1; }
+	$(say) "[2/3] installing the product: DuckDB, Numba, PyArrow, sqlglot (about 500 MB on disk)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
+	$(say) "[3/3] installing PySpark and the tools for tests (about 900 MB on disk, a few minutes once)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,spark]'
+	@touch $(READY)
+
+demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
+	$(say) "running viewmill demo"
+	@$(BIN)/viewmill demo
+
+test: $(READY)  ## Run all tests
+	$(say) "running the tests on $(JOBS) processes"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" -q
+
+check: $(READY)  ## Format, lint, types, import contracts, words: what CI runs first
+	$(say) "ruff: format and lint"
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	$(say) "mypy: types"
+	@$(BIN)/mypy
+	$(say) "import-linter: the arrows between the rooms"
+	@$(BIN)/lint-imports
+	$(say) "check_words: one word per concept"
+	@$(BIN)/python tools/check_words.py
+
+format: $(READY)  ## Let ruff rewrite what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+golden: $(READY)  ## Rewrite golden outputs; review the diff
+	$(say) "rewriting golden outputs: read the diff before you commit it"
+	@$(BIN)/python -m pytest tests/golden -q --update-golden
+
+fuzz: $(READY)  ## Property tests against DuckDB, many more cases
+	$(say) "property tests with the long Hypothesis profile"
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -q tests/equivalence tests/laws
+
+crash: $(READY)  ## Long kill and restart sweeps
+	$(say) "killing and restarting"
+	@$(BIN)/python -m pytest -n $(JOBS) -q tests/recovery
+
+bench: $(READY)  ## Timed workloads, compared with DuckDB
+	@$(BIN)/viewmill bench groupby
+
+docs: $(READY)  ## Run the examples and check what the docs say
+	@$(BIN)/python -m pytest -q tests/docs
+
+clean:   ## Remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,73 @@
+"""Viewmill keeps SQL views fresh at the cost of the change, not the cost of the data.
+
+The life of a view, and the room of each step:
+
+1.  `sql.parse` cuts a statement's head on tokens and parses its query.
+2.  `sql.lower` turns the query into algebra: typed relations and expressions, with Spark's meaning.
+3.  `rewrite` makes the algebra simpler, rule by rule.
+4.  `strategies` each offer a candidate or say why they cannot; `planner` chooses and can explain.
+5.  The chosen strategy emits a `program`: states with definitions, and triggers as Python source.
+6.  `kernels` compile the triggers against their structures (or `engines` run the query again).
+7.  `mill` fills the states in bulk through the engine, and the view is there.
+8.  Rows come in: `deltas` makes them columns of words with multiplicity, and a table checks them.
+9.  `runtime` applies the delta block by block; each block hands out the change of its view.
+10. The mill appends the change to its store, which is the commit point, and publishes the version.
+11. Readers see the new rows; subscribers get the change.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+from viewmill import errors
+from viewmill.errors import ViewmillError
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
+
+__version__ = "0.1.0"
+
+# Names that cost an import are imported when they are first used.
+_LAZY = {
+    "Mill": "viewmill.mill.mill:Mill",
+    "View": "viewmill.mill.view:View",
+    "Change": "viewmill.mill.changes:Change",
+    "Difference": "viewmill.mill.verify:Difference",
+    "Result": "viewmill.mill.readers:Result",
+}
+
+
+def connect(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    spark: Any = None,
+    memory: str | int | None = None,
+) -> Mill:
+    """Open a mill: in memory, or durable in the directory `path`.
+
+    `spark=` and `memory=` are part of the contract and not there yet; they say so.
+    """
+    if spark is not None:
+        raise errors.UnsupportedQuery(
+            "connect(spark=...) is not there yet", detail="It comes with the Spark pipeline."
+        )
+    if memory is not None:
+        raise errors.UnsupportedQuery(
+            "connect(memory=...) is not there yet",
+            detail="A budget for states comes with intermittent maintenance.",
+        )
+    mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(path)
+    return mill
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return pkgutil.resolve_name(_LAZY[name])
+    if hasattr(errors, name):
+        return getattr(errors, name)
+    raise AttributeError(f"module 'viewmill' has no attribute {name!r}")
+
+
+__all__ = ["ViewmillError", "connect", "errors"]

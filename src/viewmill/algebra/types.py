@@ -1,0 +1,140 @@
+"""The types of values, Spark's, and the machine word that holds each.
+
+Every value that moves or is kept is one 8-byte word: integers, dates (days), timestamps (UTC
+microseconds), decimals (scaled), booleans and dictionary ids are int64; floats are float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """True or false."""
+
+    def __str__(self) -> str:
+        return "BOOLEAN"
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number of `bits` bits: TINYINT 8, SMALLINT 16, INT 32, BIGINT 64."""
+
+    bits: int = 64
+
+    def __str__(self) -> str:
+        return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[self.bits]
+
+    @property
+    def low(self) -> int:
+        """The smallest value."""
+        return -(1 << (self.bits - 1))
+
+    @property
+    def high(self) -> int:
+        """The largest value."""
+        return (1 << (self.bits - 1)) - 1
+
+
+@dataclass(frozen=True)
+class Float:
+    """A floating-point number of `bits` bits: FLOAT 32, DOUBLE 64."""
+
+    bits: int = 64
+
+    def __str__(self) -> str:
+        return "DOUBLE" if self.bits == 64 else "FLOAT"
+
+
+@dataclass(frozen=True)
+class Decimal:
+    """An exact number of `precision` digits, `scale` of them after the point."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True)
+class String:
+    """Text, compared as UTF-8 bytes."""
+
+    def __str__(self) -> str:
+        return "STRING"
+
+
+@dataclass(frozen=True)
+class Date:
+    """A day."""
+
+    def __str__(self) -> str:
+        return "DATE"
+
+
+@dataclass(frozen=True)
+class Timestamp:
+    """A moment, in UTC microseconds."""
+
+    def __str__(self) -> str:
+        return "TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A span of time: months and microseconds apart, as in SQL. Only inside expressions."""
+
+    def __str__(self) -> str:
+        return "INTERVAL"
+
+
+@dataclass(frozen=True)
+class Null:
+    """The type of a bare NULL."""
+
+    def __str__(self) -> str:
+        return "VOID"
+
+
+@dataclass(frozen=True)
+class Nested:
+    """BINARY, ARRAY, STRUCT, MAP: carried whole from recompute to reader, never looked into.
+
+    `name` is Spark's spelling, for example ARRAY<INT>.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type = Boolean | Integer | Float | Decimal | String | Date | Timestamp | Interval | Null | Nested
+
+BOOLEAN = Boolean()
+INT = Integer(32)
+BIGINT = Integer(64)
+FLOAT = Float(32)
+DOUBLE = Float(64)
+STRING = String()
+DATE = Date()
+TIMESTAMP = Timestamp()
+INTERVAL = Interval()
+NULL = Null()
+
+
+def is_numeric(type_: Type) -> bool:
+    """Integers, decimals and floats."""
+    return isinstance(type_, Integer | Decimal | Float)
+
+
+def is_float_word(type_: Type) -> bool:
+    """Whether values of this type are held as float64; all others are int64."""
+    return isinstance(type_, Float)
+
+
+def is_dictionary(type_: Type) -> bool:
+    """Whether values are held as dictionary ids."""
+    return isinstance(type_, String | Nested)

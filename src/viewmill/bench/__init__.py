@@ -1,0 +1,1 @@
+"""Data generators and timed workloads behind `viewmill bench` and `viewmill demo`."""

@@ -1,0 +1,25 @@
+"""Open the mill a command is about: the project's, or the one named by --mill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import viewmill as vm
+from viewmill.cli.project import durable_mill
+from viewmill.cli.spec import read_spec
+from viewmill.errors import InvalidArgument
+
+
+@contextmanager
+def open_mill(spec: Path, mill: Path | None) -> Iterator[vm.Mill]:
+    """The mill at `mill`, else the one of the spec."""
+    if mill is None:
+        with durable_mill(read_spec(spec)) as opened:
+            yield opened
+        return
+    if not mill.is_dir():
+        raise InvalidArgument(f"there is no mill at {mill}")
+    with vm.connect(mill) as opened:
+        yield opened

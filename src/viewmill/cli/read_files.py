@@ -1,0 +1,231 @@
+"""Read CSV, JSON and Parquet files as Arrow tables of a known schema.
+
+takes  a file, its format, the columns expected, how many rows to leave out
+gives  tables of at most `batch_rows` rows, in the order of the file
+next   cli.take_files, which puts them into the mill
+
+CSV and JSON values are text that is converted strictly: 1.5 is no BIGINT, the error names the row.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from viewmill.cli.spec import Format
+from viewmill.errors import InvalidRow, nearest
+
+BLOCK_BYTES = 4 << 20
+AS_WRITTEN: dict[str, Any] = {"parse_float": str, "parse_int": str, "parse_constant": str}
+
+
+def read_file(
+    file: Path, format: Format, schema: pa.Schema, *, skip: int, batch_rows: int
+) -> Iterator[pa.Table]:
+    """The rows of a file after the first `skip`, as tables of at most `batch_rows` rows."""
+    tables = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}[format]
+    row = 0
+    for table in _resize(tables(file, schema), batch_rows, skip):
+        if format == "parquet":
+            yield table
+        else:
+            yield convert(table, schema, f"{file}", first_row=skip + row + 1)
+        row += table.num_rows
+
+
+def _resize(tables: Iterable[pa.Table], batch_rows: int, skip: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `batch_rows`, without the first `skip`."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        left_out = min(skip, table.num_rows)
+        skip -= left_out
+        waiting.append(table.slice(left_out))
+        count += table.num_rows - left_out
+        while count >= batch_rows:
+            joined = pa.concat_tables(waiting)
+            yield joined.slice(0, batch_rows)
+            waiting = [joined.slice(batch_rows)]
+            count -= batch_rows
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def _read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    if file.stat().st_size == 0:
+        return
+    try:
+        with pa.input_stream(str(file), compression=_compression(file)) as stream:
+            reader = pyarrow.csv.open_csv(
+                stream,
+                read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types={name: pa.string() for name in _csv_header(file)},
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,  # "" is an empty string, nothing is NULL
+                ),
+            )
+            _check_names(file, reader.schema.names, schema)
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    except pa.ArrowInvalid as error:
+        raise InvalidRow(f"{file} is not CSV as we read it", detail=str(error)) from error
+
+
+def _csv_header(file: Path) -> list[str]:
+    """The column names, read apart so that every column can then be asked for as text."""
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+        start = stream.read(BLOCK_BYTES)
+    options = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
+    line = start.split(b"\n", 1)[0] + b"\n"
+    names: list[str] = pyarrow.csv.read_csv(io.BytesIO(line), read_options=options).column_names
+    return names
+
+
+def _read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    """JSON lines, or one array of objects; numbers keep the digits that they were written with."""
+    names = schema.names
+    known, spelled = set(names), {name.lower(): name for name in names}
+    rows: list[dict[str, Any]] = []
+    for number, value in _json_values(file):
+        if not isinstance(value, dict):
+            raise InvalidRow(f"{file}, row {number}: not a JSON object")
+        if not value.keys() <= known:
+            _check_names(file, value, schema)
+            value = {spelled[name.lower()]: each for name, each in value.items()}
+        rows.append(value)
+        if len(rows) == 10_000:
+            yield _text_table(file, rows, names, number - len(rows))
+            rows = []
+    if rows:
+        yield _text_table(file, rows, names, number - len(rows))
+
+
+def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
+    open_text = gzip.open if _compression(file) else open
+    number = 0
+    with open_text(file, "rt", encoding="utf-8") as stream:
+        try:
+            if stream.read(1) == "[":
+                stream.seek(0)
+                values = json.load(stream, **AS_WRITTEN)
+                for number, value in enumerate(values, start=1):
+                    yield number, value
+                return
+            stream.seek(0)
+            for line in stream:
+                if line.strip():
+                    number += 1
+                    yield number, json.loads(line, **AS_WRITTEN)
+        except json.JSONDecodeError as error:
+            raise InvalidRow(f"{file}, row {number}: not JSON", detail=str(error)) from error
+        except UnicodeDecodeError as error:
+            raise InvalidRow(f"{file} is not UTF-8 text", detail=str(error)) from error
+
+
+def _text_table(
+    file: Path, rows: list[dict[str, Any]], names: list[str], rows_before: int
+) -> pa.Table:
+    columns = []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        for i, value in enumerate(values):
+            if isinstance(value, bool):
+                values[i] = "true" if value else "false"
+            elif value is not None and not isinstance(value, str):
+                place = f"{file}, row {rows_before + i + 1}"
+                raise InvalidRow(f"{place}: {name} holds {json.dumps(value)}, not one value")
+        columns.append(pa.array(values, pa.string()))
+    return pa.table(columns, names=names)
+
+
+def _read_parquet(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    try:
+        with pyarrow.parquet.ParquetFile(file) as opened:
+            _check_names(file, opened.schema_arrow.names, schema)
+            for batch in opened.iter_batches():
+                yield pa.Table.from_batches([batch])
+    except pa.ArrowInvalid as error:
+        raise InvalidRow(f"{file} is not a Parquet file", detail=str(error)) from error
+
+
+def _check_names(file: Path, found: Iterable[str], schema: pa.Schema) -> None:
+    known = {name.lower() for name in schema.names}
+    for name in found:
+        if name.lower() not in known:
+            hint = nearest(name, schema.names)
+            raise InvalidRow(f"{file} has a column {name!r} that the table has not", hint=hint)
+
+
+def _compression(file: Path) -> str | None:
+    return "gzip" if file.suffix == ".gz" else None
+
+
+def convert(table: pa.Table, schema: pa.Schema, place: str, *, first_row: int) -> pa.Table:
+    """Turn columns of text into the types of the schema."""
+    types = {field.name.lower(): field for field in schema}
+    columns, names = [], []
+    for name in table.column_names:
+        field = types[name.lower()]
+        columns.append(_convert_column(table[name], field, place, first_row))
+        names.append(field.name)
+    return pa.table(columns, names=names)
+
+
+def _convert_column(
+    texts: pa.ChunkedArray, field: pa.Field, place: str, first_row: int
+) -> pa.ChunkedArray:
+    try:
+        return _parse(texts, field.type)
+    except pa.ArrowInvalid:
+        low, high = 0, len(texts)  # the first row that does not parse lies in [low, high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                _parse(texts.slice(low, middle - low), field.type)
+                low = middle
+            except pa.ArrowInvalid:
+                high = middle
+        value = texts[low].as_py()
+        message = f"{place}, row {first_row + low}: {field.name} cannot be {value!r}"
+        raise InvalidRow(message, detail=f"The column is {_sql_type(field.type)}.") from None
+
+
+def _parse(texts: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_string(type_):
+        return texts
+    trimmed = pc.utf8_trim_whitespace(texts)
+    try:
+        return pc.cast(trimmed, type_)
+    except pa.ArrowInvalid:
+        if pa.types.is_timestamp(type_):
+            return _parse_zoned(trimmed)
+        if pa.types.is_integer(type_):  # 7.0, as pandas writes integers with gaps
+            return pc.cast(pc.cast(trimmed, pa.decimal128(38, 10)), type_)
+        raise
+
+
+def _parse_zoned(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times of which some carry a zone, as in 2024-01-02T03:04:05Z; all become UTC."""
+    zoned = pc.match_substring_regex(texts, r":\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$")
+    nothing = pa.scalar(None, pa.string())
+    plain = pc.cast(pc.if_else(zoned, nothing, texts), pa.timestamp("us"))
+    moved = pc.cast(pc.if_else(zoned, texts, nothing), pa.timestamp("us", "UTC"))
+    return pc.coalesce(plain, pc.cast(moved, pa.timestamp("us")))
+
+
+def _sql_type(type_: pa.DataType) -> str:
+    names = {"int32": "INT", "int64": "BIGINT", "float": "FLOAT", "bool": "BOOLEAN"}
+    text = str(type_)
+    return names.get(text, text.replace("decimal128", "DECIMAL").split("[")[0].upper())

@@ -1,0 +1,114 @@
+"""`viewmill run`: take what is new, refresh the views, write the sinks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from typing import Annotated
+
+import typer
+
+import viewmill as vm
+from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
+from viewmill.cli.definitions import Definition
+from viewmill.cli.project import check, define, durable_mill
+from viewmill.cli.spec import Sink, Spec, read_spec
+from viewmill.cli.status import status_grid
+from viewmill.cli.take_files import Taken, new_files, read_notes, take_files
+from viewmill.cli.terminal import print_json, print_text, progress, remark, results
+from viewmill.cli.write_sinks import catch_up, follow, write_table
+from viewmill.errors import UnknownName, nearest
+
+
+def run(
+    spec: SpecOption = SPEC,
+    refresh: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Refresh and write only these views.")
+    ] = None,
+    full_refresh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Compute these views anew; of sources, forget the rows and take all files again.",
+        ),
+    ] = None,
+    full_refresh_all: Annotated[
+        bool, typer.Option("--full-refresh-all", help="Do so for every source and view.")
+    ] = False,
+    batch_rows: Annotated[
+        int, typer.Option(min=1, help="The most rows in one atomic refresh.")
+    ] = 100_000,
+    json: JsonOption = False,
+) -> None:
+    """Take new files, refresh the views, write the sinks. Running again takes only what is new."""
+    start = time.perf_counter()
+    project = read_spec(spec)
+    definitions = check(project)
+    anew = _named(full_refresh, definitions, every=full_refresh_all)
+    wanted = _named(refresh, definitions, every=refresh is None)
+    views = [each for each in definitions if each.kind == "MATERIALIZED VIEW"]
+    shown = [each.name for each in views if each.key in wanted]
+    sinks = [sink for sink in project.sinks if sink.view.lower() in wanted]
+    with durable_mill(project, must_exist=False) as mill:
+        for line in define(mill, definitions, start_over=_tables(anew, definitions)):
+            remark(line)
+        rows = _take(mill, project, sinks, batch_rows)
+        for each in views:
+            if each.key in anew:
+                mill.sql(f"REFRESH MATERIALIZED VIEW `{each.name}` FULL")
+            elif each.key in wanted:
+                mill[each.name].refresh()
+        written = {sink.view: str(_write(mill, sink)) for sink in sinks}
+        found = {view: mill[view].status() for view in shown}
+    seconds = time.perf_counter() - start
+    if json:
+        print_json({"rows": rows, "seconds": seconds, "views": found, "written": written})
+        return
+    results().print(status_grid(found))
+    for view, path in written.items():
+        print_text(f"{view} -> {path}")
+    remark(f"{rows:,} new rows, {seconds:.1f} s. next: viewmill verify")
+
+
+def _named(text: str | None, definitions: Iterable[Definition], *, every: bool) -> set[str]:
+    """The names a user listed, in lower case."""
+    known = {each.key: each.name for each in definitions}
+    if every:
+        return set(known)
+    listed = [name.strip() for name in (text or "").split(",") if name.strip()]
+    for name in listed:
+        if name.lower() not in known:
+            hint = nearest(name, known.values())
+            raise UnknownName(f"the project defines no {name!r}", hint=hint)
+    return {name.lower() for name in listed}
+
+
+def _tables(names: Collection[str], definitions: Iterable[Definition]) -> set[str]:
+    return {each.key for each in definitions if each.key in names and each.kind == "TABLE"}
+
+
+def _take(mill: vm.Mill, project: Spec, sinks: Iterable[Sink], batch_rows: int) -> int:
+    """Take the new files; changes sinks follow batch by batch."""
+    files = new_files(project, read_notes(mill))
+    for sink in sinks:
+        if sink.mode == "changes":
+            _write(mill, sink)
+            follow(mill, sink)
+    with progress("files") as bar:
+        task = bar.add_task("taking", total=len(files), note="")
+        count = 0
+
+        def report(taken: Taken) -> None:
+            nonlocal count
+            count += taken.rows
+            bar.update(task, advance=int(taken.complete), note=f"{count:,} rows")
+
+        return take_files(mill, files, batch_rows=batch_rows, report=report)
+
+
+def _write(mill: vm.Mill, sink: Sink) -> object:
+    view = mill[sink.view]
+    if sink.mode == "table":
+        return write_table(sink, view.to_arrow())
+    catch_up(sink, view.to_arrow(), int(view.status()["version"]))
+    return sink.path

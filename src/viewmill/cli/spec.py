@@ -1,0 +1,192 @@
+"""The spec file: which sources, which views, which sinks.
+
+takes  the path of a viewmill.yml
+gives  a `Spec`, every path in it relative to the folder of the file
+next   cli.project, which builds a mill from it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from viewmill.cli.yaml_reader import InvalidSpec, Value, read_yaml
+
+DEFAULT_SPEC = Path("viewmill.yml")
+FORMATS = ("csv", "json", "parquet")
+
+Format = Literal["csv", "json", "parquet"]
+Mode = Literal["table", "changes"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files whose rows change one table.
+
+    change        the column that says insert, delete, update_preimage or update_postimage
+    multiplicity  the column that says how often a row is added; negative removes
+    schema        the columns, as in CREATE TABLE; left out when a library creates the table
+    checked       whether a delete of a row that is not there is an error
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    format: Format
+    schema: str | None = None
+    change: str | None = None
+    multiplicity: str | None = None
+    timestamp: str | None = None
+    options: str = ""
+    checked: bool = False
+
+    def create_statement(self) -> str | None:
+        """CREATE TABLE, or None when the spec gives no schema."""
+        if self.schema is None:
+            return None
+        options = "" if self.checked else " UNCHECKED"
+        options += f" TIMESTAMP BY {self.timestamp}" if self.timestamp else ""
+        options += f" {self.options}" if self.options else ""
+        return f"CREATE TABLE {self.name} ({self.schema}){options}"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the rows of a view go: a table that is replaced, or its changes, file after file."""
+
+    view: str
+    path: Path
+    format: Format = "parquet"
+    mode: Mode = "table"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A whole project."""
+
+    file: Path
+    name: str
+    storage: Path
+    sources: tuple[Source, ...] = ()
+    libraries: tuple[str, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    memory: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in the spec are relative to."""
+        return self.file.parent
+
+    @property
+    def mill_path(self) -> Path:
+        """Where the durable mill lives."""
+        return self.storage / "mill"
+
+    def files(self, pattern: str) -> list[Path]:
+        """What a pattern of the spec matches now, sorted; hidden files are not ours."""
+        path = Path(pattern)
+        root = Path(path.anchor) if path.is_absolute() else self.folder
+        relative = str(path.relative_to(path.anchor)) if path.is_absolute() else pattern
+        found = [each for each in root.glob(relative) if each.is_file()]
+        return sorted(each for each in found if not each.name.startswith((".", "_")))
+
+
+def read_spec(file: Path) -> Spec:
+    """Read and check a spec file."""
+    if not file.is_file():
+        raise InvalidSpec(
+            f"there is no spec file {file}",
+            hint="`viewmill init NAME` writes one that runs; --spec names another file.",
+        )
+    keys = ("name", "storage", "runtime", "spark", "memory", "sources", "libraries", "sinks")
+    root = read_yaml(file).mapping(keys)
+    if runtime := root.get("runtime"):
+        _check_runtime(runtime)
+    if spark := root.get("spark"):
+        raise spark.error("the key spark belongs to runtime: spark, which is not built yet")
+    sources, libraries, sinks = (root.get(key) for key in ("sources", "libraries", "sinks"))
+    return Spec(
+        file=file,
+        name=root.text("name") or file.resolve().parent.name,
+        storage=file.parent / (root.text("storage") or "storage"),
+        memory=root.text("memory"),
+        sources=_read_sources(sources) if sources else (),
+        libraries=_read_libraries(libraries) if libraries else (),
+        sinks=_read_sinks(sinks, file.parent) if sinks else (),
+    )
+
+
+def _check_runtime(value: Value) -> None:
+    if value.one_of(("in-process", "spark")) == "spark":
+        raise value.error(
+            "runtime: spark is not built yet",
+            detail="This version runs in process.",
+            hint="Write runtime: in-process, or leave the key out.",
+        )
+
+
+def _name(value: Value, name: str) -> str:
+    if not name.isidentifier() or name.lower().startswith("_viewmill"):
+        raise value.error(f"{name!r} cannot name a table", hint="Use letters, digits and _.")
+    return name
+
+
+def _read_sources(value: Value) -> tuple[Source, ...]:
+    keys = ("path", "format", "schema", "change", "multiplicity", "timestamp", "options", "checked")
+    sources = []
+    for name, entry in value.mapping().values.items():
+        fields = entry.mapping(keys)
+        change, multiplicity = fields.get("change"), fields.get("multiplicity")
+        if change and multiplicity:
+            raise multiplicity.error(f"{entry.path} has both change and multiplicity; take one")
+        checked = fields.get("checked")
+        paths = fields.need("path").strings()
+        sources.append(
+            Source(
+                name=_name(entry, name),
+                paths=paths,
+                format=_format(entry, fields.get("format"), paths[0]),
+                schema=fields.text("schema"),
+                change=change.string() if change else None,
+                multiplicity=multiplicity.string() if multiplicity else None,
+                timestamp=fields.text("timestamp"),
+                options=fields.text("options") or "",
+                checked=checked.boolean() if checked else False,
+            )
+        )
+    return tuple(sources)
+
+
+def _read_libraries(value: Value) -> tuple[str, ...]:
+    patterns: list[str] = []
+    for entry in value.items():
+        glob = entry.mapping(("glob",)).need("glob").mapping(("include",))
+        patterns += glob.need("include").strings()
+    return tuple(patterns)
+
+
+def _read_sinks(value: Value, folder: Path) -> tuple[Sink, ...]:
+    sinks = []
+    for view, entry in value.mapping().values.items():
+        fields = entry.mapping(("path", "format", "mode"))
+        path, mode = fields.need("path").string(), fields.get("mode")
+        word = mode.one_of(("table", "changes")) if mode else "table"
+        sinks.append(
+            Sink(
+                view=view,
+                path=folder / path,
+                format=_format(entry, fields.get("format"), path),
+                mode="changes" if word == "changes" else "table",
+            )
+        )
+    return tuple(sinks)
+
+
+def _format(entry: Value, said: Value | None, path: str) -> Format:
+    """The format as said, or as the file name says it."""
+    word = said.one_of(FORMATS) if said else Path(path.removesuffix(".gz")).suffix[1:]
+    word = {"jsonl": "json", "ndjson": "json"}.get(word, word)
+    for known in FORMATS:
+        if word == known:
+            return known  # type: ignore[return-value]
+    raise entry.error(f"{entry.path} needs the key 'format'", detail="csv, json or parquet.")

@@ -1,0 +1,37 @@
+"""`viewmill status`: how fresh each view is, and what it costs to keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewmill.cli.arguments import SPEC, JsonOption, MillOption, SpecOption
+from viewmill.cli.open_mill import open_mill
+from viewmill.cli.terminal import grid, print_json, print_text, results, show_bytes
+
+COLUMNS = ("freshness", "version", "rows", "strategy", "refresh_kind", "engine_calls", "lag_s")
+
+
+def status(spec: SpecOption = SPEC, mill: MillOption = None, json: JsonOption = False) -> None:
+    """Show how fresh each view is, its rows, its strategy and its memory."""
+    with open_mill(spec, mill) as opened:
+        found = {view: opened[view].status() for view in sorted(opened.views())}
+    if json:
+        print_json(found)
+    elif not found:
+        print_text("there are no views")
+    else:
+        results().print(status_grid(found))
+
+
+def status_grid(found: dict[str, dict[str, Any]]) -> Any:
+    """One line per view."""
+    rows = [
+        [view, *(facts.get(name) for name in COLUMNS), show_bytes(_bytes(facts))]
+        for view, facts in found.items()
+    ]
+    return grid(["view", *(name.replace("_", " ") for name in COLUMNS), "state"], rows)
+
+
+def _bytes(facts: dict[str, Any]) -> int:
+    held = facts.get("state_bytes") or 0
+    return sum(held.values()) if isinstance(held, dict) else int(held)

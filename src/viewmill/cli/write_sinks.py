@@ -1,0 +1,129 @@
+"""Write views where others read them: as a table, or as their changes, file after file.
+
+A table is one file that is put in place by one rename: a reader sees the old or the new one, whole.
+Changes are files named by version and never altered; their net is the view. Where a killed run left
+a gap, `catch_up` writes the difference first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+import viewmill as vm
+from viewmill.cli.read_files import read_file
+from viewmill.cli.spec import Format, Sink
+
+MULTIPLICITY = "_multiplicity"
+CHANGE, VERSION = "_change_type", "_commit_version"
+OPTIONS: dict[Format, str] = {
+    "parquet": "FORMAT parquet",
+    "csv": "FORMAT csv, HEADER true",
+    "json": "FORMAT json",
+}
+
+
+def write_table(sink: Sink, rows: pa.Table) -> Path:
+    """Replace the sink's file by these rows."""
+    suffix = f".{sink.format}"
+    path = sink.path if sink.path.suffix == suffix else sink.path / f"table{suffix}"
+    _write_file(rows, path, sink.format)
+    return path
+
+
+def write_changes(sink: Sink, changes: pa.Table, version: int) -> Path | None:
+    """Add a file with the changes of one version: rows with `_change_type`."""
+    if changes.num_rows == 0:
+        return None
+    versions = pa.array([version] * changes.num_rows, pa.int64())
+    path = _free_name(sink, version)
+    _write_file(changes.append_column(VERSION, versions), path, sink.format)
+    return path
+
+
+def _free_name(sink: Sink, version: int) -> Path:
+    """A version may come twice: once by its batch, once by catching up or a full refresh."""
+    for again in count():
+        suffix = f"-{again}" if again else ""
+        path = sink.path / f"changes-{version:012d}{suffix}.{sink.format}"
+        if not path.exists():
+            break
+    return path
+
+
+def follow(mill: vm.Mill, sink: Sink) -> None:
+    """From now on, add a file for every refresh that changes the view."""
+
+    def write(change: vm.Change) -> None:
+        table = change.to_arrow()
+        multiplicities = table[MULTIPLICITY].to_pylist()
+        rows = table.drop_columns([MULTIPLICITY])
+        write_changes(sink, as_changes(rows, multiplicities), change.version)
+
+    mill[sink.view].subscribe(write)
+
+
+def catch_up(sink: Sink, rows: pa.Table, version: int) -> Path | None:
+    """Write what the files of the sink lack, so that their net is `rows`."""
+    schema = rows.schema.append(pa.field(CHANGE, pa.string()))
+    schema = schema.append(pa.field(VERSION, pa.int64()))
+    written = [pa.table({field.name: pa.array([], field.type) for field in schema})]
+    for file in sorted(sink.path.glob(f"changes-*.{sink.format}")):
+        read = read_file(file, sink.format, schema, skip=0, batch_rows=1 << 20)
+        written += [table.select(schema.names).cast(schema) for table in read]
+    return write_changes(sink, difference(rows, pa.concat_tables(written)), version)
+
+
+def difference(rows: pa.Table, changes: pa.Table) -> pa.Table:
+    """The changes that are missing from `changes` to make up `rows`."""
+    names = ", ".join(_quoted(name) for name in rows.column_names)
+    query = f"""
+        SELECT {names}, CASE WHEN m > 0 THEN 'insert' ELSE 'delete' END AS {CHANGE}
+        FROM (
+          SELECT {names}, sum(m)::BIGINT AS m
+          FROM (SELECT {names}, 1 AS m FROM rows_now UNION ALL
+                SELECT {names}, CASE {CHANGE} WHEN 'insert' THEN -1 ELSE 1 END FROM changes_so_far)
+          GROUP BY {names}
+        ), unnest(range(abs(m)))
+        ORDER BY {CHANGE}"""
+    with duckdb.connect() as connection:
+        connection.register("rows_now", rows)
+        connection.register("changes_so_far", changes.select([*rows.column_names, CHANGE]))
+        return connection.sql(query).to_arrow_table()
+
+
+def as_changes(rows: pa.Table, multiplicities: Iterable[int]) -> pa.Table:
+    """Rows with multiplicity as rows with `_change_type`, deletes first."""
+    numbered = list(enumerate(multiplicities))
+    lost = [i for i, m in numbered for _ in range(-m)]
+    won = [i for i, m in numbered for _ in range(m)]
+    words = pa.array(["delete"] * len(lost) + ["insert"] * len(won), pa.string())
+    return rows.take(pa.array(lost + won, pa.int64())).append_column(CHANGE, words)
+
+
+def _write_file(table: pa.Table, path: Path, format: Format) -> None:
+    """Write a file aside, sync it, and put it in place by one rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with duckdb.connect() as connection:
+            connection.register("rows_now", table)
+            connection.execute(f"COPY rows_now TO {_text(hidden)} ({OPTIONS[format]})")
+        with hidden.open("rb") as written:
+            os.fsync(written.fileno())
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

@@ -1,0 +1,441 @@
+"""Arrow to words and back.
+
+takes  Arrow arrays of any layout that casts without loss: views, large, dictionaries, other units
+gives  `Delta`, and Arrow tables of exactly the schema's types
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    Interval,
+    Nested,
+    Null,
+    String,
+    Timestamp,
+    Type,
+)
+from viewmill.deltas.delta import Delta, Mask, Words, float_keys
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
+
+MICROSECONDS = pa.timestamp("us")
+
+# What Arrow raises for values that do not fit.
+UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
+
+
+# Types.
+
+
+def arrow_type(type_: Type) -> Any:
+    """The Arrow type that shows values of `type_` to others."""
+    match type_:
+        case Boolean():
+            return pa.bool_()
+        case Integer(bits):
+            return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]
+        case Float(bits):
+            return pa.float64() if bits == 64 else pa.float32()
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case String():
+            return pa.string()
+        case Date():
+            return pa.date32()
+        case Timestamp():
+            return MICROSECONDS
+        case Null():
+            return pa.null()
+        case Nested(name):
+            return nested_arrow_type(name)
+        case Interval():
+            raise TypeMismatch(
+                "an INTERVAL cannot be stored", hint="Add it to a date or timestamp."
+            )
+
+
+def from_arrow_type(type_: Any) -> Type:
+    """The type that holds values of an Arrow type."""
+    if pa.types.is_boolean(type_):
+        return BOOLEAN
+    if pa.types.is_integer(type_):
+        wide = (
+            type_.bit_width if pa.types.is_signed_integer(type_) else min(type_.bit_width * 2, 64)
+        )
+        return Integer(wide)
+    if pa.types.is_floating(type_):
+        return DOUBLE if type_.bit_width == 64 else FLOAT
+    if pa.types.is_decimal(type_):
+        return Decimal(min(type_.precision, 38), type_.scale)
+    if (
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_string_view(type_)
+    ):
+        return STRING
+    if pa.types.is_date(type_):
+        return DATE
+    if pa.types.is_timestamp(type_):
+        return TIMESTAMP
+    if pa.types.is_dictionary(type_):
+        return from_arrow_type(type_.value_type)
+    if pa.types.is_null(type_):
+        return Null()
+    return Nested(nested_name(type_))
+
+
+def nested_name(type_: Any) -> str:
+    """Spark's spelling of an Arrow type."""
+    if pa.types.is_map(type_):
+        return f"MAP<{nested_name(type_.key_type)},{nested_name(type_.item_type)}>"
+    if (
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+    ):
+        return f"ARRAY<{nested_name(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        inside = ",".join(f"{each.name}:{nested_name(each.type)}" for each in type_)
+        return f"STRUCT<{inside}>"
+    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+        return "BINARY"
+    known = from_arrow_type(type_) if not pa.types.is_nested(type_) else None
+    return str(known) if known is not None else str(type_)
+
+
+_TOKEN = re.compile(r"[<>,:()]|[^<>,:()\s]+")
+
+
+def nested_arrow_type(name: str) -> Any:
+    """The Arrow type of Spark's spelling, the inverse of `nested_name`."""
+    tokens = _TOKEN.findall(name)
+    type_, rest = _read_type(tokens)
+    if rest:
+        raise TypeMismatch(f"cannot read the type {name}")
+    return type_
+
+
+_SCALARS = {
+    "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
+    "BIGINT": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
+    "DATE": pa.date32(), "TIMESTAMP": MICROSECONDS, "BINARY": pa.binary(), "VOID": pa.null(),
+}  # fmt: skip
+
+
+def _read_type(tokens: list[str]) -> tuple[Any, list[str]]:
+    head, rest = tokens[0].upper(), tokens[1:]
+    if head == "ARRAY":
+        inner, rest = _read_type(rest[1:])
+        return pa.list_(inner), rest[1:]
+    if head == "MAP":
+        key, rest = _read_type(rest[1:])
+        item, rest = _read_type(rest[1:])
+        return pa.map_(key, item), rest[1:]
+    if head == "STRUCT":
+        fields = []
+        while rest[0] != ">":
+            inner, after = _read_type(rest[3:])
+            fields.append(pa.field(rest[1], inner))
+            rest = after
+        return pa.struct(fields), rest[1:]
+    if head == "DECIMAL":
+        return pa.decimal128(int(rest[1]), int(rest[3])), rest[5:]
+    if head not in _SCALARS:
+        raise TypeMismatch(f"cannot read the type {tokens[0]}")
+    return _SCALARS[head], rest
+
+
+def arrow_schema(schema: Schema) -> Any:
+    """The Arrow schema of a relation."""
+    return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in schema])
+
+
+# Arrow → words.
+
+
+def encode_columns(schema: Schema, table: Any, dictionary: Dictionary) -> Delta:
+    """The rows of an Arrow table or record batch whose columns are those of `schema`, by position."""
+    columns: list[Words] = []
+    nulls: list[Mask | None] = []
+    for i, field in enumerate(schema):
+        words, mask = encode_array(table.column(i), field, dictionary)
+        columns.append(words)
+        nulls.append(mask)
+    return Delta(schema, tuple(columns), tuple(nulls), None, table.num_rows)
+
+
+def encode_array(array: Any, field: Field, dictionary: Dictionary) -> tuple[Words, Mask | None]:
+    """One column as words and a mask (None when nothing is NULL)."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    mask: Mask | None = None
+    if array.null_count:
+        mask = array.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
+        if not field.nullable:
+            row = int(np.argmax(mask))
+            raise NullViolation(
+                f'NULL in row {row} of column "{field.name}", which is NOT NULL',
+                hint="Give the value, or declare the column without NOT NULL.",
+            )
+    try:
+        words = _WORDS[type(field.type)](array, field, dictionary)
+    except UNFIT as why:
+        raise wrong_value(array.to_pylist(), field, str(why)) from None
+    if mask is not None:
+        words = np.where(mask, words.dtype.type(0), words)
+    return words, mask
+
+
+def wrong_value(values: Iterable[Any], field: Field, why: str) -> InvalidRow:
+    """The error for the first value that does not fit its column."""
+    for row, value in enumerate(values):
+        if value is not None and not _fits(value, field):
+            return InvalidRow(
+                f'row {row} does not fit: column "{field.name}" is {field.type}, '
+                f"got {value!r} ({type(value).__name__})",
+                hint=f"Column {field}.",
+            )
+    return InvalidRow(f'column "{field.name}" is {field.type}: {why}')
+
+
+def _fits(value: object, field: Field) -> bool:
+    try:
+        _WORDS[type(field.type)](pa.array([value]), field, Dictionary())
+    except UNFIT:
+        return False
+    return True
+
+
+def _require(array: Any, field: Field, *, allowed: bool) -> None:
+    if not allowed and not pa.types.is_null(array.type):
+        raise pa.ArrowInvalid(f"got {array.type}")
+
+
+def _plain(array: Any) -> Any:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _to_numpy(array: Any) -> npt.NDArray[Any]:
+    # A column without NULL is handed over as it lies in memory.
+    if array.null_count:
+        array = array.fill_null(0)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _boolean_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array = _plain(array)
+    _require(array, field, allowed=pa.types.is_boolean(array.type))
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64)
+    return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _integer_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array, type_ = _plain(array), field.type
+    assert isinstance(type_, Integer)
+    if array.type != pa.int64():
+        number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+        _require(array, field, allowed=number or pa.types.is_decimal(array.type))
+        narrow = pa.types.is_integer(array.type) and array.type.bit_width <= type_.bits
+        array = array.cast(pa.int64())
+        if narrow:
+            return _to_numpy(array)
+    words = _to_numpy(array)
+    if (
+        type_.bits < 64
+        and len(words)
+        and not (type_.low <= words.min() and words.max() <= type_.high)
+    ):
+        raise OverflowError(f"a value is outside {type_}")
+    return words
+
+
+def _float_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array = _plain(array)
+    if array.type != pa.float64():
+        kind = array.type
+        number = (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        )
+        _require(array, field, allowed=number)
+        array = array.cast(pa.float64())
+    if array.null_count:
+        array = array.fill_null(0.0)
+    words = array.to_numpy(zero_copy_only=False)
+    if field.type == FLOAT:
+        words = words.astype(np.float32).astype(np.float64)
+    return words
+
+
+def _decimal_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array, type_ = _plain(array), field.type
+    assert isinstance(type_, Decimal)
+    kind = array.type
+    if pa.types.is_floating(kind):
+        array = _exact_decimals(array, type_)
+    elif pa.types.is_integer(kind):
+        array = array.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    else:
+        _require(array, field, allowed=pa.types.is_decimal(kind))
+    if array.type != pa.decimal128(type_.precision, type_.scale):
+        array = array.cast(pa.decimal128(type_.precision, type_.scale))
+    return decimal_words(array)
+
+
+def _exact_decimals(array: Any, type_: Decimal) -> Any:
+    # 10.1 is meant as 10.10; 10.123 has no DECIMAL(12,2) and is refused.
+    rounded = array.cast(pa.float64()).cast(pa.decimal128(38, type_.scale))
+    same = pc.all(pc.equal(rounded.cast(pa.float64()), array.cast(pa.float64()))).as_py()
+    if same is False:
+        raise pa.ArrowInvalid("a float has more digits than the column")
+    return rounded
+
+
+def decimal_words(array: Any) -> npt.NDArray[np.int64]:
+    """The scaled int64 of an Arrow decimal128 array; what is wider is an honest error."""
+    limbs = np.frombuffer(array.buffers()[1], np.int64)
+    limbs = limbs[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = limbs[0::2], limbs[1::2]
+    bad = high != (low >> 63)
+    if array.null_count:
+        bad &= ~array.is_null().to_numpy(zero_copy_only=False)
+    if bad.any():
+        raise OverflowError("a decimal is wider than 64 bits")
+    return np.ascontiguousarray(low)
+
+
+def _string_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), np.int64)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    _require(array, field, allowed=text or pa.types.is_string_view(kind))
+    if pa.types.is_string_view(kind):
+        array = _plain(array).cast(pa.string())
+    return dictionary.encode(array)
+
+
+def _date_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array = _plain(array)
+    kind = array.type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    _require(array, field, allowed=pa.types.is_date(kind) or pa.types.is_timestamp(kind) or text)
+    return _to_numpy(array.cast(pa.date32()).cast(pa.int32())).astype(np.int64)
+
+
+def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
+    array = _plain(array)
+    kind = array.type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    _require(array, field, allowed=pa.types.is_timestamp(kind) or pa.types.is_date(kind) or text)
+    if kind != MICROSECONDS:
+        zone = getattr(kind, "tz", None)
+        array = array.cast(pa.timestamp("us", zone)).cast(pa.int64())
+    else:
+        array = array.view(pa.int64())
+    return _to_numpy(array)
+
+
+def _nested_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
+    return dictionary.encode_nested(array.to_pylist())
+
+
+def _null_words(array: Any, field: Field, _: Dictionary) -> Words:
+    return np.zeros(len(array), np.int64)
+
+
+_WORDS: dict[type, Callable[[Any, Field, Dictionary], Words]] = {
+    Boolean: _boolean_words,
+    Integer: _integer_words,
+    Float: _float_words,
+    Decimal: _decimal_words,
+    String: _string_words,
+    Date: _date_words,
+    Timestamp: _timestamp_words,
+    Nested: _nested_words,
+    Null: _null_words,
+}
+
+
+# Words → Arrow.
+
+
+def decode_delta(delta: Delta, dictionary: Dictionary, *, multiplicity: str | None = None) -> Any:
+    """An Arrow table of the rows; with `multiplicity`, a last column of that name."""
+    arrays = [
+        decode_column(words, mask, field, dictionary)
+        for words, mask, field in zip(delta.columns, delta.nulls, delta.schema, strict=True)
+    ]
+    schema = arrow_schema(delta.schema)
+    if multiplicity is not None:
+        arrays.append(pa.array(delta.multiplicities()))
+        schema = schema.append(pa.field(multiplicity, pa.int64()))
+    if not arrays:
+        return pa.table({}).select([]) if delta.size == 0 else _rows_without_columns(delta.size)
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _rows_without_columns(size: int) -> Any:
+    return pa.table({"x": pa.nulls(size)}).select([])
+
+
+def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dictionary) -> Any:
+    """One column as an Arrow array of the field's type."""
+    type_ = field.type
+    if isinstance(type_, String):
+        return dictionary.decode(words, mask)  # type: ignore[arg-type]
+    if isinstance(type_, Nested):
+        return dictionary.decode_nested(words, mask, arrow_type(type_))  # type: ignore[arg-type]
+    nulls = None if mask is None else mask.view(np.bool_)
+    if isinstance(type_, Decimal):
+        return decimal_array(words, nulls, type_)
+    if isinstance(type_, Null):
+        return pa.nulls(len(words))
+    if isinstance(type_, Boolean):
+        return pa.array(words.astype(np.bool_), mask=nulls)
+    if isinstance(type_, Date):
+        return pa.array(words.astype(np.int32), mask=nulls).view(pa.date32())
+    if isinstance(type_, Timestamp):
+        return pa.array(words, mask=nulls).view(MICROSECONDS)
+    target = arrow_type(type_)
+    array = pa.array(words, mask=nulls)
+    return array if array.type == target else array.cast(target)
+
+
+def decimal_array(words: Words, nulls: Any, type_: Decimal) -> Any:
+    """Scaled int64 as decimal128."""
+    limbs = np.empty(2 * len(words), np.int64)
+    limbs[0::2] = words
+    limbs[1::2] = words >> 63  # type: ignore[operator]
+    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
+    kind = pa.decimal128(type_.precision, type_.scale)
+    return pa.Array.from_buffers(kind, len(words), [validity, pa.py_buffer(limbs)])
+
+
+__all__ = [
+    "BIGINT", "arrow_schema", "arrow_type", "decimal_array", "decimal_words", "decode_column",
+    "decode_delta", "encode_array", "encode_columns", "float_keys", "from_arrow_type",
+    "nested_arrow_type", "nested_name", "wrong_value",
+]  # fmt: skip

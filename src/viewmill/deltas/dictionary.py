@@ -1,0 +1,88 @@
+"""The dictionary of a mill: every string that is kept has one id, and equal strings equal ids.
+
+Ids are local to a process; files and Arrow tables hold the strings themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ids = npt.NDArray[np.int64]
+
+_FEW = 256  # below this many ids a Python list is quicker than an Arrow take
+
+
+class Dictionary:
+    """Strings to ids and back; nested values (arrays, structs) go by their printed form."""
+
+    def __init__(self) -> None:
+        self._ids: dict[object, int] = {}
+        self._values: list[Any] = []
+        self._arrow = pa.array([], pa.string())  # the first len(_arrow) values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def intern(self, value: str) -> int:
+        """The id of a string, new if need be."""
+        found = self._ids.get(value)
+        if found is None:
+            found = self._ids[value] = len(self._values)
+            self._values.append(value)
+        return found
+
+    def value(self, id_: int) -> Any:
+        """What an id stands for."""
+        return self._values[id_]
+
+    def encode(self, strings: pa.Array) -> Ids:
+        """The ids of an Arrow array of strings; NULL becomes 0 and must be masked by the caller."""
+        coded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
+        intern = self.intern
+        known = [-1 if each is None else intern(each) for each in coded.dictionary.to_pylist()]
+        ids = np.array(known or [0], np.int64)
+        codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return ids[codes]
+
+    def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None = None) -> pa.Array:
+        """The strings of ids, NULL where the mask is set."""
+        if len(ids) <= _FEW:
+            values = self._values
+            if mask is None:
+                return pa.array([values[i] for i in ids.tolist()], pa.string())
+            pairs = zip(ids.tolist(), mask.tolist(), strict=True)
+            return pa.array([None if null else values[i] for i, null in pairs], pa.string())
+        self._extend_arrow()
+        indices = pa.array(ids, mask=None if mask is None else mask.view(np.bool_))
+        return self._arrow.take(indices)
+
+    def _extend_arrow(self) -> None:
+        done = len(self._arrow)
+        if done < len(self._values):
+            new = [each if isinstance(each, str) else "" for each in self._values[done:]]
+            self._arrow = pa.concat_arrays([self._arrow, pa.array(new, pa.string())])
+
+    def encode_nested(self, values: Sequence[Any]) -> Ids:
+        """The ids of nested values: equal when they print alike."""
+        ids = np.zeros(len(values), np.int64)
+        for i, value in enumerate(values):
+            if value is None:
+                continue
+            name = ("nested", repr(value))  # a tuple, so that no string can be mistaken for it
+            found = self._ids.get(name)
+            if found is None:
+                found = self._ids[name] = len(self._values)
+                self._values.append(value)
+            ids[i] = found
+        return ids
+
+    def decode_nested(self, ids: Ids, mask: npt.NDArray[np.uint8] | None, type_: Any) -> pa.Array:
+        """The nested values of ids as an Arrow array of `type_`."""
+        nulls = [0] * len(ids) if mask is None else mask.tolist()
+        pairs = zip(ids.tolist(), nulls, strict=True)
+        return pa.array([None if null else self._values[i] for i, null in pairs], type_)

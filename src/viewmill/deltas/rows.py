@@ -1,0 +1,237 @@
+"""Rows as people have them to a delta.
+
+takes  pandas, polars, pyarrow, anything with __arrow_c_stream__, Spark DataFrames, lists of tuples
+       or dicts; a column of multiplicities or of change words may ride along
+gives  `Delta` over the table's schema
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT
+from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
+from viewmill.deltas.delta import Delta, Mask, Words
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.values import words_of
+from viewmill.errors import InvalidRow, UnknownName, nearest
+
+# Up to this many rows Python's own loop is quicker than building Arrow arrays.
+_FEW = 64
+
+CHANGES: dict[object, int] = {
+    "insert": 1, "update_postimage": 1, "i": 1, "+1": 1, "1": 1, 1: 1,
+    "delete": -1, "update_preimage": -1, "d": -1, "-1": -1, -1: -1,
+}  # fmt: skip
+
+Signs = npt.NDArray[np.int64]
+
+
+def to_delta(
+    rows: Any,
+    schema: Schema,
+    dictionary: Dictionary,
+    *,
+    multiplicity: str | None = None,
+    change: str | None = None,
+) -> Delta:
+    """The delta that `rows` mean for a table of `schema`."""
+    sign = multiplicity or change
+    if isinstance(rows, list | tuple):
+        delta, signs = _from_list(rows, schema, dictionary, sign)
+    else:
+        delta, signs = _from_frame(rows, schema, dictionary, sign)
+    if sign is not None:
+        delta.multiplicity = _signs(signs, delta.size, sign, words=multiplicity is None)
+    return delta
+
+
+# Lists of tuples and dicts.
+
+
+def _from_list(
+    rows: Sequence[Any], schema: Schema, dictionary: Dictionary, sign: str | None
+) -> tuple[Delta, Any]:
+    if not rows:
+        return Delta.empty(schema), []
+    first = rows[0]
+    if isinstance(first, Mapping):
+        columns, signs = _from_dicts(rows, schema, sign)
+    elif isinstance(first, tuple | list):
+        columns, signs = _from_tuples(rows, schema, sign)
+    else:
+        raise InvalidRow(
+            f"row 0 is a {type(first).__name__}, not a tuple or dict",
+            hint="Give a list of rows: [(1, 'ann'), ...] or [{'id': 1, 'name': 'ann'}, ...].",
+        )
+    words: list[Words] = []
+    nulls: list[Mask | None] = []
+    for values, field in zip(columns, schema, strict=True):
+        column, mask = _column(values, field, dictionary)
+        words.append(column)
+        nulls.append(mask)
+    return Delta(schema, tuple(words), tuple(nulls), None, len(rows)), signs
+
+
+def _column(
+    values: Sequence[Any], field: Field, dictionary: Dictionary
+) -> tuple[Words, Mask | None]:
+    if len(values) > _FEW:
+        try:
+            return encode_array(pa.array(values, arrow_type(field.type)), field, dictionary)
+        except (*UNFIT, InvalidRow, TypeError, ValueError):
+            pass  # the slow path takes what Arrow does not, or names the row
+    return words_of(values, field, dictionary)
+
+
+def _from_tuples(
+    rows: Sequence[Any], schema: Schema, sign: str | None
+) -> tuple[list[Sequence[Any]], Any]:
+    width = len(schema) + (sign is not None)
+    for row, values in enumerate(rows):
+        if not isinstance(values, tuple | list) or len(values) != width:
+            extra = f", then {sign}" if sign else ""
+            got = len(values) if isinstance(values, tuple | list) else type(values).__name__
+            raise InvalidRow(
+                f"row {row} has {got} values, the table has {width} columns",
+                hint=f"The columns are {', '.join(schema.names)}{extra}.",
+            )
+    columns = list(zip(*rows, strict=True))
+    if sign is None:
+        return columns, None  # type: ignore[return-value]
+    return columns[:-1], columns[-1]  # type: ignore[return-value]
+
+
+def _from_dicts(
+    rows: Sequence[Mapping[str, Any]], schema: Schema, sign: str | None
+) -> tuple[list[Sequence[Any]], Any]:
+    wanted = {name.lower(): i for i, name in enumerate(schema.names)}
+    if sign is not None:
+        wanted[sign.lower()] = len(schema)
+    columns: list[list[Any]] = [[None] * len(rows) for _ in range(len(schema) + 1)]
+    for row, values in enumerate(rows):
+        if not isinstance(values, Mapping):
+            raise InvalidRow(f"row {row} is a {type(values).__name__}, row 0 was a dict")
+        for name, value in values.items():
+            at = wanted.get(name.lower())
+            if at is None:
+                raise _unknown_column(name, schema, row)
+            columns[at][row] = value
+    return columns[:-1], columns[-1]  # type: ignore[return-value]
+
+
+def _unknown_column(name: str, schema: Schema, row: int | None = None) -> UnknownName:
+    where = "" if row is None else f" in row {row}"
+    return UnknownName(f'no column "{name}" in the table{where}', hint=nearest(name, schema.names))
+
+
+# Frames.
+
+
+def _from_frame(
+    rows: Any, schema: Schema, dictionary: Dictionary, sign: str | None
+) -> tuple[Delta, Any]:
+    if isinstance(rows, Mapping):
+        return _from_list([rows], schema, dictionary, sign)
+    table = to_arrow(rows)
+    if table is None:
+        if isinstance(rows, Iterable):
+            return _from_list(list(rows), schema, dictionary, sign)
+        raise InvalidRow(
+            f"cannot read rows from a {type(rows).__name__}",
+            hint="pandas, polars, pyarrow, a Spark DataFrame, or a list of tuples or dicts.",
+        )
+    return _from_arrow(table, schema, dictionary, sign)
+
+
+def to_arrow(rows: Any) -> Any:
+    """An Arrow table or batch of a frame, or None if it is no frame. Never shares pandas' memory."""
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        return rows
+    module = type(rows).__module__.split(".")[0]
+    if module == "pandas":
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+        # pandas may change its arrays later: take a copy of what Arrow only borrowed
+        return pa.ipc.open_stream(_ipc(table)).read_all()
+    if module == "pyspark":
+        return rows.toArrow()
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    return None
+
+
+def _ipc(table: Any) -> Any:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _from_arrow(
+    table: Any, schema: Schema, dictionary: Dictionary, sign: str | None
+) -> tuple[Delta, Any]:
+    names = table.schema.names
+    if tuple(names) == schema.names:
+        columns: list[Any] = list(table.columns)
+        signs = None
+    else:
+        columns, signs = _by_name(table, names, schema, sign)
+    words: list[Words] = []
+    nulls: list[Mask | None] = []
+    for array, field in zip(columns, schema, strict=True):
+        array = pa.nulls(table.num_rows) if array is None else array
+        column, mask = encode_array(array, field, dictionary)
+        words.append(column)
+        nulls.append(mask)
+    return Delta(schema, tuple(words), tuple(nulls), None, table.num_rows), signs
+
+
+def _by_name(
+    table: Any, names: Sequence[str], schema: Schema, sign: str | None
+) -> tuple[list[Any], Any]:
+    columns: list[Any] = [None] * len(schema)
+    signs = None
+    for i, name in enumerate(names):
+        if sign is not None and name.lower() == sign.lower():
+            signs = table.column(i)
+            continue
+        at = schema.find(name)
+        if at is None:
+            raise _unknown_column(name, schema)
+        if columns[at] is not None:
+            raise InvalidRow(f'two columns are named "{name}"')
+        columns[at] = table.column(i)
+    return columns, signs
+
+
+# Multiplicities.
+
+
+def _signs(signs: Any, size: int, name: str, *, words: bool) -> Signs:
+    if signs is None:
+        raise UnknownName(f'the rows have no column "{name}"')
+    values = signs.to_pylist() if hasattr(signs, "to_pylist") else signs
+    if words:
+        return np.array([_change(value, row) for row, value in enumerate(values)], np.int64)
+    if hasattr(signs, "to_pylist"):
+        field = Field(name, BIGINT, nullable=False)
+        return np.ascontiguousarray(encode_array(signs, field, Dictionary())[0]).astype(np.int64)
+    return words_of(values, Field(name, BIGINT, nullable=False), Dictionary())[0].astype(np.int64)
+
+
+def _change(value: Any, row: int) -> int:
+    found = CHANGES.get(value.strip().lower() if isinstance(value, str) else value)
+    if found is None:
+        raise InvalidRow(
+            f"row {row}: {value!r} is no change",
+            hint="insert, delete, update_preimage, update_postimage; i, d; +1, -1.",
+        )
+    return found

@@ -1,0 +1,176 @@
+"""One Python value to one word: the path of single rows, and the judge of wrong ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from viewmill.algebra.schema import Field
+from viewmill.algebra.types import (
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    Nested,
+    String,
+    Timestamp,
+)
+from viewmill.deltas.delta import Mask, Words, word_dtype
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import InvalidRow, NullViolation
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_MICROSECOND = dt.timedelta(microseconds=1)
+_EXACT = decimal.Context(prec=60)
+
+
+class _Unfit(Exception):
+    """The value is not of the column's type."""
+
+
+def words_of(
+    values: Sequence[Any], field: Field, dictionary: Dictionary
+) -> tuple[Words, Mask | None]:
+    """A column of Python values as words and a mask."""
+    convert = _CONVERT[type(field.type)]
+    words: list[Any] = []
+    nulls: list[int] = []
+    for row, value in enumerate(values):
+        if value is None or _is_no_time(value, field):
+            if not field.nullable:
+                raise NullViolation(
+                    f'NULL in row {row} of column "{field.name}", which is NOT NULL',
+                    hint="Give the value, or declare the column without NOT NULL.",
+                )
+            nulls.append(row)
+            words.append(0)
+            continue
+        try:
+            words.append(convert(value, field.type, dictionary))
+        except (_Unfit, ValueError, TypeError, ArithmeticError) as why:
+            reason = f": {why}" if str(why) else ""
+            raise InvalidRow(
+                f'row {row} does not fit: column "{field.name}" is {field.type}, '
+                f"got {value!r} ({type(value).__name__}){reason}",
+                hint=f"Column {field}.",
+            ) from None
+    array = np.array(words, word_dtype(field.type))
+    if not nulls:
+        return array, None
+    mask = np.zeros(len(array), np.uint8)
+    mask[nulls] = 1
+    return array, mask
+
+
+def _is_no_time(value: Any, field: Field) -> bool:
+    # pandas' NaT is the one value of a time column that is not equal to itself.
+    return isinstance(field.type, Timestamp | Date) and value != value  # noqa: PLR0124
+
+
+def _integer(value: Any, type_: Any, _: Dictionary) -> int:
+    if type(value) is not int:
+        if isinstance(value, bool | np.bool_):
+            raise _Unfit
+        if isinstance(value, float | decimal.Decimal | np.floating):
+            if value != int(value):
+                raise _Unfit
+        elif not isinstance(value, int | np.integer):
+            raise _Unfit
+        value = int(value)
+    if not type_.low <= value <= type_.high:
+        raise _Unfit(f"outside {type_.low} to {type_.high}")
+    return value
+
+
+def _float(value: Any, type_: Any, _: Dictionary) -> float:
+    if type(value) is not float:
+        number = isinstance(value, int | float | np.integer | np.floating | decimal.Decimal)
+        if not number or isinstance(value, bool):
+            raise _Unfit
+        value = float(value)
+    return value if type_.bits == 64 else float(np.float32(value))
+
+
+def _decimal(value: Any, type_: Any, _: Dictionary) -> int:
+    if isinstance(value, bool):
+        raise _Unfit
+    if isinstance(value, float | np.floating):
+        value = decimal.Decimal(repr(float(value)))
+    elif isinstance(value, int | np.integer):
+        value = decimal.Decimal(int(value))
+    elif not isinstance(value, decimal.Decimal):
+        raise _Unfit
+    if not value.is_finite():
+        raise _Unfit
+    scaled = value.scaleb(type_.scale, _EXACT)
+    word = int(scaled)
+    if word != scaled:
+        raise _Unfit(f"more than {type_.scale} digits after the point")
+    if abs(word) >= 10**type_.precision:
+        raise _Unfit(f"more than {type_.precision} digits")
+    if not -(1 << 63) <= word < 1 << 63:
+        raise _Unfit("wider than 64 bits")
+    return word
+
+
+def _string(value: Any, _: Any, dictionary: Dictionary) -> int:
+    if not isinstance(value, str):
+        raise _Unfit
+    return dictionary.intern(str(value))
+
+
+def _boolean(value: Any, _: Any, __: Dictionary) -> int:
+    if not isinstance(value, bool | np.bool_):
+        raise _Unfit
+    return int(value)
+
+
+def _date(value: Any, _: Any, __: Dictionary) -> int:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, dt.datetime):
+        if value.time() != dt.time():
+            raise _Unfit("a time of day in a DATE")
+        value = value.date()
+    if not isinstance(value, dt.date):
+        raise _Unfit
+    return value.toordinal() - _EPOCH_DAY
+
+
+def _timestamp(value: Any, _: Any, __: Dictionary) -> int:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if isinstance(value, np.datetime64):
+        return int(value.astype("datetime64[us]").astype(np.int64))
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    elif isinstance(value, dt.date):
+        value = dt.datetime(value.year, value.month, value.day)
+    else:
+        raise _Unfit
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _nested(value: Any, _: Any, dictionary: Dictionary) -> int:
+    return int(dictionary.encode_nested([value])[0])
+
+
+_CONVERT: dict[type, Callable[[Any, Any, Dictionary], Any]] = {
+    Boolean: _boolean,
+    Integer: _integer,
+    Float: _float,
+    Decimal: _decimal,
+    String: _string,
+    Date: _date,
+    Timestamp: _timestamp,
+    Nested: _nested,
+}

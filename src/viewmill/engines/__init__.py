@@ -1,0 +1,1 @@
+"""Bulk SQL by someone else: DuckDB in this process, Spark SQL on Spark."""

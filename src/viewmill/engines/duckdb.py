@@ -1,0 +1,119 @@
+"""DuckDB in this process.
+
+takes  algebra.Relation or Spark SQL, Arrow tables
+gives  Arrow tables in exactly the algebra's types; DuckDB's errors as ours
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Field, Schema
+from viewmill.deltas.arrow import arrow_schema, from_arrow_type
+from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
+from viewmill.sql.duckdb_macros import MACROS
+from viewmill.sql.render import render
+from viewmill.sql.transpile import transpile
+
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    "SET threads = 2",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET enable_external_access = false",
+)
+
+
+class DuckdbEngine:
+    """One in-memory DuckDB. Each call has a cursor of its own, so several threads may run queries."""
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect(":memory:")
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
+        for macro in MACROS:
+            self._connection.execute(f"CREATE MACRO {macro}")
+
+    def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of `relation`, in exactly the types of its schema."""
+        result = self._execute(render(relation, "duckdb", _internal), tables)
+        wanted = arrow_schema(relation.schema)
+        if not len(wanted):
+            return result
+        return _as_schema(result, wanted)
+
+    def run_sql(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of a query in Spark SQL, in whatever types DuckDB gives them."""
+        return self._execute(transpile(text, "duckdb", _internal), tables)
+
+    def describe(self, text: str, tables: Mapping[str, Schema]) -> Schema:
+        """The columns of a query in Spark SQL, by running it over empty tables."""
+        empty = {name: arrow_schema(schema).empty_table() for name, schema in tables.items()}
+        result = self.run_sql(text, empty)
+        return Schema(
+            tuple(Field(each.name, from_arrow_type(each.type), True) for each in result.schema)
+        )
+
+    def close(self) -> None:
+        """Close the database; what runs is interrupted."""
+        self._connection.close()
+
+    def _execute(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        cursor = self._connection.cursor()
+        try:
+            for name, table in tables.items():
+                cursor.register(_internal(name), table)
+            with _translated_errors():
+                return cursor.sql(sql).to_arrow_table()
+        finally:
+            cursor.close()
+
+
+def _internal(name: str) -> str:
+    """A registered table's name; names of DuckDB's own tables and functions are out of its way."""
+    return f"source {name.lower()}"
+
+
+def _as_schema(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    if table.schema.equals(wanted):
+        return table
+    names = table.rename_columns(wanted.names)
+    return names.cast(wanted)
+
+
+@contextmanager
+def _translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise translate(error) from error
+
+
+def translate(error: duckdb.Error) -> ViewmillError:
+    """DuckDB's error as ours, in DuckDB's words."""
+    said = _sentence(error)
+    low = said.lower()
+    if "overflow" in low or ("out of range" in low and isinstance(error, duckdb.OutOfRangeException)):
+        return Overflow("a number does not fit its type", detail=said)
+    if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
+        if "out of range" in low or "could not cast value" in low:
+            return Overflow("a number does not fit its type", detail=said)
+        return EvaluationFailed("a value cannot be converted", detail=said)
+    if "division by zero" in low:
+        return EvaluationFailed("division by zero", detail=said)
+    if isinstance(error, duckdb.InvalidInputException):
+        return EvaluationFailed(said)
+    return UnsupportedQuery("DuckDB cannot run the query", detail=said)
+
+
+def _sentence(error: duckdb.Error) -> str:
+    """The first line of what DuckDB said, without the kind of error and its advice to its users."""
+    first = str(error).split("\n", 1)[0]
+    _, colon, rest = first.partition("Error: ")
+    return (rest if colon else first).split(" Use TRY(", 1)[0].strip()

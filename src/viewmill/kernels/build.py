@@ -1,0 +1,317 @@
+"""Build a maintainer from a program whose body is trigger source.
+
+takes  Program with a Triggers body, the Dictionary of the mill
+gives  a Maintainer: the source compiled over `structures`, or run as it is over `plain`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill import errors
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import is_float_word
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
+from viewmill.kernels import compiler, payloads, stores
+from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.kernels.plain import stores as plain_stores
+from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
+from viewmill.program.program import Message, Program, Trigger, Triggers
+from viewmill.program.states import Keyed
+
+Kernel = Callable[..., int]
+_Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
+
+
+class Store(Protocol):
+    """Where a state lives."""
+
+    handle: Any
+
+    def make_room(self) -> bool: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def show_committed(self, on: bool) -> None: ...
+    def clear(self) -> None: ...
+    def load_payload(self, keys: npt.NDArray[np.int64], payload: payloads.Payload) -> None: ...
+    def export_payload(self) -> tuple[npt.NDArray[np.int64], payloads.Payload]: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+class Outlet(Protocol):
+    """Where emitted rows gather."""
+
+    handle: Any
+
+    def take(self) -> Delta: ...
+    def clear(self) -> None: ...
+
+
+class Failure(Protocol):
+    """Where the first failure is noted."""
+
+    handle: Any
+
+    def noted(self) -> bool: ...
+    def take(self) -> tuple[int, int]: ...
+
+
+def build(
+    program: Program, dictionary: Dictionary, *, compiled: bool | None = None
+) -> TriggerMaintainer:
+    """A maintainer for the program; `compiled` None means as VIEWMILL_COMPILER says."""
+    if not isinstance(program.body, Triggers):
+        raise InvalidArgument(f"strategy {program.strategy} has no triggers to build")
+    return TriggerMaintainer(program, program.body, dictionary, compiler.is_on(compiled))
+
+
+class TriggerMaintainer:
+    """A program of triggers at work."""
+
+    def __init__(
+        self, program: Program, body: Triggers, dictionary: Dictionary, compiled: bool
+    ) -> None:
+        self.program, self.compiled = program, compiled
+        self._body, self._dictionary = body, dictionary
+        self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
+        self._all = tuple(self._stores.values())
+        self._outlet = _new_outlet(program.output, compiled)
+        self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
+        ids = [dictionary.intern(each) for each in body.texts]
+        self._texts = stores.Texts(ids) if compiled else plain_stores.Texts(ids)
+
+        handles = tuple(each.handle for each in self._all)
+        end = (self._texts.handle, self._failure.handle)
+        functions = _load(program, body, compiled)
+        self._feeds = {
+            each.input: _Feed(_schema_of(program, each.input), each, functions, (*handles, *end))
+            for each in body.triggers
+        }
+        emitting = (WORD,) * (len(handles) + 4)
+        self._end = (*handles, self._outlet.handle, *end)
+        self._flush = functions("flush", emitting)
+        self._functions, self._emitting = functions, emitting
+        self._contents: Kernel | None = None
+
+    def apply(self, input: str, delta: Delta) -> None:
+        """Feed the change of one input; nothing is emitted."""
+        feed = self._feeds.get(input)
+        size = delta.size
+        if feed is None:
+            self._check_input(input)
+            return
+        if size == 0:
+            return
+        arguments = feed.arguments(delta)
+        done = feed.kernel(0, size, *arguments)
+        while done < size:
+            if self._failure.noted():
+                break
+            self._make_room()
+            done = feed.kernel(done, size, *arguments)
+        if self._failure.noted():
+            raise self._failed(in_batch=True)
+
+    def flush(self) -> Delta:
+        """The change of the output since the last commit."""
+        stopped = self._flush(0, *self._end)
+        if self._failure.noted():
+            raise self._failed(in_batch=False)
+        delta = self._outlet.take()
+        return delta if stopped < 0 else self._rest(self._flush, stopped, delta)
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+        for store in self._all:
+            store.commit()
+
+    def rollback(self) -> None:
+        """Go back to exactly the last commit."""
+        if self._failure.noted():
+            self._failure.take()
+        self._outlet.clear()
+        for store in self._all:
+            store.rollback()
+
+    def contents(self) -> Delta:
+        """The output as committed."""
+        if self._contents is None:
+            self._contents = self._functions("contents", self._emitting)
+        for store in self._all:
+            store.show_committed(True)
+        try:
+            stopped = self._contents(0, *self._end)
+            if self._failure.noted():
+                raise self._failed(in_batch=False)
+            delta = self._outlet.take()
+            return delta if stopped < 0 else self._rest(self._contents, stopped, delta)
+        finally:
+            for store in self._all:
+                store.show_committed(False)
+
+    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
+        """Replace a state by the rows of its definition."""
+        kind = self._kind(state)
+        keys, payload = payloads.from_batches(kind, rows, self._dictionary)
+        self._stores[state].load_payload(keys, payload)
+
+    def release(self, state: str) -> None:
+        """Give the state's memory back."""
+        self._stores[state].clear()
+
+    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a state as committed; `load` is the inverse."""
+        keys, payload = self._stores[state].export_payload()
+        return payloads.to_batches(self._kind(state), keys, payload, self._dictionary)
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """Bytes held, by state."""
+        return {name: store.nbytes for name, store in self._stores.items()}
+
+    def _check_input(self, name: str) -> None:
+        """An input without a trigger changes nothing; one that does not exist is a mistake."""
+        names = [each.name for each in self.program.inputs]
+        if name not in names:
+            raise InvalidArgument(f"no input {name}", hint=nearest(name, names))
+
+    def _kind(self, state: str) -> Keyed:
+        return next(each.kind for each in self.program.states if each.name == state)
+
+    def _rest(self, kernel: Kernel, stopped: int, first: Delta) -> Delta:
+        parts = [first]
+        while stopped >= 0:
+            stopped = kernel(stopped, *self._end)
+            if self._failure.noted():
+                raise self._failed(in_batch=False)
+            parts.append(self._outlet.take())
+        return concat(self.program.output, parts)
+
+    def _make_room(self) -> None:
+        grown = [store.make_room() for store in self._all]
+        if not any(grown):
+            raise RuntimeError("a trigger stopped, but no state is full")
+
+    def _failed(self, *, in_batch: bool) -> ViewmillError:
+        code, row = self._failure.take()
+        self._outlet.clear()
+        message = self._body.messages[code]
+        detail = f"row {row} of the batch" if in_batch and row >= 0 else ""
+        return _error_class(message)(message.text, detail=detail, span=message.span)
+
+
+def _error_class(message: Message) -> type[ViewmillError]:
+    found = getattr(errors, message.kind, EvaluationFailed)
+    assert issubclass(found, ViewmillError)
+    return found
+
+
+def _new_store(kind: Keyed, compiled: bool) -> Store:
+    return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
+
+
+def _new_outlet(schema: Schema, compiled: bool) -> Outlet:
+    return stores.Outlet(schema) if compiled else plain_stores.Outlet(schema)
+
+
+def _schema_of(program: Program, name: str) -> Schema:
+    return next(each.schema for each in program.inputs if each.name == name)
+
+
+def _load(program: Program, body: Triggers, compiled: bool) -> _Functions:
+    return _functions(program.strategy, body.source, _header(program), compiled)
+
+
+def _header(program: Program) -> str:
+    lines = [f"{program.strategy} program {program.fingerprint}", ""]
+    lines += [f"input   {each.name}({each.schema})" for each in program.inputs]
+    lines += [f"state   {each.name}({each.kind.schema})" for each in program.states]
+    return "\n".join([*lines, f"output  {program.output}"])
+
+
+@cache
+def _functions(strategy: str, source: str, header: str, compiled: bool) -> _Functions:
+    """The functions of a program; equal programs share them."""
+    if not compiled:
+        plain = load_source(strategy, source, PLAIN, header)
+        return lambda name, arguments: plain[name]
+    functions = load_source(strategy, source, STRUCTURES, header)
+    for name, function in functions.items():  # they may call one another
+        function.__globals__[name] = compiler.structure(function)
+
+    @cache
+    def compiled_function(name: str, arguments: tuple[Any, ...]) -> Kernel:
+        return compiler.compile_kernel(functions[name], arguments)
+
+    return compiled_function
+
+
+class _Feed:
+    """What turns a delta of one input into the arguments of its trigger."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        trigger: Trigger,
+        functions: _Functions,
+        end: tuple[Any, ...],
+    ) -> None:
+        found = [schema.names.index(name) for name in trigger.columns]
+        # For each column: its position, the dtype of its words, and whether a mask follows.
+        self._columns = [
+            (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
+        ]
+        self._end = end
+        types: list[Any] = [WORD, WORD, WORDS]
+        for _, dtype, nullable in self._columns:
+            types.append(FLOATS if dtype is F64 else WORDS)
+            types += [BYTES] if nullable else []
+        self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
+
+    def arguments(self, delta: Delta) -> list[Any]:
+        """Everything after start and size, checked: compiled code believes what it is given."""
+        size, multiplicity = delta.size, delta.multiplicity
+        result: list[Any] = [
+            _ones(size) if multiplicity is None else _checked(multiplicity, I64, size)
+        ]
+        columns, nulls = delta.columns, delta.nulls
+        for i, dtype, nullable in self._columns:
+            result.append(_checked(columns[i], dtype, size))
+            mask = nulls[i]
+            if nullable:
+                result.append(_zeros(size) if mask is None else _checked(mask, U8, size))
+            elif mask is not None and mask.any():
+                raise InvalidArgument(f"NULL in column {i}, which is declared NOT NULL")
+        result += self._end
+        return result
+
+
+def _checked(array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    """The array, or a contiguous copy of it."""
+    if array.dtype != dtype or array.ndim != 1 or len(array) != size:
+        raise InvalidArgument(
+            f"a column of {size} values of {dtype} is needed, got {array.shape} of {array.dtype}"
+        )
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+# Deltas of inserts only and columns without NULL share these; a kernel reads the first rows.
+_SHARED_ROWS = 65536
+_ONES = np.ones(_SHARED_ROWS, np.int64)
+_ZEROS = np.zeros(_SHARED_ROWS, np.uint8)
+
+
+def _ones(size: int) -> npt.NDArray[np.int64]:
+    return _ONES if size <= _SHARED_ROWS else np.ones(size, np.int64)
+
+
+def _zeros(size: int) -> npt.NDArray[np.uint8]:
+    return _ZEROS if size <= _SHARED_ROWS else np.zeros(size, np.uint8)

@@ -1,0 +1,178 @@
+"""Numba, and the private corners of it that make kernels fast.
+
+takes  plain Python functions and their argument types
+gives  compiled callables; with any corner gone, slower ones that mean the same
+
+`_nrt=False`     compiles without reference counting; nothing in a kernel allocates
+`no_*_wrapper`   leaves out what only calls from Python need
+`entry_point`    calls compiled code without type dispatch. It checks neither dtype nor contiguity:
+                 who calls a kernel with an array looks at it first
+cache locators   let the structures be cached under the hash of the whole library, because Numba
+                 notices edits in a function's own file only
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from viewmill.kernels.source import cache_directory, library_hash, load_source
+
+try:
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.compiler import Flags
+    from numba.core.cpu import CPUTargetOptions
+except ImportError:
+    CPUTargetOptions = CompileResultCacheImpl = FunctionCache = Flags = None
+
+I64 = np.dtype(np.int64)
+F64 = np.dtype(np.float64)
+U8 = np.dtype(np.uint8)
+
+WORD = types.int64
+WORDS = types.int64[::1]
+ROWS = types.int64[:, ::1]
+FLOATS = types.float64[::1]
+BYTES = types.uint8[::1]
+
+
+def is_on(compiled: bool | None = None) -> bool:
+    """Whether triggers are compiled: as asked, else unless VIEWMILL_COMPILER=off."""
+    if compiled is not None:
+        return compiled
+    return os.environ.get("VIEWMILL_COMPILER", "on").lower() not in ("off", "0", "no", "false")
+
+
+@cache
+def _known(*options: str) -> dict[str, bool]:
+    """Those of our private options that this Numba knows."""
+    wanted = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    known = {}
+    for name in options:
+        try:
+            CPUTargetOptions.parse_as_flags(Flags(), {name: wanted[name]})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+        known[name] = wanted[name]
+    return known
+
+
+def structure(function: Callable[..., Any]) -> Any:
+    """A function of the structures library, compiled into the kernels that call it."""
+    dispatcher = _dispatcher(function, "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
+    _cache_with_library(dispatcher)
+    return dispatcher
+
+
+def compile_structure(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]:
+    """A function of the structures library as a kernel of its own."""
+    own = _dispatcher(dispatcher.py_func, "_nrt")
+    _cache_with_library(own)
+    return _callable(own, arguments)
+
+
+def compile_kernel(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., int]:
+    """A kernel from a function in a real file, from Numba's cache when it is there."""
+    dispatcher = _dispatcher(function, "_nrt", cache=True)
+    return _callable(dispatcher, arguments)
+
+
+def _dispatcher(function: Callable[..., Any], *private: str, cache: bool = False) -> Any:
+    return numba.njit(function, nogil=True, error_model="numpy", cache=cache, **_known(*private))
+
+
+def _callable(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]:
+    entry = _compiled(dispatcher, arguments)
+    return entry if entry is not None and _entry_points_work() else _public(dispatcher)
+
+
+def _compiled(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int] | None:
+    dispatcher.compile(types.int64(*arguments))
+    dispatcher.disable_compile()
+    return _entry_point(dispatcher)
+
+
+def _entry_point(dispatcher: Any) -> Callable[..., int] | None:
+    try:
+        (overload,) = dispatcher.overloads.values()
+        entry: Callable[..., int] = overload.entry_point
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return entry if callable(entry) else None
+
+
+def _public(dispatcher: Any) -> Callable[..., int]:
+    """The dispatcher, for arrays it would otherwise take for another type."""
+
+    def call(*arguments: Any) -> int:
+        writeable = (
+            each if not isinstance(each, np.ndarray) or each.flags.writeable else each.copy()
+            for each in arguments
+        )
+        return int(dispatcher(*writeable))
+
+    return call
+
+
+_PROBE = """
+def probe(start, size, words):
+    total = 0
+    for i in range(start, size):
+        total += words[i] * (i + 1)
+    return total
+"""
+
+
+@cache
+def _entry_points_work() -> bool:
+    """Whether a call by entry point reads numbers and (read-only) arrays rightly."""
+    functions = load_source("probe", _PROBE, None, "Tests that entry points work.")
+    dispatcher = _dispatcher(functions["probe"], "_nrt", cache=True)
+    call = _compiled(dispatcher, (WORD, WORD, WORDS))
+    words = np.arange(5, 9)
+    words.flags.writeable = False
+    return call is not None and call(1, 4, words) == 6 * 2 + 7 * 3 + 8 * 4
+
+
+class _LibraryLocator:
+    """Tells Numba where compiled structures are cached, and that all change when one does."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], path: str) -> _LibraryLocator:
+        return cls(function)
+
+    def ensure_cache_path(self) -> None:
+        os.makedirs(self.get_cache_path(), exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        return str(cache_directory() / f"structures_{library_hash()}")
+
+    def get_source_stamp(self) -> str:
+        return library_hash()
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+def _cache_with_library(dispatcher: Any) -> None:
+    """Cache under the library's hash; a Numba that does it otherwise compiles anew."""
+    if FunctionCache is None or not hasattr(dispatcher, "_cache"):
+        return
+    dispatcher._cache = _library_cache()(dispatcher.py_func)
+
+
+@cache
+def _library_cache() -> Any:
+    implementation = type(
+        "LibraryCacheImpl", (CompileResultCacheImpl,), {"_locator_classes": [_LibraryLocator]}
+    )
+    return type("LibraryCache", (FunctionCache,), {"_impl_class": implementation})

@@ -1,0 +1,29 @@
+"""The kernels that Python itself calls on structures, compiled when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from viewmill.kernels import compiler
+from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
+from viewmill.kernels.structures import keyed, rows
+
+# Each gives a word.
+_ARGUMENTS = {
+    keyed.commit: (WORD,),
+    keyed.rollback: (WORD,),
+    keyed.rehash: (WORD, WORD, WORD),
+    keyed.load_rows: (WORD, WORD, WORD),
+    keyed.export_rows: (WORD, WORD),
+    rows.stage_bag: (WORD, WORD, ROWS, WORDS),
+    rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
+    rows.first_missing: (WORD, WORD),
+    rows.find_rows: (WORD, ROWS, BYTES, ROWS),
+}
+
+
+@cache
+def kernel(function: Callable[..., int]) -> Callable[..., int]:
+    """A function of the structures library that Python can call, quickly."""
+    return compiler.compile_structure(function, _ARGUMENTS[function])

@@ -1,0 +1,111 @@
+"""The rows of a keyed state between words and Arrow, for definitions and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import is_float_word
+from viewmill.deltas.arrow import decode_delta, encode_columns
+from viewmill.deltas.delta import Delta, Mask, Words, float_keys
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.program.states import Keyed, Slot
+
+# One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum.
+Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Payload = list[Values]
+
+_WIDE = pa.decimal128(38, 0)
+_ROWS = 65536
+
+
+def from_batches(
+    kind: Keyed, batches: Iterable[pa.RecordBatch], dictionary: Dictionary
+) -> tuple[npt.NDArray[np.int64], Payload]:
+    """Keys and payload from the columns of `kind.schema`, in order."""
+    keys, payloads = [], []
+    for batch in batches:
+        if batch.num_rows:
+            keys.append(_key_words(kind, batch, dictionary))
+            columns = batch.columns[len(kind.key) :]
+            payloads.append(
+                [_slot_values(*each) for each in zip(kind.payload, columns, strict=True)]
+            )
+    if not keys:
+        keys.append(np.empty((0, kind.key_words), np.int64))
+        payloads.append([_no_values(slot) for slot in kind.payload])
+    return np.concatenate(keys), [np.concatenate(each) for each in zip(*payloads, strict=True)]
+
+
+def to_batches(
+    kind: Keyed, keys: npt.NDArray[np.int64], payload: Payload, dictionary: Dictionary
+) -> Iterator[pa.RecordBatch]:
+    """The inverse: record batches with the columns of `kind.schema`."""
+    delta = _key_delta(kind, keys)
+    arrays = list(decode_delta(delta, dictionary).columns) if kind.key else []
+    arrays += [
+        _slot_array(slot, values) for slot, values in zip(kind.payload, payload, strict=True)
+    ]
+    yield from pa.Table.from_arrays(arrays, names=list(kind.schema.names)).to_batches(_ROWS)
+
+
+def _key_words(kind: Keyed, batch: pa.RecordBatch, dictionary: Dictionary) -> npt.NDArray[np.int64]:
+    words = np.zeros((batch.num_rows, kind.key_words), np.int64)
+    if not kind.key:
+        return words
+    delta = encode_columns(Schema(kind.key), batch, dictionary)
+    for i, (column, mask) in enumerate(zip(delta.columns, delta.nulls, strict=True)):
+        words[:, i] = _as_key(column)
+        if mask is not None:
+            words[:, -1] |= mask.astype(np.int64) << i
+            words[mask.view(np.bool_), i] = 0
+    return words
+
+
+def _as_key(column: Words) -> npt.NDArray[np.int64]:
+    if column.dtype == np.float64:
+        return float_keys(column.view(np.float64))
+    return column.view(np.int64)
+
+
+def _key_delta(kind: Keyed, keys: npt.NDArray[np.int64]) -> Delta:
+    columns: list[Words] = []
+    nulls: list[Mask | None] = []
+    for i, field in enumerate(kind.key):
+        column = np.ascontiguousarray(keys[:, i])
+        columns.append(column.view(np.float64) if is_float_word(field.type) else column)
+        nulls.append(((keys[:, -1] >> i) & 1).astype(np.uint8) if field.nullable else None)
+    return Delta(Schema(kind.key), tuple(columns), tuple(nulls), None, len(keys))
+
+
+def _slot_values(slot: Slot, array: pa.Array) -> Values:
+    # SUM of no rows is NULL in SQL; the payload of no rows is zero.
+    if slot.kind == "wide":
+        # A sum of decimals counts in units of their last digit, as the words of their rows do.
+        wide = array if pa.types.is_decimal128(array.type) else array.cast(_WIDE)
+        return _limbs(wide.fill_null(0))
+    target = pa.float64() if slot.kind == "sum" else pa.int64()
+    values: npt.NDArray[np.int64] = array.cast(target).fill_null(0).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _limbs(array: pa.Array) -> npt.NDArray[np.int64]:
+    limbs = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
+    return limbs[array.offset : array.offset + len(array)]
+
+
+def _slot_array(slot: Slot, values: Values) -> pa.Array:
+    if slot.kind != "wide":
+        return pa.array(values)
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(_WIDE, len(values), [None, buffer])
+
+
+def _no_values(slot: Slot) -> Values:
+    if slot.kind == "wide":
+        return np.empty((0, 2), np.int64)
+    return np.empty(0, np.float64) if slot.kind == "sum" else np.empty(0, np.int64)

@@ -1,0 +1,75 @@
+"""Rows going out and failures, as Python lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Value = int | float | None
+
+
+@dataclass
+class Failed:
+    """The first failure."""
+
+    code: int | None = None
+    row: int = -1
+
+
+def fail(errors: Failed, code: int, row: int) -> None:
+    """Note failure `code` in `row`; the first one stays."""
+    if errors.code is None:
+        errors.code, errors.row = code, row
+
+
+def failed(errors: Failed) -> bool:
+    """Whether something failed."""
+    return errors.code is not None
+
+
+def text(texts: list[int], i: int) -> int:
+    """The dictionary id of literal i."""
+    return texts[i]
+
+
+@dataclass
+class Rows:
+    """Complete rows with their multiplicities, and the row under way."""
+
+    width: int
+    rows: list[tuple[list[Value], int]] = field(default_factory=list)
+    current: dict[int, Value] = field(default_factory=dict)
+
+
+def emit_word(out: Rows, c: int, x: int) -> None:
+    """Column c of the row under way is x."""
+    out.current[c] = int(x)
+
+
+def emit_float(out: Rows, c: int, x: float) -> None:
+    """Column c of the row under way is the float x."""
+    out.current[c] = float(x)
+
+
+def emit_null(out: Rows, c: int) -> None:
+    """Column c of the row under way is NULL."""
+    out.current[c] = None
+
+
+def emit(out: Rows, m: int) -> None:
+    """The row under way is complete, with multiplicity m."""
+    out.rows.append(([out.current[c] for c in range(out.width)], int(m)))
+    out.current = {}
+
+
+def emit_full(out: Rows) -> bool:
+    """Whether there is no room for two more rows: never."""
+    return False
+
+
+def emit_cancel(out: Rows) -> None:
+    """Make one row of the last two if they are equal, none if their multiplicities cancel."""
+    if len(out.rows) < 2:
+        return
+    (old, m), (new, n) = out.rows[-2:]
+    if repr(old) == repr(new):  # repr tells 0.0 from -0.0 and makes NaN equal to itself
+        out.rows[-2:] = [(new, m + n)] if m + n else []

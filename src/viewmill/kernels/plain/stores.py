@@ -1,0 +1,152 @@
+"""The plain structures as a maintainer holds them."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
+from viewmill.kernels.payloads import Payload
+from viewmill.kernels.plain.keyed import PlainKeyed, Values, sum_at
+from viewmill.kernels.plain.outlet import Failed, Rows
+from viewmill.program.states import Keyed
+
+
+class KeyedStore:
+    """A plain `Keyed` state."""
+
+    def __init__(self, kind: Keyed) -> None:
+        self.kind, self.handle = kind, PlainKeyed(kind)
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes are held."""
+        return sys.getsizeof(self.handle.entries) + 256 * len(self.handle.entries)
+
+    def make_room(self) -> bool:
+        """There always is."""
+        return False
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.handle.clear()
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self.handle.commit()
+
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+        self.handle.rollback()
+
+    def show_committed(self, on: bool) -> None:
+        """Whether scans see entries as they were at the last commit."""
+        self.handle.committed = on
+
+    def load_payload(self, keys: npt.NDArray[np.int64], payload: Payload) -> None:
+        """Replace everything."""
+        self.clear()
+        columns = [
+            [_from_arrow(slot.kind, value) for value in values.tolist()]
+            for slot, values in zip(self.kind.payload, payload, strict=True)
+        ]
+        for i, key in enumerate(map(tuple, keys.tolist())):
+            values: Values = {
+                self.kind.word(slot.name): column[i]
+                for slot, column in zip(self.kind.payload, columns, strict=True)
+            }
+            if values != self.handle.zero():
+                self.handle.numbers[key] = self.handle.new_entry(key, values)
+
+    def export_payload(self) -> tuple[npt.NDArray[np.int64], Payload]:
+        """Keys, and an array for each slot."""
+        state = self.handle
+        state.scan(committed=True)
+        state.committed = False
+        numbers = [each for each in state.positions if each != -1]
+        keys = [state.entries[each][0] for each in numbers]
+        payload: Payload = []
+        for slot in self.kind.payload:
+            k = self.kind.word(slot.name)
+            if slot.kind == "sum":
+                payload.append(np.array([sum_at(state, e, k) for e in numbers], np.float64))
+                continue
+            values = [state.entries[each][1][k] for each in numbers]
+            if slot.kind == "wide":
+                payload.append(np.array([_limbs(x) for x in values], np.int64).reshape(-1, 2))
+            else:
+                payload.append(np.array(values, np.int64))
+        return np.array(keys, np.int64).reshape(len(numbers), self.kind.key_words), payload
+
+
+def _from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction]:
+    if kind == "sum":
+        exact = Fraction(value)
+        return exact, abs(exact)
+    if kind == "wide":
+        low, high = value
+        return int(high * 2**64 + low % 2**64)
+    return int(value)
+
+
+def _limbs(value: object) -> tuple[int, int]:
+    assert isinstance(value, int)
+    low = value % 2**64
+    return low - 2**64 if low >= 2**63 else low, value >> 64
+
+
+class Outlet:
+    """The rows triggers hand out."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self.handle = schema, Rows(len(schema))
+
+    def take(self) -> Delta:
+        """The rows so far; the outlet is empty again."""
+        rows = self.handle.rows
+        columns: list[Words] = []
+        nulls: list[Mask | None] = []
+        for c, field in enumerate(self._schema):
+            values = [row[c] for row, _ in rows]
+            filled = [0 if value is None else value for value in values]
+            mask = np.array([value is None for value in values], np.uint8)
+            column: Any = np.array(filled, word_dtype(field.type))
+            columns.append(column)
+            nulls.append(mask if mask.any() else None)
+        multiplicity = np.array([m for _, m in rows], np.int64)
+        self.clear()
+        return Delta(self._schema, tuple(columns), tuple(nulls), multiplicity, len(rows))
+
+    def clear(self) -> None:
+        """Forget the rows so far."""
+        self.handle.rows, self.handle.current = [], {}
+
+
+class Failure:
+    """The first failure a trigger noted."""
+
+    def __init__(self) -> None:
+        self.handle = Failed()
+
+    def noted(self) -> bool:
+        """Whether there is one."""
+        return self.handle.code is not None
+
+    def take(self) -> tuple[int, int]:
+        """Its code and row; forgotten afterwards."""
+        code, row = self.handle.code, self.handle.row
+        self.handle.code = None
+        assert code is not None
+        return code, row
+
+
+class Texts:
+    """Dictionary ids of string literals."""
+
+    def __init__(self, ids: list[int]) -> None:
+        self.handle = list(ids)

@@ -1,0 +1,176 @@
+"""The index of a checked table: which rows are there, how often, and in which order they came.
+
+takes  rows as words (see `Delta.words`), with multiplicity
+gives  what is wrong with a batch, judged on its net effect; the rows themselves
+
+A bag is keyed by the whole row. A table with a primary key is keyed by that, and the other words
+follow; what a step cannot do yet (insert a key that a later step frees) waits until `check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.errors import InvalidArgument
+from viewmill.kernels.library import kernel
+from viewmill.kernels.stores import Table
+from viewmill.kernels.structures.keyed import EXACT, IGNORED
+from viewmill.kernels.structures.rows import (
+    SEQUENCE,
+    TOTAL,
+    find_rows,
+    first_missing,
+    stage_bag,
+    stage_unique,
+)
+
+IntArray = npt.NDArray[np.int64]
+
+_CHUNK = 65536
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row that cannot be deleted because it is missing, or inserted because its key is taken."""
+
+    kind: OneOf["missing", "duplicate"]
+    words: tuple[int, ...]
+
+
+class RowIndex:
+    """Rows of `key_words + other_words` words; with `unique`, the key words are a primary key."""
+
+    def __init__(self, key_words: int, other_words: int = 0, *, unique: bool = False) -> None:
+        if other_words and not unique:
+            raise InvalidArgument("a bag is keyed by the whole row: other_words must be 0")
+        self._key_words, self._width = key_words, key_words + other_words
+        self._unique = unique
+        kinds = [EXACT, IGNORED] + [IGNORED] * other_words
+        self._table = Table(key_words, kinds)
+        self._saved = (0, 0)  # sequence and total at the last commit
+        self._waiting: list[tuple[IntArray, IntArray]] = []
+        # Keeps the sequence words out of the copies that callers see.
+        self._columns = [*range(key_words), *range(key_words + 2, self._width + 2)]
+
+    def __len__(self) -> int:
+        return self._table.get(TOTAL)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held."""
+        return self._table.nbytes
+
+    def stage(self, words: IntArray, multiplicity: IntArray) -> None:
+        """Add rows to the batch under way."""
+        words, multiplicity = self._checked(words), _checked_words(multiplicity, len(words))
+        if self._unique:
+            self._stage_unique(words, multiplicity)
+        else:
+            self._stage_bag(words, multiplicity)
+
+    def check(self) -> Problem | None:
+        """What is wrong with the batch as a whole, if anything."""
+        if self._unique:
+            return self._check_unique()
+        t = kernel(first_missing)(self._table.handle, 0)
+        return None if t < 0 else Problem("missing", self._table.touched_key(t))
+
+    def commit(self) -> None:
+        """Keep the batch. Call `check` first."""
+        self._waiting = []
+        self._table.commit()
+        self._saved = (self._table.get(SEQUENCE), self._table.get(TOTAL))
+
+    def rollback(self) -> None:
+        """Forget the batch."""
+        self._waiting = []
+        self._table.rollback()
+        self._table.words[SEQUENCE >> 3], self._table.words[TOTAL >> 3] = self._saved
+
+    def load(self, words: IntArray, multiplicity: IntArray) -> Problem | None:
+        """Replace everything, as committed; stops at the first problem."""
+        self._table.clear()
+        self._table.words[SEQUENCE >> 3] = self._table.words[TOTAL >> 3] = 0
+        self._saved, self._waiting = (0, 0), []
+        self._table.reserve(len(words))
+        for start in range(0, len(words), _CHUNK):
+            self.stage(words[start : start + _CHUNK], multiplicity[start : start + _CHUNK])
+            problem = self.check()
+            if problem is not None:
+                self.rollback()
+                return problem
+            self.commit()
+        return None
+
+    def export(self) -> tuple[IntArray, IntArray]:
+        """The rows as committed and their multiplicities, in the order of first insertion."""
+        rows = self._table.export()
+        rows = rows[np.argsort(rows[:, self._key_words + 1], kind="stable")]
+        multiplicity = np.ascontiguousarray(rows[:, self._key_words])
+        return np.ascontiguousarray(rows[:, self._columns]), multiplicity
+
+    def find(self, keys: IntArray) -> tuple[npt.NDArray[np.bool_], IntArray]:
+        """Which keys are there now, and the whole rows of those; other rows of words are 0."""
+        keys = np.ascontiguousarray(keys, np.int64)
+        if keys.ndim != 2 or keys.shape[1] != self._key_words:
+            raise InvalidArgument(f"keys of {self._key_words} words are needed, got {keys.shape}")
+        found = np.zeros(len(keys), np.uint8)
+        rows = np.zeros((len(keys), self._width), np.int64)
+        kernel(find_rows)(self._table.handle, keys, found, rows)
+        return found.view(np.bool_), rows
+
+    def _checked(self, words: IntArray) -> IntArray:
+        if words.ndim != 2 or words.shape[1] != self._width or words.dtype != np.int64:
+            raise InvalidArgument(
+                f"rows of {self._width} int64 words are needed, got {words.shape} of {words.dtype}"
+            )
+        return np.ascontiguousarray(words)
+
+    def _stage_bag(self, words: IntArray, multiplicity: IntArray) -> None:
+        stage, handle, size = kernel(stage_bag), self._table.handle, len(words)
+        done = stage(handle, 0, words, multiplicity)
+        while done < size:
+            self._table.make_room()
+            done = stage(handle, done, words, multiplicity)
+
+    def _stage_unique(self, words: IntArray, multiplicity: IntArray) -> None:
+        stage, handle, size = kernel(stage_unique), self._table.handle, len(words)
+        conflicts = np.empty(1 + 2 * size, np.int64)
+        conflicts[0] = 0
+        done = stage(handle, 0, words, multiplicity, conflicts)
+        while done < 2 * size:
+            self._table.make_room()
+            done = stage(handle, done, words, multiplicity, conflicts)
+        n = int(conflicts[0])
+        if n:
+            rows, left = conflicts[1 : 1 + 2 * n : 2], conflicts[2 : 2 + 2 * n : 2]
+            self._waiting.append((words[rows], left.copy()))
+
+    def _check_unique(self) -> Problem | None:
+        """Try once more what had to wait; a row and its opposite need not be done at all."""
+        if not self._waiting:
+            return None
+        net: dict[tuple[int, ...], int] = {}
+        for words, multiplicity in self._waiting:
+            for row, m in zip(words.tolist(), multiplicity.tolist(), strict=True):
+                net[tuple(row)] = net.get(tuple(row), 0) + m
+        self._waiting = []
+        left = {row: m for row, m in net.items() if m}
+        if not left:
+            return None
+        self._stage_unique(np.array(list(left), np.int64), np.array([*left.values()], np.int64))
+        if not self._waiting:
+            return None
+        words, multiplicity = self._waiting[0]
+        kind: OneOf["missing", "duplicate"] = "missing" if multiplicity[0] < 0 else "duplicate"
+        return Problem(kind, tuple(words[0].tolist()))
+
+
+def _checked_words(array: IntArray, size: int) -> IntArray:
+    if array.dtype != np.int64 or array.shape != (size,):
+        raise InvalidArgument(f"{size} int64 words are needed, got {array.shape} of {array.dtype}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,135 @@
+"""Trigger source as a real file, which Numba can cache beside and a person can open.
+
+takes  generated source that imports nothing, and the package whose functions it means
+gives  its functions, loaded from `<cache>/kernels/<name>_<hash>.py`
+
+The hash covers the source, the structures library and the versions, because Numba's cache does not
+notice an edit in a module that the file imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import tempfile
+from functools import cache
+from hashlib import blake2b
+from importlib import import_module, metadata
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+STRUCTURES = "viewmill.kernels.structures"
+PLAIN = "viewmill.kernels.plain"
+
+
+def load_source(
+    name: str, source: str, package: str | None, header: str = ""
+) -> dict[str, FunctionType]:
+    """Write `source` to its file, load it, and give the functions it defines."""
+    text = _file_text(source, package, header)
+    slug = re.sub(r"\W+", "_", name).strip("_").lower()[:40] or "program"
+    stem = f"{slug}_{_fingerprint(text)}"
+    path = _write(stem, text)
+    module = ModuleType(f"viewmill_kernels.{stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # Numba looks functions up by module when it unpickles
+    # The file is always compiled under its own name: tracebacks and Numba's cache go by it.
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    return {
+        each: value
+        for each, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__
+    }
+
+
+def cache_directory() -> Path:
+    """Where kernels are kept: $VIEWMILL_CACHE, the user's cache, or a directory of this process."""
+    return _writable(os.environ.get("VIEWMILL_CACHE"), os.environ.get("XDG_CACHE_HOME"))
+
+
+@cache
+def _writable(own: str | None, user: str | None) -> Path:
+    base = Path(own) if own else (Path(user) if user else Path.home() / ".cache") / "viewmill"
+    directory = base / "kernels"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=directory):
+            pass
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="viewmill-kernels-"))
+    return directory
+
+
+def _file_text(source: str, package: str | None, header: str) -> str:
+    about = header.replace("\\", "\\\\").replace('"""', "'''").strip()
+    docstring = (
+        f'"""{about or "A kernel."}\n\nWritten by viewmill {_version()}; edits are lost.\n"""'
+    )
+    names = sorted(_names_used(source) & _names_of(package))
+    imports = [f"from {package} import ("] + [f"    {name}," for name in names] + [")"]
+    return "\n".join([docstring, "", *(imports if names else []), "", "", source.strip(), ""])
+
+
+def _names_used(source: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+def _names_of(package: str | None) -> set[str]:
+    return set(import_module(package).__all__) if package else set()
+
+
+def _write(stem: str, text: str) -> Path:
+    """The file, written whole by whoever comes first; its time stamp stays, so caches stay good."""
+    directory = cache_directory()
+    path = directory / f"{stem}.py"
+    if _holds(path, text):
+        return path
+    handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{stem}.", suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    if path.exists():
+        os.replace(temporary, path)  # someone edited it
+        return path
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        os.replace(temporary, path)
+        return path
+    os.unlink(temporary)
+    return path
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _fingerprint(text: str) -> str:
+    return blake2b(f"{library_hash()}\n{text}".encode(), digest_size=6).hexdigest()
+
+
+@cache
+def library_hash() -> str:
+    """Changes with any edit of the structures library and with the versions of what compiles it."""
+    here = Path(__file__).parent
+    files = [*sorted((here / "structures").glob("*.py")), here / "compiler.py"]
+    digest = blake2b(digest_size=8)
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    versions = [_version(), sys.version, *map(metadata.version, ("numba", "numpy", "llvmlite"))]
+    digest.update("\n".join(versions).encode())
+    return digest.hexdigest()
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("viewmill")
+    except metadata.PackageNotFoundError:
+        return "0"

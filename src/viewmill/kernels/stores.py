@@ -1,0 +1,266 @@
+"""Where compiled states live: the memory that kernels read by address, made and grown here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import is_float_word
+from viewmill.deltas.delta import Delta, Mask, Words
+from viewmill.kernels.library import kernel
+from viewmill.kernels.payloads import Payload
+from viewmill.kernels.structures import keyed
+from viewmill.kernels.structures.emit import COLUMN_BYTES, FIRST_COLUMN
+from viewmill.program.states import Keyed
+
+IntArray = npt.NDArray[np.int64]
+
+_SMALLEST, _FIRST_ROOM = 64, 256
+
+
+def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.uint8]) -> int:
+    """Where an array's data lies; the caller keeps the array alive."""
+    assert array.flags.c_contiguous
+    return int(array.ctypes.data)
+
+
+class Table:
+    """A keyed structure with its header, table and journal. `handle` is what kernels get."""
+
+    def __init__(self, key_words: int, kinds: Sequence[int]) -> None:
+        self._kinds = np.array([*kinds, 0], np.int64)
+        self._stride = 2 + key_words + len(kinds)  # in words
+        self._header = np.zeros(keyed.HEADER_WORDS, np.int64)
+        self.handle = address_of(self._header)
+        self.words = self._header.data
+        self._set(keyed.KEY_WORDS, key_words)
+        self._set(keyed.PAYLOAD_WORDS, len(kinds))
+        self._set(keyed.STRIDE, 8 * self._stride)
+        self._set(keyed.KINDS, address_of(self._kinds))
+        self._commit, self._rollback = kernel(keyed.commit), kernel(keyed.rollback)
+        self.clear()
+
+    def get(self, offset: int) -> int:
+        """A word of the header."""
+        return self.words[offset >> 3]
+
+    def _set(self, offset: int, value: int) -> None:
+        self.words[offset >> 3] = value
+
+    def __len__(self) -> int:
+        return self.get(keyed.COUNT)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self._table.nbytes + self._journal.nbytes + self._header.nbytes)
+
+    def clear(self) -> None:
+        """Hold nothing, in little memory."""
+        self._make_table(_SMALLEST)
+        self._set(keyed.TABLE, address_of(self._table))
+        self._set(keyed.MASK, _SMALLEST - 1)
+        self._set(keyed.COUNT, 0)
+        self._make_journal(_FIRST_ROOM)
+        self._set(keyed.TOUCHED, 0)
+
+    def _make_table(self, capacity: int) -> None:
+        self._table = np.zeros(capacity * self._stride, np.int64)
+        self._set(keyed.LIMIT, capacity // 4 * 3)
+
+    def _make_journal(self, room: int) -> None:
+        self._journal = np.empty(room * self._stride, np.int64)
+        self._set(keyed.JOURNAL, address_of(self._journal))
+        self._set(keyed.ROOM, room)
+
+    def reserve(self, count: int) -> None:
+        """Room for `count` entries in all."""
+        capacity = _SMALLEST
+        while capacity // 4 * 3 <= count:
+            capacity *= 2
+        if capacity != self.get(keyed.MASK) + 1:
+            old = self._table  # alive until its entries have moved
+            self._make_table(capacity)
+            kernel(keyed.rehash)(self.handle, address_of(self._table), capacity)
+            del old
+
+    def make_room(self) -> bool:
+        """Grow whatever is full; gives whether anything was."""
+        count, touched = self.get(keyed.COUNT), self.get(keyed.TOUCHED)
+        full = count >= self.get(keyed.LIMIT)
+        if full:
+            self.reserve(count * 2)
+        if touched < self.get(keyed.ROOM):
+            return full
+        old = self._journal
+        self._make_journal(touched * 4)
+        self._journal[: len(old)] = old
+        return True
+
+    def commit(self) -> None:
+        """Keep what was done; give memory back that is no longer needed."""
+        if self._commit(self.handle):
+            self._shrink()
+
+    def _shrink(self) -> None:
+        self.reserve(len(self) * 2)
+        if self.get(keyed.ROOM) > _FIRST_ROOM:
+            self._make_journal(max(self.get(keyed.ROOM) // 4, _FIRST_ROOM))
+
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+        self._rollback(self.handle)
+
+    def touched_key(self, t: int) -> tuple[int, ...]:
+        """The key of touched entry t."""
+        at = t * self._stride + 2
+        return tuple(self._journal[at : at + self.get(keyed.KEY_WORDS)].tolist())
+
+    def show_committed(self, on: bool) -> None:
+        """Whether scans see entries as they were at the last commit."""
+        self._set(keyed.COMMITTED, int(on))
+
+    def load(self, rows: IntArray) -> None:
+        """Add rows of key and payload words, as committed."""
+        rows = np.ascontiguousarray(rows)
+        self.reserve(len(self) + len(rows))
+        kernel(keyed.load_rows)(self.handle, address_of(rows), len(rows))
+
+    def export(self) -> IntArray:
+        """Rows of key and payload words, as committed."""
+        rows = np.empty((len(self), self._stride - 2), np.int64)
+        self.show_committed(True)
+        size = kernel(keyed.export_rows)(self.handle, address_of(rows))
+        self.show_committed(False)
+        return rows[:size]
+
+
+class KeyedStore(Table):
+    """A compiled `Keyed` state."""
+
+    def __init__(self, kind: Keyed) -> None:
+        self.kind = kind
+        super().__init__(kind.key_words, [k for slot in kind.payload for k in _KINDS[slot.kind]])
+
+    def load_payload(self, keys: IntArray, payload: Payload) -> None:
+        """Replace everything."""
+        self.clear()
+        rows = np.zeros((len(keys), self._stride - 2), np.int64)
+        rows[:, : keys.shape[1]] = keys
+        at = keys.shape[1]
+        for slot, values in zip(self.kind.payload, payload, strict=True):
+            if slot.kind == "sum":
+                rows[:, at] = values.view(np.int64)
+                rows[:, at + 2] = np.abs(values).view(np.int64)
+            elif slot.kind == "wide":
+                rows[:, at : at + 2] = values
+            else:
+                rows[:, at] = values
+            at += slot.words
+        self.load(rows)
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """Keys, and an array for each slot."""
+        rows = self.export()
+        at, payload = self.kind.key_words, Payload()
+        keys = np.ascontiguousarray(rows[:, :at])
+        for slot in self.kind.payload:
+            words = np.ascontiguousarray(rows[:, at : at + slot.words])
+            if slot.kind == "sum":
+                floats = words.view(np.float64)
+                payload.append(floats[:, 0] + floats[:, 1])
+            else:
+                payload.append(words if slot.kind == "wide" else words[:, 0])
+            at += slot.words
+        return keys, payload
+
+
+_KINDS = {
+    "int": (keyed.EXACT,),
+    "wide": (keyed.EXACT, keyed.EXACT),
+    "sum": (keyed.SUM, keyed.IGNORED, keyed.IGNORED),
+}
+
+
+class Outlet:
+    """The rows a kernel hands out, until `take` makes a delta of them."""
+
+    _ROOM = 8192
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, width = schema, len(schema)
+        self._words = np.empty((width + 1, self._ROOM), np.int64)
+        self._nulls = np.zeros((max(width, 1), self._ROOM), np.uint8)
+        header = np.zeros((FIRST_COLUMN + COLUMN_BYTES * width) // 8, np.int64)
+        base, nulls = address_of(self._words), address_of(self._nulls)
+        header[1], header[2] = self._ROOM, width
+        header[3] = base + 8 * self._ROOM * width
+        for c in range(width):
+            header[4 + 3 * c] = base + 8 * self._ROOM * c
+            header[5 + 3 * c] = nulls + self._ROOM * c
+        self._header, self.handle = header, address_of(header)
+        self._state = header.data
+        self._floats = [c for c, field in enumerate(schema) if is_float_word(field.type)]
+        self._seen = range(6, 6 + 3 * width, 3)  # where the header says that a NULL was emitted
+        self._no_nulls: tuple[Mask | None, ...] = (None,) * width
+
+    def take(self) -> Delta:
+        """The rows so far, in arrays of their own; the outlet is empty again."""
+        state = self._state
+        n = state[0]
+        state[0] = 0
+        columns: list[Words] = list(self._words[:, :n].copy())
+        multiplicity: Any = columns.pop()
+        for c in self._floats:
+            columns[c] = columns[c].view(np.float64)
+        nulls = self._no_nulls
+        for i in self._seen:
+            if state[i]:
+                nulls = self._take_nulls(n)
+                break
+        return Delta(self._schema, tuple(columns), nulls, multiplicity, n)
+
+    def clear(self) -> None:
+        """Forget the rows so far."""
+        self._state[0] = 0
+        self._nulls[:] = 0
+
+    def _take_nulls(self, n: int) -> tuple[Mask | None, ...]:
+        masks: list[Mask | None] = []
+        for c, i in enumerate(self._seen):
+            masks.append(self._nulls[c, :n].copy() if self._state[i] else None)
+            if self._state[i]:
+                self._state[i] = 0
+                self._nulls[c, :n] = 0
+        return tuple(masks)
+
+
+class Failure:
+    """The first failure a kernel noted."""
+
+    def __init__(self) -> None:
+        self._array = np.zeros(2, np.int64)
+        self.handle = address_of(self._array)
+        self._words = self._array.data
+
+    def noted(self) -> bool:
+        """Whether there is one."""
+        return self._words[0] != 0
+
+    def take(self) -> tuple[int, int]:
+        """Its code and row; forgotten afterwards."""
+        code, row = self._words[0] - 1, self._words[1]
+        self._words[0] = 0
+        return code, row
+
+
+class Texts:
+    """Dictionary ids of string literals."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._array = np.array([*ids, 0], np.int64)
+        self.handle = address_of(self._array)

@@ -1,0 +1,26 @@
+"""Failures that a trigger notes and the maintainer raises; string literals by number."""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.memory import load_word, store_word
+
+
+@structure
+def fail(errors, code, row):
+    """Note failure `code` in `row`; the first one stays."""
+    if load_word(errors) == 0:
+        store_word(errors, code + 1)
+        store_word(errors + 8, row)
+
+
+@structure
+def failed(errors):
+    """Whether something failed."""
+    return load_word(errors) != 0
+
+
+@structure
+def text(texts, i):
+    """The dictionary id of literal i."""
+    return load_word(texts + 8 * i)

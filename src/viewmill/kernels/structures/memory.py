@@ -1,0 +1,88 @@
+"""Words at addresses. A kernel sees a state as one address and reads it with these."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_I8, _I64, _F64 = ir.IntType(8), ir.IntType(64), ir.DoubleType()
+
+
+def _loader(kind, result):
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+
+        return result(types.int64), generate
+
+    return load
+
+
+def _storer(kind, value_type):
+    def store(typing_context, address, value):
+        def generate(context, builder, signature, arguments):
+            builder.store(arguments[1], builder.inttoptr(arguments[0], kind.as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, value_type), generate
+
+    return store
+
+
+load_word = intrinsic(_loader(_I64, types.int64))
+load_float = intrinsic(_loader(_F64, types.float64))
+load_byte = intrinsic(_loader(_I8, types.uint8))
+store_word = intrinsic(_storer(_I64, types.int64))
+store_float = intrinsic(_storer(_F64, types.float64))
+store_byte = intrinsic(_storer(_I8, types.uint8))
+
+
+@intrinsic
+def address(typing_context, array):
+    """Where an array's data lies."""
+
+    def generate(context, builder, signature, arguments):
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.ptrtoint(made.data, _I64)
+
+    return types.int64(array), generate
+
+
+@intrinsic
+def float_bits(typing_context, x):
+    """The 64 bits of a float."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], _I64)
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def bits_float(typing_context, bits):
+    """The float that has these 64 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], _F64)
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def spill(typing_context, key):
+    """The address of a tuple's words on the stack, good until the caller returns."""
+    if not isinstance(key, types.BaseTuple):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        size = max(len(key), 1)
+        memory = cgutils.alloca_once(builder, _I64, size=size)
+        for i, kind in enumerate(key):
+            word = builder.extract_value(arguments[0], i)
+            word = context.cast(builder, word, kind, types.int64)
+            builder.store(word, builder.gep(memory, [ir.Constant(_I64, i)]))
+        return builder.ptrtoint(memory, _I64)
+
+    return types.int64(key), generate

@@ -1,0 +1,1 @@
+"""The mill: tables, views, versions and the directory that outlives the process."""

@@ -1,0 +1,210 @@
+"""Names to tables and views, whatever their case, and who reads whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from viewmill.algebra.refresh import Policy
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.delta import Delta
+from viewmill.errors import NameInUse, NameTaken, UnknownName, nearest
+from viewmill.mill.table import Table
+from viewmill.planner.plan import Plan
+from viewmill.policies.policies import Waiting, is_immediate
+from viewmill.runtime.runtime import Block
+from viewmill.sql.catalog import PlainView
+
+
+@dataclass
+class TableEntry:
+    """A table; `key` names it in the log, so that a dropped namesake is never mistaken for it."""
+
+    name: str
+    sql: str
+    key: str
+    table: Table
+
+
+@dataclass
+class PlainEntry:
+    """A plain view: a name for a query."""
+
+    name: str
+    sql: str
+    view: PlainView
+    schema: Schema
+    reads: frozenset[str]
+
+
+@dataclass
+class ViewEntry:
+    """A materialized view: its query, its plan, its block, and what waits for it."""
+
+    name: str
+    sql: str
+    query: Relation
+    plan: Plan
+    block: Block
+    policies: tuple[Policy, ...]
+    reads: frozenset[str]  # tables and materialized views, in lower case
+    names: frozenset[str]  # every name in its text, plain views too
+    created: int
+    version: int = 0
+    refreshed: int = 0  # UTC microseconds
+    refresh_kind: str = "backfill"
+    engine_calls: int = 0
+    refreshes: int = 0
+    rows_changed: int = 0
+    rows: int = 0
+    waiting: dict[str, list[Delta]] = field(default_factory=dict)
+    waiting_rows: int = 0
+    waiting_since: int = 0
+    listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
+    dropped: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        """The columns a reader sees."""
+        return self.query.schema
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether it takes every batch as it comes."""
+        return is_immediate(self.policies)
+
+    def waits(self) -> Waiting:
+        """What waits for the view, as its policies judge it."""
+        return Waiting(self.waiting_rows, self.waiting_since, self.refreshed)
+
+
+Entry = TableEntry | PlainEntry | ViewEntry
+
+
+class Catalog:
+    """All names of a mill. It answers `sql.lower`, too."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    # For the lowering.
+
+    def find(self, name: str) -> Schema | PlainView | None:
+        """What a name in FROM stands for."""
+        match self._entries.get(name.lower()):
+            case None:
+                return None
+            case TableEntry() as entry:
+                return entry.table.schema
+            case PlainEntry() as entry:
+                return entry.view
+            case ViewEntry() as entry:
+                return entry.schema
+
+    def names(self) -> Iterable[str]:
+        """Every name, in its own case."""
+        return [entry.name for entry in self._entries.values()]
+
+    # For the mill.
+
+    def get(self, name: str) -> Entry | None:
+        """The entry of a name, or None."""
+        return self._entries.get(name.lower())
+
+    def add(self, entry: Entry) -> None:
+        """Add or replace."""
+        self._entries[entry.name.lower()] = entry
+
+    def remove(self, name: str) -> None:
+        """Forget a name."""
+        del self._entries[name.lower()]
+
+    def table(self, name: str) -> TableEntry:
+        """A table, or an error that names the nearest one."""
+        entry = self.get(name)
+        if isinstance(entry, TableEntry):
+            return entry
+        if entry is not None:
+            raise UnknownName(
+                f'"{entry.name}" is a view, not a table', hint="Change the tables that it reads."
+            )
+        raise UnknownName(f'no table "{name}"', hint=nearest(name, [e.name for e in self.tables()]))
+
+    def view(self, name: str) -> ViewEntry:
+        """A materialized view, or an error that names the nearest one."""
+        entry = self.get(name)
+        if isinstance(entry, ViewEntry):
+            return entry
+        if entry is not None:
+            kind = "table" if isinstance(entry, TableEntry) else "plain view"
+            raise UnknownName(
+                f'"{entry.name}" is a {kind}, not a materialized view',
+                hint=f'mill.sql("SELECT * FROM {entry.name}") reads it.',
+            )
+        raise UnknownName(f'no view "{name}"', hint=nearest(name, [e.name for e in self.views()]))
+
+    def tables(self) -> list[TableEntry]:
+        """All tables."""
+        return [each for each in self._entries.values() if isinstance(each, TableEntry)]
+
+    def views(self) -> list[ViewEntry]:
+        """All materialized views."""
+        return [each for each in self._entries.values() if isinstance(each, ViewEntry)]
+
+    def require_free(self, name: str) -> None:
+        """Raise if the name is taken."""
+        entry = self.get(name)
+        if entry is not None:
+            kind = "table" if isinstance(entry, TableEntry) else "view"
+            hint = "" if kind == "table" else "CREATE OR REPLACE replaces it."
+            raise NameTaken(f'a {kind} named "{entry.name}" exists already', hint=hint)
+
+    def readers(self, name: str) -> list[Entry]:
+        """The views whose text names `name`."""
+        wanted = name.lower()
+        found: list[Entry] = []
+        for entry in self._entries.values():
+            named = entry.names if isinstance(entry, ViewEntry) else frozenset[str]()
+            if isinstance(entry, PlainEntry):
+                named = entry.reads
+            if wanted in named and entry.name.lower() != wanted:
+                found.append(entry)
+        return found
+
+    def require_unread(self, name: str) -> None:
+        """Raise if a view reads `name`."""
+        readers = self.readers(name)
+        if readers:
+            names = ", ".join(entry.name for entry in readers)
+            raise NameInUse(
+                f'"{name}" is in use', detail=f"It is read by {names}.", hint="Drop those first."
+            )
+
+    def reads_transitively(self, name: str) -> set[str]:
+        """Every table and materialized view that a view rests on, in lower case."""
+        found: set[str] = set()
+        todo = [name.lower()]
+        while todo:
+            entry = self._entries.get(todo.pop())
+            if isinstance(entry, ViewEntry):
+                todo += [each for each in entry.reads if each not in found]
+                found |= entry.reads
+        return found
+
+    def in_order(self) -> list[ViewEntry]:
+        """The views, each after those that it reads."""
+        done: dict[str, ViewEntry] = {}
+
+        def visit(entry: ViewEntry) -> None:
+            if entry.name.lower() in done:
+                return
+            for name in sorted(entry.reads):
+                below = self._entries.get(name)
+                if isinstance(below, ViewEntry) and below is not entry:
+                    visit(below)
+            done[entry.name.lower()] = entry
+
+        for entry in self.views():
+            visit(entry)
+        return list(done.values())

@@ -1,0 +1,54 @@
+"""The clock that refreshes views whose policies name a time. No such view, no thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from viewmill.mill.core import Core
+from viewmill.policies.policies import due_at
+
+_IDLE_S = 3600.0
+
+
+class Clock:
+    """A thread that sleeps until the next view is due."""
+
+    def __init__(self, core: Core, tick: Callable[[], bool]) -> None:
+        self._core, self._tick = core, tick
+        self._awake = threading.Event()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        """Something changed: look again, starting the thread if a view needs it."""
+        if self._thread is None:
+            if self._next_due() is None:
+                return
+            self._thread = threading.Thread(target=self._run, name="viewmill-clock", daemon=True)
+            self._thread.start()
+        self._awake.set()
+
+    def _next_due(self) -> int | None:
+        moments = []
+        for entry in self._core.catalog.views():
+            if not entry.is_immediate and entry.waiting_rows:
+                moments.append(due_at(entry.policies, entry.waits()))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            with self._core.lock:
+                due = self._next_due()
+            wait = _IDLE_S if due is None else max(0.0, (due - self._core.now()) / 1e6)
+            self._awake.wait(min(wait, _IDLE_S))
+            self._awake.clear()
+            if self._stopped or not self._tick():
+                return
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped = True
+        self._awake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)

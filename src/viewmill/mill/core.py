@@ -1,0 +1,97 @@
+"""What a mill holds: one dictionary, one catalog, one runtime, one engine, one store, one version."""
+
+from __future__ import annotations
+
+import pkgutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.walk import sources
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import MillClosed
+from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
+from viewmill.mill.store import Store
+from viewmill.mill.table import expanded
+from viewmill.runtime.runtime import Runtime
+
+RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
+ENGINES = {"duckdb": "viewmill.engines.duckdb:DuckdbEngine"}
+
+Notice = Callable[[], None]
+
+
+class Core:
+    """The parts of a mill. Whoever reads or writes holds `lock`."""
+
+    def __init__(self, store: Store | None) -> None:
+        self.dictionary = Dictionary()
+        self.catalog = Catalog()
+        self.runtime: Runtime = pkgutil.resolve_name(RUNTIMES["in-process"])()
+        self.store = store
+        self.version = 0
+        self.lock = threading.RLock()
+        self.closed = False
+        self.notices: deque[Notice] = deque()
+        self.telling = False
+        self._engine: Any = None
+
+    @property
+    def engine(self) -> Any:
+        """The bulk engine, imported when it is first needed."""
+        if self._engine is None:
+            self._engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+        return self._engine
+
+    def close_engine(self) -> None:
+        """Give the engine's memory back."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def require_open(self) -> None:
+        """Raise if the mill was closed."""
+        if self.closed:
+            raise MillClosed("the mill is closed", hint="vm.connect(...) opens it again.")
+
+    def now(self) -> int:
+        """UTC microseconds."""
+        return time.time_ns() // 1000
+
+    # Reading sources.
+
+    def contents(self, name: str) -> Delta:
+        """The rows of a table or view as they are now, with what the batch under way changed."""
+        entry = self.catalog.get(name)
+        if isinstance(entry, TableEntry):
+            return entry.table.contents()
+        assert isinstance(entry, ViewEntry)
+        committed = entry.block.maintainer.contents()
+        change = self.runtime.pending(entry.name)
+        if change is None or not change.size:
+            return committed
+        return consolidate(concat(entry.schema, [committed, change]))
+
+    def arrow(self, name: str) -> Any:
+        """The same as an Arrow table."""
+        entry = self.catalog.get(name)
+        if isinstance(entry, TableEntry):
+            return entry.table.arrow()
+        return expanded(self.contents(name), self.dictionary)
+
+    def run(
+        self, relation: Relation, *, view: ViewEntry | None = None, tables: Any = None
+    ) -> Any:
+        """Run a relation on the engine over the sources as they are now; counted for `view`."""
+        given: Mapping[str, Any] = tables or {}
+        names = sources(relation)
+        read = {name: given.get(name.lower(), None) for name in names}
+        read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
+        if view is not None:
+            view.engine_calls += 1
+        return self.engine.run(relation, read)

@@ -1,0 +1,342 @@
+"""Create, replace and drop tables and views.
+
+takes  statements
+does   lower → rewrite → plan → build → backfill, then one commit; an error leaves all as it was
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.walk import sources
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
+from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.refresh import notify, publish
+from viewmill.mill.table import Table
+from viewmill.planner.plan import Plan
+from viewmill.planner.planner import Wish, plan
+from viewmill.program.program import Maintainer, Program, Triggers
+from viewmill.rewrite.rules import rewrite
+from viewmill.runtime.runtime import Block
+from viewmill.sql.catalog import PlainView
+from viewmill.sql.lower import lower
+from viewmill.sql.statements import CreateMaterializedView, CreateTable, CreateView
+from viewmill.strategies.strategy import Statistics
+
+BUILDERS = {"kernels": "viewmill.kernels.build:build", "engine": "viewmill.engines.build:build"}
+
+
+# Tables.
+
+
+def create_table(core: Core, statement: CreateTable, sql: str) -> None:
+    """Create a table."""
+    if statement.if_not_exists and core.catalog.get(statement.name):
+        return
+    core.catalog.require_free(statement.name)
+    _refuse_future_options(statement)
+    version = core.version + 1
+    key = f"{statement.name.lower()}@{version}"
+    text = own_text(statement, sql)
+    entry = TableEntry(statement.name, text, key, Table.from_statement(statement, core.dictionary))
+    save(core, {statement.name: record(text, kind="table", key=key)})
+    core.catalog.add(entry)
+
+
+def _refuse_future_options(statement: CreateTable) -> None:
+    later = {
+        "PARTITION LENGTH": statement.partition_length,
+        "RETENTION": statement.retention,
+    }
+    for word, value in later.items():
+        if value is not None:
+            raise UnsupportedQuery(
+                f"{word} is not there yet",
+                detail="It comes with temporal views.",
+                span=statement.span,
+            )
+
+
+def drop(core: Core, name: str) -> None:
+    """Drop a table or view that no view reads."""
+    entry = core.catalog.get(name)
+    assert entry is not None
+    core.catalog.require_unread(name)
+    save(core, {entry.name: None})
+    core.catalog.remove(name)
+    if isinstance(entry, ViewEntry):
+        entry.dropped = True
+        core.runtime.remove(entry.name)
+
+
+# Views.
+
+
+def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
+    """Create a plain view: its query is checked now and put in where it is used."""
+    existing = core.catalog.get(statement.name)
+    if existing is not None and statement.if_not_exists:
+        return
+    if existing is not None and not (statement.or_replace and isinstance(existing, PlainEntry)):
+        core.catalog.require_free(statement.name)
+    names = names_in(core, statement.query)
+    _refuse_cycle(core, statement.name, names)
+    if existing is not None:
+        core.catalog.require_unread(statement.name)
+    query = lower(statement.query, sql, core.catalog, describe(core))
+    view, text = PlainView(statement.query, sql), own_text(statement, sql)
+    save(core, {statement.name: record(text, kind="plain")})
+    core.catalog.add(PlainEntry(statement.name, text, view, query.schema, names))
+
+
+def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None:
+    """Create or replace a materialized view, filled from the tables as they are."""
+    existing = core.catalog.get(statement.name)
+    if existing is not None and statement.if_not_exists:
+        return
+    if existing is not None and not (statement.or_replace and isinstance(existing, ViewEntry)):
+        core.catalog.require_free(statement.name)
+    entry = prepare_view(core, statement, sql)
+    if isinstance(existing, ViewEntry):
+        _replace(core, existing, entry)
+        return
+    save(core, {entry.name: _view_record(entry)})
+    install_view(core, entry)
+
+
+def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
+    """A view, planned and built but not filled, that nobody knows yet."""
+    names = names_in(core, statement.query)
+    _refuse_cycle(core, statement.name, names)
+    made, query = plan_view(core, statement, sql)
+    entry = ViewEntry(
+        name=statement.name,
+        sql=own_text(statement, sql),
+        query=query,
+        plan=made,
+        block=Block(statement.name, made.program, _Unbuilt()),
+        policies=statement.policies,
+        reads=frozenset(name.lower() for name in sources(query)),
+        names=names,
+        created=core.version + 1,
+    )
+    entry.block.maintainer = build(core, made.program, entry)
+    fill(core, entry)
+    return entry
+
+
+def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[Plan, Relation]:
+    """The plan of a view, without creating it."""
+    _refuse_future_clauses(statement)
+    query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
+    wish = Wish(statement.refresh_policy, statement.strategy)
+    return plan(statement.name, query, statistics(core), wish), query
+
+
+def _refuse_future_clauses(statement: CreateMaterializedView) -> None:
+    if statement.memory_bytes is not None:
+        raise UnsupportedQuery(
+            "MEMORY is not there yet",
+            detail="A budget for states comes with intermittent maintenance.",
+            span=statement.span,
+        )
+    if statement.result == "factorized":
+        raise UnsupportedQuery(
+            "RESULT FACTORIZED is not there yet",
+            detail="It comes with view trees.",
+            span=statement.span,
+        )
+
+
+def statistics(core: Core) -> Statistics:
+    """What is known of the tables and views now."""
+    rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
+    rows |= {entry.name: entry.rows for entry in core.catalog.views()}
+    static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
+    return Statistics(rows, static)
+
+
+class _Unbuilt:
+    """Stands in for a maintainer until the view's entry exists to be counted for."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} before the view was built")
+
+
+def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
+    """The maintainer of a program."""
+    if isinstance(program.body, Triggers):
+        made: Maintainer = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
+        return made
+    run = lambda relation: core.run(relation, view=entry)  # noqa: E731
+    maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
+    return maintainer
+
+
+def fill(core: Core, entry: ViewEntry) -> None:
+    """Build every state in bulk from its definition; a recomputed view runs its query."""
+    maintainer = entry.block.maintainer
+    for state in entry.plan.program.states:
+        rows = core.run(state.definition, view=entry)
+        maintainer.load(state.name, rows.to_batches())
+    if not entry.plan.program.states:
+        maintainer.flush()
+    maintainer.commit()
+    contents = maintainer.contents()
+    entry.rows = int(contents.multiplicities().sum())
+    entry.version, entry.refreshed = core.version, core.now()
+    entry.refresh_kind = "backfill"
+    entry.waiting.clear()
+    entry.waiting_rows = 0
+
+
+def install_view(core: Core, entry: ViewEntry) -> None:
+    """Make a filled view known."""
+    entry.version = core.version
+    core.catalog.add(entry)
+    core.runtime.add(entry.block)
+    core.runtime.arrange([each.name for each in core.catalog.in_order()])
+
+
+def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
+    """Put a new definition in the place of an old one; what reads it sees the difference."""
+    readers = core.catalog.readers(old.name)
+    if readers and _shape(new.schema) != _shape(old.schema):
+        names = ", ".join(each.name for each in readers)
+        raise NameInUse(
+            f'"{old.name}" is read by {names}, and its columns would change',
+            hint="Drop those first, or keep the columns.",
+        )
+    change = _change(new, old.block.maintainer.contents())
+    new.listeners = old.listeners
+    save(core, {old.name: None, new.name: _view_record(new)})
+    core.catalog.remove(old.name)
+    core.runtime.remove(old.name)
+    old.dropped = True
+    install_view(core, new)
+    _pass_on(core, new, change)
+
+
+def refresh_fully(core: Core, entry: ViewEntry) -> None:
+    """Build a view again in bulk; what reads it sees the difference."""
+    before = entry.block.maintainer.contents()
+    fill(core, entry)
+    entry.refresh_kind = "full"
+    _pass_on(core, entry, _change(entry, before))
+
+
+def _change(entry: ViewEntry, before: Delta) -> Delta:
+    after = entry.block.maintainer.contents()
+    return consolidate(concat(entry.schema, [after, before.negated()]))
+
+
+def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
+    """Tell the readers and listeners of a view that it changed other than by its inputs."""
+    if not change.size:
+        return
+    among = {each.name for each in core.catalog.views() if each.is_immediate and each is not entry}
+    outputs = core.runtime.refresh({entry.name: change}, among)
+    publish(core, core.version, {entry.name: change}, outputs)
+    notify(core, entry, change)
+
+
+def _shape(schema: Schema) -> list[tuple[str, object]]:
+    return [(field.name, field.type) for field in schema]
+
+
+# Names.
+
+
+def names_in(core: Core, query: exp.Expression) -> frozenset[str]:
+    """Every name that a query's text mentions in FROM, and what plain views among them mention."""
+    found: set[str] = set()
+    for table in query.find_all(exp.Table):
+        name = table.name.lower()
+        found.add(name)
+        entry = core.catalog.get(name)
+        if isinstance(entry, PlainEntry):
+            found |= entry.reads
+    return frozenset(found)
+
+
+def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
+    wanted = name.lower()
+    for each in names:
+        if each == wanted or wanted in core.catalog.reads_transitively(each):
+            through = "" if each == wanted else f' through "{each}"'
+            raise CyclicViews(
+                f'view "{name}" would read itself{through}',
+                hint="A view can read tables and views that do not rest on it.",
+            )
+
+
+def describe(core: Core) -> Any:
+    """How the lowering learns the columns of a query that only the engine understands."""
+
+    def ask(text: str, scans: tuple[Scan, ...]) -> Schema:
+        schemas = {scan.source: _source_schema(core, scan.source) for scan in scans}
+        schema: Schema = core.engine.describe(text, schemas)
+        return schema
+
+    return ask
+
+
+def _source_schema(core: Core, name: str) -> Schema:
+    entry = core.catalog.get(name)
+    if isinstance(entry, TableEntry):
+        return entry.table.schema
+    assert isinstance(entry, ViewEntry)
+    return entry.schema
+
+
+# The stored form.
+
+
+def own_text(statement: CreateTable | CreateView | CreateMaterializedView, sql: str) -> str:
+    """The statement without its neighbours; spans count in the whole text."""
+    return sql if statement.span is None else statement.span.text
+
+
+def record(sql: str, **more: object) -> str:
+    """A catalog object as text."""
+    return json.dumps({"sql": sql, **more})
+
+
+def _view_record(entry: ViewEntry) -> str:
+    policies = [str(policy) for policy in entry.policies]
+    return record(entry.sql, kind="view", policies=policies, created=entry.created)
+
+
+def save(core: Core, objects: Mapping[str, str | None]) -> None:
+    """Commit a change of the catalog as one version."""
+    version = core.version + 1
+    if core.store is not None:
+        core.store.append(version, {}, objects)
+    core.version = version
+
+
+def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> None:
+    """Change when a view is refreshed."""
+    before = entry.policies
+    entry.policies = policies
+    try:
+        save(core, {entry.name: _view_record(entry)})
+    except BaseException:
+        entry.policies = before
+        raise
+
+
+__all__ = [
+    "alter_policies", "create_plain_view", "create_table", "create_view", "describe",
+    "drop", "fill", "install_view", "plan_view", "prepare_view", "record", "refresh_fully", "save", "statistics",
+]  # fmt: skip

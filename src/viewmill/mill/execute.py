@@ -1,0 +1,260 @@
+"""Carry out statements.
+
+takes  one parsed statement and its text
+gives  a Result for SELECT, EXPLAIN and VERIFY, None for all others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pyarrow as pa
+from sqlglot import exp
+
+from viewmill.algebra.expressions import Cast, Column, Literal
+from viewmill.algebra.relations import Project, Relation
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.walk import sources
+from viewmill.deltas.arrow import encode_columns
+from viewmill.deltas.delta import Delta, concat
+from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
+from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.create import (
+    alter_policies,
+    create_plain_view,
+    create_table,
+    create_view,
+    describe,
+    drop,
+    plan_view,
+)
+from viewmill.mill.readers import Result
+from viewmill.mill.refresh import refresh_due, tell
+from viewmill.mill.verify import Difference
+from viewmill.planner.explain import explain
+from viewmill.rewrite.rules import rewrite
+from viewmill.sql import statements as s
+from viewmill.sql.lower import lower
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
+
+
+def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result | None:
+    """Carry out one statement."""
+    match statement:
+        case s.Query():
+            return select(core, statement.query, sql)
+        case s.Explain():
+            return _explain(mill, core, statement, sql)
+        case s.Verify():
+            view = mill.view(statement.name)
+            return _differences(view.verify(), core.catalog.view(statement.name).schema)
+        case s.Insert() | s.Delete() | s.Update():
+            mill.change(statement.table, _delta_of(core, statement, sql))
+        case s.RefreshView():
+            mill.view(statement.name).refresh(full=statement.full)
+        case (
+            s.CreateTable()
+            | s.CreateView()
+            | s.CreateMaterializedView()
+            | s.AlterRefresh()
+            | s.DropTable()
+            | s.DropView()
+        ):
+            mill.require_no_batch()
+            with core.lock:
+                _define(core, statement, sql)
+            tell(core)
+        case s.CreateTemporalView():
+            raise UnsupportedQuery(
+                "INITIALIZE and UPDATE are not there yet",
+                detail="Views in time parts come with temporal views.",
+                span=statement.span,
+            )
+        case _:
+            assert_never(statement)
+    return None
+
+
+Definition = (
+    s.CreateTable | s.CreateView | s.CreateMaterializedView | s.AlterRefresh | s.DropTable | s.DropView
+)
+
+
+def _define(core: Core, statement: Definition, sql: str) -> None:
+    match statement:
+        case s.CreateTable():
+            create_table(core, statement, sql)
+        case s.CreateView():
+            create_plain_view(core, statement, sql)
+        case s.CreateMaterializedView():
+            create_view(core, statement, sql)
+        case s.AlterRefresh():
+            if statement.refresh_policy is not None:
+                raise UnsupportedQuery(
+                    "REFRESH POLICY cannot be altered",
+                    hint="CREATE OR REPLACE the view with another REFRESH POLICY.",
+                    span=statement.span,
+                )
+            alter_policies(core, core.catalog.view(statement.name), statement.policies)
+            refresh_due(core, reading=None)
+        case s.DropTable():
+            _drop(core, statement.name, statement.if_exists, TableEntry, "table")
+        case s.DropView():
+            kinds = ViewEntry if statement.materialized else (ViewEntry, PlainEntry)
+            _drop(core, statement.name, statement.if_exists, kinds, "view")
+        case _:
+            assert_never(statement)
+
+
+def _drop(core: Core, name: str, if_exists: bool, kinds: Any, word: str) -> None:
+    entry = core.catalog.get(name)
+    if entry is None and if_exists:
+        return
+    if not isinstance(entry, kinds):
+        if entry is not None:
+            other = "TABLE" if isinstance(entry, TableEntry) else "VIEW"
+            raise UnknownName(f'"{entry.name}" is no {word}', hint=f"DROP {other} {entry.name}")
+        raise UnknownName(f'no {word} "{name}"', hint=nearest(name, core.catalog.names()))
+    drop(core, name)
+
+
+# Reading.
+
+
+def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
+    """Run any SELECT over tables and views, at the last version."""
+    with core.lock:
+        relation = rewrite(lower(query, sql, core.catalog, describe(core)))  # type: ignore[arg-type]
+        names = set(sources(relation))
+        for name in list(names):
+            names |= core.catalog.reads_transitively(name)
+        refresh_due(core, reading=names)
+        result = Result(core.run(relation))
+    tell(core)
+    return result
+
+
+def _explain(mill: Mill, core: Core, statement: s.Explain, sql: str) -> Result:
+    if isinstance(statement.of, str):
+        text = str(mill.view(statement.of).explain())
+    else:
+        with core.lock:
+            made, _ = plan_view(core, statement.of, sql)
+        text = str(explain(made, "text", {"sql": sql}))
+    return Result(pa.table({"plan": text.splitlines()}))
+
+
+def _differences(found: list[Difference], schema: Schema) -> Result:
+    columns: dict[str, list[Any]] = {
+        name: [each.row[i] for each in found] for i, name in enumerate(schema.names)
+    }
+    columns["_expected"] = [each.expected for each in found]
+    columns["_actual"] = [each.actual for each in found]
+    return Result(pa.table(columns))
+
+
+# Changing.
+
+
+def _delta_of(core: Core, statement: s.Insert | s.Delete | s.Update, sql: str) -> Delta:
+    with core.lock:
+        schema = core.catalog.table(statement.table).table.schema
+        match statement:
+            case s.Insert():
+                return _inserted(core, statement, schema, sql)
+            case s.Delete():
+                return _deleted(core, statement, schema, sql)
+            case s.Update():
+                return _updated(core, statement, schema, sql)
+
+
+def _run(core: Core, query: exp.Expression, sql: str, shape: Callable[[Relation], Relation]) -> Any:
+    relation = lower(query, sql, core.catalog, describe(core))  # type: ignore[arg-type]
+    return core.run(rewrite(shape(relation)))
+
+
+def _inserted(core: Core, statement: s.Insert, schema: Schema, sql: str) -> Delta:
+    names = statement.columns or schema.names
+    positions = [_position(schema, name, statement) for name in names]
+    if len(set(positions)) != len(positions):
+        raise InvalidArgument("a column is named twice", span=statement.span)
+
+    def shape(rows: Relation) -> Relation:
+        if len(rows.schema) != len(positions):
+            raise InvalidArgument(
+                f"INSERT gives {len(rows.schema)} values for {len(positions)} columns",
+                hint=f"The columns are {', '.join(names)}.",
+                span=statement.span,
+            )
+        given = dict(zip(positions, rows.schema, strict=True))
+        outputs = []
+        for i, field in enumerate(schema):
+            source = given.get(i)
+            if source is None:
+                outputs.append((field.name, Cast(Literal(None, field.type), field.type)))
+                continue
+            column = Column(source.name, source.type, source.nullable)
+            outputs.append((field.name, Cast(column, field.type, source.nullable)))
+        return Project(rows, tuple(outputs))
+
+    table = _run(core, statement.source, sql, shape)
+    return encode_columns(schema, table, core.dictionary)
+
+
+def _position(schema: Schema, name: str, statement: s.Insert | s.Update) -> int:
+    position = schema.find(name)
+    if position is None:
+        raise UnknownName(
+            f'no column "{name}" in table "{statement.table}"',
+            hint=nearest(name, schema.names),
+            span=statement.span,
+        )
+    return position
+
+
+def _deleted(core: Core, statement: s.Delete, schema: Schema, sql: str) -> Delta:
+    query = _rows_of(statement, [exp.Star()])
+    table = _run(core, query, sql, lambda rows: rows)
+    return encode_columns(schema, table, core.dictionary).negated()
+
+
+def _updated(core: Core, statement: s.Update, schema: Schema, sql: str) -> Delta:
+    new: dict[int, exp.Expression] = {}
+    for name, value in statement.assignments:
+        position = _position(schema, name, statement)
+        if position in new:
+            raise InvalidArgument(f'column "{name}" is set twice', span=statement.span)
+        new[position] = value  # type: ignore[assignment]
+    columns = [exp.column(name, quoted=True) for name in schema.names]
+    shown: list[exp.Expression] = [*columns]  # type: ignore[list-item]
+    for i, name in enumerate(schema.names):
+        shown.append(exp.alias_(new.get(i, columns[i]).copy(), f"new {name}", quoted=True))  # type: ignore[arg-type]
+    query = _rows_of(statement, shown)
+    width = len(schema)
+
+    def shape(rows: Relation) -> Relation:
+        outputs = []
+        for i, source in enumerate(rows.schema):
+            column = Column(source.name, source.type, source.nullable)
+            target = schema[i % width]
+            outputs.append((source.name, Cast(column, target.type, source.nullable)))
+        return Project(rows, tuple(outputs))
+
+    table = _run(core, query, sql, shape)
+    old = encode_columns(schema, table.select(range(width)), core.dictionary)
+    fresh = encode_columns(schema, table.select(range(width, 2 * width)), core.dictionary)
+    return concat(schema, [old.negated(), fresh])
+
+
+def _rows_of(statement: s.Delete | s.Update, shown: list[Any]) -> exp.Expression:
+    table = exp.Table(this=exp.to_identifier(statement.table, quoted=True))
+    if statement.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(statement.alias, quoted=True)))
+    query = exp.select(*shown).from_(table)
+    if statement.where is not None:
+        query = query.where(statement.where.copy())
+    return query

@@ -1,0 +1,278 @@
+"""The mill: what `vm.connect` gives.
+
+takes  SQL and rows
+does   keeps tables, and the views over them fresh, in this process; durable with a directory
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from viewmill.algebra.display import display
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.rows import to_delta
+from viewmill.errors import InvalidArgument, UnsupportedQuery
+from viewmill.mill.changes import Changes
+from viewmill.mill.clock import Clock
+from viewmill.mill.core import Core
+from viewmill.mill.create import plan_view
+from viewmill.mill.execute import execute
+from viewmill.mill.readers import Result
+from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
+from viewmill.mill.refresh import commit_batch, refresh_due, tell
+from viewmill.mill.store import Store
+from viewmill.mill.view import View
+from viewmill.planner.explain import explain
+from viewmill.planner.plan import Plan
+from viewmill.program.display import display_program
+from viewmill.program.program import Triggers
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import CreateMaterializedView, Query
+
+STAGES = ("algebra", "plan", "program", "kernel")
+
+
+class Mill:
+    """Tables and views in one place. Several threads may read, one writes."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        store = None if path is None else Store.open(path)
+        self._core = Core(store)
+        self._batch: dict[str, list[Delta]] | None = None
+        self.writer = threading.get_ident()
+        self.streams: list[Changes] = []
+        try:
+            if store is not None:
+                recover(self._core, store)
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
+        reference = weakref.ref(self)
+        self._clock = Clock(self._core, lambda: _tick(reference))
+
+    # SQL.
+
+    def sql(self, text: str) -> Result | None:
+        """Carry out one statement, or several separated by `;`; the last one's result is returned."""
+        self._core.require_open()
+        result = None
+        for statement in parse(text):
+            result = execute(self, self._core, statement, text)
+            self._clock.wake()
+        return result
+
+    # Changing tables.
+
+    def insert(self, table: str, rows: Any) -> None:
+        """Insert rows: a frame, or a list of tuples or dicts."""
+        self.change(table, self._delta(table, rows))
+
+    def delete(self, table: str, rows: Any) -> None:
+        """Delete rows, each once for each time it is given."""
+        self.change(table, self._delta(table, rows).negated())
+
+    def upsert(self, table: str, rows: Any) -> None:
+        """Insert rows, replacing those that have their primary key."""
+        with self._core.lock:
+            entry = self._core.catalog.table(table)
+            pending = None
+            if self._batch is not None and self._batch.get(entry.name):
+                pending = consolidate(concat(entry.table.schema, self._batch[entry.name]))
+            delta = entry.table.replacement(self._delta(table, rows), pending)
+            self.change(table, delta)
+
+    def apply(
+        self,
+        table: str,
+        rows: Any,
+        *,
+        multiplicity: str | None = None,
+        change: str | None = None,
+    ) -> None:
+        """Apply rows that say themselves what they do, in a column of multiplicities or changes."""
+        if (multiplicity is None) == (change is None):
+            raise InvalidArgument(
+                "apply needs one of multiplicity= and change=",
+                hint='mill.apply("t", rows, change="_change_type")',
+            )
+        self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
+
+    def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
+        self._core.require_open()
+        with self._core.lock:
+            schema = self._core.catalog.table(table).table.schema
+            return to_delta(rows, schema, self._core.dictionary, **signs)
+
+    def change(self, table: str, delta: Delta) -> None:
+        """Commit the change of one table, or note it for the end of the batch."""
+        self._core.require_open()
+        core = self._core
+        with core.lock:
+            name = core.catalog.table(table).name
+            if self._batch is not None:
+                self._batch.setdefault(name, []).append(delta)
+                return
+            self._commit({name: delta})
+        tell(core)
+
+    def _commit(self, changes: dict[str, Delta]) -> None:
+        self.writer = threading.get_ident()
+        commit_batch(self._core, changes)
+        if is_checkpoint_due(self._core):
+            checkpoint(self._core)
+        self._clock.wake()
+
+    @contextmanager
+    def batch(self) -> Iterator[Mill]:
+        """Several changes, one atomic refresh; reads inside see the last version."""
+        self._core.require_open()
+        if self._batch is not None:
+            raise InvalidArgument("a batch is open already", hint="Batches do not nest.")
+        self._batch = {}
+        try:
+            yield self
+            changes, self._batch = self._batch, None
+            with self._core.lock:
+                schemas = {name: deltas[0].schema for name, deltas in changes.items()}
+                self._commit({n: concat(schemas[n], deltas) for n, deltas in changes.items()})
+        finally:
+            self._batch = None
+        tell(self._core)
+
+    def require_no_batch(self) -> None:
+        """Raise if a batch is open: tables and views are defined outside of batches."""
+        if self._batch is not None:
+            raise InvalidArgument(
+                "tables and views cannot be defined inside a batch",
+                hint="Finish the batch first.",
+            )
+
+    # Looking.
+
+    def view(self, name: str) -> View:
+        """A handle on a materialized view."""
+        self._core.require_open()
+        with self._core.lock:
+            return View(self, self._core, self._core.catalog.view(name).name)
+
+    def __getitem__(self, name: str) -> View:
+        return self.view(name)
+
+    def __contains__(self, name: str) -> bool:
+        return self._core.catalog.get(name) is not None
+
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return [entry.name for entry in self._core.catalog.tables()]
+
+    def views(self) -> list[str]:
+        """The names of the materialized views."""
+        return [entry.name for entry in self._core.catalog.views()]
+
+    def status(self) -> dict[str, Any]:
+        """The mill's version, its tables, and the status of every view."""
+        core = self._core
+        core.require_open()
+        with core.lock:
+            tables = {
+                entry.name: {
+                    "rows": entry.table.rows,
+                    "bytes": entry.table.nbytes,
+                    "version": entry.table.version,
+                    "options": str(entry.table.options),
+                }
+                for entry in core.catalog.tables()
+            }
+            views = {name: self.view(name).status() for name in self.views()}
+            path = None if core.store is None else str(core.store.path)
+            return {"version": core.version, "path": path, "tables": tables, "views": views}
+
+    def show(self, name: str, stage: str = "plan") -> str:
+        """A view, or a query or CREATE statement not yet created, at a stage of its life."""
+        if stage not in STAGES:
+            raise InvalidArgument(f'no stage "{stage}"', hint=f"One of {', '.join(STAGES)}.")
+        self._core.require_open()
+        with self._core.lock:
+            made = self._plan_of(name)
+        if stage == "algebra":
+            return display(made.chosen.query)
+        if stage == "plan":
+            return str(explain(made, "text", {}))
+        if stage == "program":
+            return display_program(made.program)
+        body = made.program.body
+        if not isinstance(body, Triggers):
+            raise UnsupportedQuery(
+                f'view "{made.view}" has no kernel', detail="It is recomputed by the engine."
+            )
+        return body.source
+
+    def _plan_of(self, name: str) -> Plan:
+        if name.strip().isidentifier():
+            return self._core.catalog.view(name.strip()).plan
+        statement = parse(name)[-1]
+        if isinstance(statement, Query):
+            statement = CreateMaterializedView("query", statement.query, statement.query_sql)
+        if not isinstance(statement, CreateMaterializedView):
+            raise InvalidArgument("show takes a view's name, a SELECT or a CREATE statement")
+        return plan_view(self._core, statement, name)[0]
+
+    # Living and dying.
+
+    def checkpoint(self) -> None:
+        """Write snapshots, so that reopening need not read the log."""
+        self._core.require_open()
+        with self._core.lock:
+            checkpoint(self._core)
+
+    def close(self) -> None:
+        """Release the directory and the engine; acknowledged changes are safe without it."""
+        core = self._core
+        if core.closed:
+            return
+        self._clock.stop()
+        with core.lock:
+            core.closed = True
+            core.close_engine()
+            if core.store is not None:
+                core.store.close()
+        for stream in self.streams:
+            stream.put(None)
+
+    def __enter__(self) -> Mill:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        core = self._core
+        where = "in memory" if core.store is None else str(core.store.path)
+        state = "closed" if core.closed else f"version {core.version}"
+        tables, views = len(core.catalog.tables()), len(core.catalog.views())
+        return f"mill {where}: {tables} tables, {views} views, {state}"
+
+
+def _tick(reference: weakref.ref[Mill]) -> bool:
+    """What the clock does: refresh what is due. False when the mill is gone."""
+    mill = reference()
+    if mill is None or mill._core.closed:
+        return False
+    with mill._core.lock:
+        if not mill._core.closed:
+            refresh_due(mill._core, reading=None)
+    tell(mill._core)
+    return True

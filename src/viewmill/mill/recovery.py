@@ -1,0 +1,146 @@
+"""Open a mill directory again, and bound the time that takes.
+
+takes  the catalog, the snapshots of the tables, and the log after them
+does   tables from snapshot and log; views planned again and filled from their definitions, which is
+       the one path that backfill, reopening and full refresh share
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from viewmill.algebra.refresh import Policy
+from viewmill.deltas.arrow import decode_delta, encode_columns
+from viewmill.deltas.delta import Delta
+from viewmill.errors import DamagedFile
+from viewmill.mill.catalog import PlainEntry, TableEntry
+from viewmill.mill.core import Core
+from viewmill.mill.create import install_view, names_in, prepare_view
+from viewmill.mill.refresh import MULTIPLICITY
+from viewmill.mill.store import Store
+from viewmill.mill.table import Table
+from viewmill.sql.catalog import PlainView
+from viewmill.sql.lower import lower
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import AlterRefresh, CreateMaterializedView, CreateTable, CreateView
+
+# A checkpoint costs what the tables cost, so the log may grow with them.
+_LOG_BYTES = 64 << 20
+_LOG_VERSIONS = 20_000
+_ROWS_PER_VERSION = 50
+
+
+def recover(core: Core, store: Store) -> None:
+    """Bring the catalog, the tables and the views of a directory back."""
+    objects = {name: json.loads(text) for name, text in store.catalog().items()}
+    for name, saved in objects.items():
+        if saved["kind"] == "table":
+            _open_table(core, store, name, saved)
+    _replay(core, store)
+    core.version = store.last_version()
+    _open_views(core, {n: saved for n, saved in objects.items() if saved["kind"] != "table"})
+
+
+def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> None:
+    (statement,) = parse(saved["sql"])
+    assert isinstance(statement, CreateTable)
+    table = Table.from_statement(statement, core.dictionary)
+    core.catalog.add(TableEntry(name, saved["sql"], saved["key"], table))
+    snapshot = store.load_table(saved["key"])
+    if snapshot is not None and snapshot.num_rows:
+        _take(core, table, snapshot, 0)
+
+
+def _replay(core: Core, store: Store) -> None:
+    by_key = {entry.key: entry.table for entry in core.catalog.tables()}
+    for entry in store.replay():
+        for key, rows in entry.deltas.items():
+            if key in by_key:  # else the table was dropped later
+                _take(core, by_key[key], rows, entry.version)
+
+
+def _take(core: Core, table: Table, rows: Any, version: int) -> None:
+    width = len(table.schema)
+    delta = encode_columns(table.schema, rows.select(range(width)), core.dictionary)
+    multiplicity = rows.column(MULTIPLICITY).combine_chunks().to_numpy(zero_copy_only=False)
+    if not (multiplicity == 1).all():
+        delta.multiplicity = np.ascontiguousarray(multiplicity, np.int64)
+    table.stage(delta)
+    table.commit(version)
+
+
+def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
+    """Views in the order of what they read, whatever order they were created in."""
+    waiting = {name: (saved, parse(saved["sql"])[0]) for name, saved in objects.items()}
+    lower_names = {name.lower() for name in waiting}
+    while waiting:
+        ready = [
+            name
+            for name, (_, statement) in waiting.items()
+            if not (names_in(core, statement.query) - {name.lower()}) & lower_names  # type: ignore[union-attr]
+        ]
+        if not ready:
+            raise DamagedFile(
+                f"the views {', '.join(waiting)} read each other",
+                hint="The catalog in mill.db is not what was written.",
+            )
+        for name in ready:
+            saved, statement = waiting.pop(name)
+            lower_names.discard(name.lower())
+            _open_view(core, name, saved, statement)
+
+
+def _open_view(core: Core, name: str, saved: dict[str, Any], statement: Any) -> None:
+    sql = saved["sql"]
+    if isinstance(statement, CreateView):
+        query = lower(statement.query, sql, core.catalog, None)  # type: ignore[arg-type]
+        view = PlainView(statement.query, sql)  # type: ignore[arg-type]
+        names = names_in(core, statement.query)
+        core.catalog.add(PlainEntry(name, sql, view, query.schema, names))
+        return
+    assert isinstance(statement, CreateMaterializedView)
+    statement = replace(statement, policies=_policies(name, saved["policies"]))
+    entry = prepare_view(core, statement, sql)
+    entry.created = saved["created"]
+    install_view(core, entry)
+
+
+def _policies(name: str, texts: list[str]) -> tuple[Policy, ...]:
+    if not texts:
+        return ()
+    (statement,) = parse(f"ALTER MATERIALIZED VIEW `{name}` {' '.join(texts)}")
+    assert isinstance(statement, AlterRefresh)
+    return statement.policies
+
+
+# Checkpoints.
+
+
+def is_checkpoint_due(core: Core) -> bool:
+    """Whether the log has grown long against the tables."""
+    store = core.store
+    if store is None:
+        return False
+    versions = core.version - store.checkpoint_version()
+    if versions < _LOG_VERSIONS and store.log_bytes() < _LOG_BYTES:
+        return False
+    rows = sum(entry.table.rows for entry in core.catalog.tables())
+    nbytes = sum(entry.table.nbytes for entry in core.catalog.tables())
+    return versions > rows // _ROWS_PER_VERSION or store.log_bytes() > nbytes
+
+
+def checkpoint(core: Core) -> None:
+    """Write every table as a snapshot; the log before it is no longer needed."""
+    if core.store is None:
+        return
+    tables = {e.key: _batches(core, e.table.contents()) for e in core.catalog.tables()}
+    core.store.checkpoint(core.version, tables, {})
+
+
+def _batches(core: Core, delta: Delta) -> Iterator[Any]:
+    yield from decode_delta(delta, core.dictionary, multiplicity=MULTIPLICITY).to_batches()

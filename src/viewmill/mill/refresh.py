@@ -1,0 +1,168 @@
+"""Bring tables and views from one version to the next: all of a batch, or none of it.
+
+takes  the change of each table
+does   stage tables → refresh blocks → append to the store (the commit point) → commit → tell
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.policies.policies import is_due
+
+MULTIPLICITY = "_multiplicity"
+
+_LOG = logging.getLogger("viewmill")
+
+
+def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
+    """Apply the change of each table and refresh what is due; an error leaves all as it was."""
+    changed = {name: delta for name, delta in changes.items() if delta.size}
+    if not changed:
+        return
+    entries = {name: core.catalog.table(name) for name in changed}
+    version = core.version + 1
+    staged: list[TableEntry] = []
+    try:
+        for name, delta in changed.items():
+            staged.append(entries[name])
+            entries[name].table.stage(delta)
+        by_source = {entries[name].name: delta for name, delta in changed.items()}
+        outputs = _refresh_immediate(core, by_source)
+        _append(core, version, {entries[name].key: delta for name, delta in changed.items()})
+    except BaseException:
+        core.runtime.rollback()
+        for entry in staged:
+            entry.table.rollback()
+        raise
+    for entry in staged:
+        entry.table.commit(version)
+    publish(core, version, by_source, outputs)
+    refresh_due(core, reading=None)
+
+
+def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
+    if core.store is None:
+        return
+    tables = {
+        key: decode_delta(delta, core.dictionary, multiplicity=MULTIPLICITY)
+        for key, delta in deltas.items()
+    }
+    core.store.append(version, tables)
+
+
+def _refresh_immediate(core: Core, changed: Mapping[str, Delta]) -> dict[str, Delta]:
+    """Refresh the views that take every batch, as far as what they read is fresh."""
+    among = {entry.name for entry in core.catalog.views() if entry.is_immediate}
+    return core.runtime.refresh(changed, among)
+
+
+def publish(
+    core: Core, version: int, changed: Mapping[str, Delta], outputs: Mapping[str, Delta]
+) -> None:
+    """Publish: blocks, version, what waits for the deferred views, listeners."""
+    core.runtime.commit()
+    core.version = version
+    now = core.now()
+    for entry in core.catalog.views():
+        if entry.name in outputs:
+            _note_refresh(core, entry, outputs[entry.name], now)
+    moved = {**changed, **{name: delta for name, delta in outputs.items() if delta.size}}
+    for entry in core.catalog.views():
+        if entry.is_immediate:
+            continue
+        for name, delta in moved.items():
+            if name.lower() in entry.reads and entry.name not in outputs:
+                _wait(entry, name, delta, now)
+
+
+def _wait(entry: ViewEntry, source: str, delta: Delta, now: int) -> None:
+    if entry.waiting_rows == 0:
+        entry.waiting_since = now
+    entry.waiting.setdefault(source, []).append(delta)
+    entry.waiting_rows += delta.size
+
+
+def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int) -> None:
+    entry.version, entry.refreshed = core.version, now
+    entry.refreshes += 1
+    entry.refresh_kind = "incremental" if entry.plan.is_incremental else "full"
+    entry.rows_changed += output.size
+    entry.rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
+    notify(core, entry, output)
+
+
+def notify(core: Core, entry: ViewEntry, change: Delta) -> None:
+    """Leave a notice for every listener of a view that changed."""
+    if change.size:
+        for listener in entry.listeners:
+            core.notices.append(_notice(listener, core.version, change))
+
+
+def _notice(
+    listener: Callable[[int, Delta], None], version: int, delta: Delta
+) -> Callable[[], None]:
+    return lambda: listener(version, delta)
+
+
+# Deferred views.
+
+
+def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
+    """Refresh the deferred views whose policies ask for it; `reading` are those being read."""
+    read = {name.lower() for name in reading or ()}
+    for entry in core.catalog.in_order():
+        if entry.is_immediate or not entry.waiting_rows:
+            continue
+        is_read = entry.name.lower() in read
+        if is_due(entry.policies, entry.waits(), core.now(), reading=is_read):
+            refresh_view(core, entry)
+
+
+def refresh_view(core: Core, entry: ViewEntry) -> None:
+    """Feed a deferred view what waits for it; views that read it follow."""
+    if not entry.waiting_rows:
+        entry.refreshed = core.now()
+        return
+    try:
+        outputs = core.runtime.refresh(netted(entry), {entry.name})
+        followers = {e.name for e in core.catalog.views() if e.is_immediate and e is not entry}
+        output = outputs.get(entry.name)
+        if output is not None and output.size:
+            outputs |= core.runtime.refresh({entry.name: output}, followers)
+    except BaseException:
+        core.runtime.rollback()
+        raise
+    entry.waiting.clear()
+    entry.waiting_rows = 0
+    publish(core, core.version, {}, outputs)
+
+
+def netted(entry: ViewEntry) -> dict[str, Delta]:
+    """The net change of each source since the view's version."""
+    return {
+        source: consolidate(concat(deltas[0].schema, deltas))
+        for source, deltas in entry.waiting.items()
+    }
+
+
+def tell(core: Core) -> None:
+    """Call the listeners, in version order; an error in one is reported and undoes nothing."""
+    if core.telling:
+        return  # a listener wrote: its notices come after those that are waiting already
+    core.telling = True
+    try:
+        while core.notices:
+            notice = core.notices.popleft()
+            try:
+                notice()
+            except Exception:  # noqa: BLE001 (it is the user's function)
+                _LOG.exception("a subscriber failed; the change itself is committed")
+    finally:
+        core.telling = False

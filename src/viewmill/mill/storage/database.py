@@ -1,0 +1,230 @@
+"""The SQLite file: created whole, checked before it is touched, then open for one process.
+
+takes  the directory of a mill
+gives  Contents, everything small in it, checked against the head; and a connection for writing
+
+Checking is done on a connection that cannot write: SQLite repairs and tidies whatever it opens, and
+a damaged mill must stay as it was found, for whoever wants to rescue what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.storage.files import Piece, digest, sync_file, sync_folder
+from viewmill.mill.storage.head import Head, decode_head
+from viewmill.mill.storage.log import Kind, LogRow, check_links
+from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
+
+DATABASE = "mill.db"
+DRAFT = "mill.db.new"
+WRITE_AHEAD_LOG = "mill.db-wal"
+SHARED_MEMORY = "mill.db-shm"
+
+Pieces = Mapping[tuple[str, str], Piece]  # ("table" or "state", name) -> piece
+
+_SCHEMA = """
+CREATE TABLE head (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE catalog (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+CREATE TABLE log (id INTEGER PRIMARY KEY, version INTEGER NOT NULL, kind INTEGER NOT NULL,
+  name TEXT NOT NULL, payload BLOB NOT NULL, link BLOB NOT NULL);
+CREATE TABLE pieces (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,
+  file TEXT NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE notes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NULL);
+"""
+
+_SQLITE = b"SQLite format 3\0"
+
+# A damaged page can put any type and any bytes into any column.
+_UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, MemoryError, struct.error)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store holds in memory. Not the rows."""
+
+    head: Head
+    catalog: Mapping[str, str]
+    pieces: Pieces
+    notes: Mapping[str, str]
+    log_bytes: int
+    deltas: Mapping[Piece, int]  # the large ones -> their version
+
+    def all_pieces(self) -> list[Piece]:
+        """Every part of a file that is referred to."""
+        return [*self.pieces.values(), *self.deltas]
+
+
+def digest_texts(texts: Mapping[str, str]) -> bytes:
+    """The checksum of names and texts, in their order."""
+    return digest(*(_framed(text) for item in texts.items() for text in item))
+
+
+def digest_checkpoint(pieces: Pieces, notes: Mapping[str, str]) -> bytes:
+    """The checksum of where the snapshots are, and of the notes."""
+    places = {
+        f"{kind} {name}": f"{piece.file} {piece.offset} {piece.size} {piece.digest.hex()}"
+        for (kind, name), piece in pieces.items()
+    }
+    return digest(digest_texts(places), digest_texts(notes))
+
+
+def _framed(text: str) -> bytes:
+    raw = text.encode()
+    return len(raw).to_bytes(8, "little") + raw
+
+
+def first_contents() -> Contents:
+    """A store without any version."""
+    anchor = os.urandom(16)  # so that the logs of two mills are never taken for each other
+    head = Head(0, 0, 0, anchor, anchor, digest_texts({}), digest_checkpoint({}, {}))
+    return Contents(head, {}, {}, {}, 0, {})
+
+
+def create_database(folder: Path, head: Head) -> None:
+    """Write the file under another name, sync it, then give it its name."""
+    draft = folder / DRAFT
+    with reported(draft, "write"):
+        for leftover in folder.glob(DRAFT + "*"):
+            leftover.unlink()
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(f"BEGIN; {_SCHEMA}")
+            connection.execute("INSERT INTO head VALUES (1, ?)", (head.encode(),))
+            connection.execute("COMMIT")
+            reach("draft committed")
+        sync_file(draft)
+        reach("draft synced")
+        draft.rename(folder / DATABASE)
+        reach("draft renamed")
+        sync_folder(folder)
+
+
+def check_database(folder: Path) -> Contents:
+    """Everything small in the database, once all of it has proved right."""
+    path = folder / DATABASE
+    if not path.exists():
+        raise damaged(path, "it is missing")
+    with reported(path, "read"), path.open("rb") as file:
+        start = file.read(len(_SQLITE))
+    if start != _SQLITE:  # SQLite takes an empty file for a new one, and removes its log
+        raise damaged(path, "it is not a SQLite database")
+    with reported(folder / SHARED_MEMORY, "remove"):
+        # Left by a process that was killed while checking.
+        (folder / SHARED_MEMORY).unlink(missing_ok=True)
+    try:
+        return _check_untouched(folder)
+    except sqlite3.Error as error:
+        raise refusal(path, "read", error) from error
+    except _UNREADABLE as error:
+        raise damaged(path, f"a row cannot be read: {error}") from error
+
+
+def _check_untouched(folder: Path) -> Contents:
+    path = folder / DATABASE
+    try:
+        with closing(_connect(path, "ro")) as connection:
+            return _read_contents(connection, path)
+    except sqlite3.OperationalError as error:
+        if not is_full(error):
+            raise
+    finally:
+        with suppress(OSError):
+            (folder / SHARED_MEMORY).unlink()
+    # A reader wants 32 kB of shared memory on disk. A mill must open without them, so that
+    # something can be dropped from it; a writer that is alone can do without.
+    with closing(_connect(path, "rw")) as connection:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return _read_contents(connection, path)
+
+
+def open_database(folder: Path) -> sqlite3.Connection:
+    """A connection for writing, whose commit waits for the disk."""
+    path = folder / DATABASE
+    with reported(path, "open"):
+        # A killed process may have left a commit that is written but not synced. We are about to
+        # show it, so it has to be on disk first. Before SQLite has its locks: closing any
+        # descriptor of the file would drop them.
+        for name in (DATABASE, WRITE_AHEAD_LOG):
+            with suppress(FileNotFoundError):
+                sync_file(folder / name)
+        connection = _connect(path, "rw")
+    try:
+        with reported(path, "open"):
+            # Exclusive before WAL: the index of the WAL then lives in memory, not in a shared file.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")
+            connection.execute("PRAGMA checkpoint_fullfsync = ON")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("PRAGMA secure_delete = OFF")
+            connection.execute("PRAGMA journal_size_limit = 16777216")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    # `mode` keeps SQLite from creating a file that is missing.
+    return sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?mode={mode}",
+        uri=True,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
+    found = [text for (text,) in connection.execute("PRAGMA quick_check(1)")]
+    if found != ["ok"]:
+        raise damaged(path, f"SQLite: {found[0] if found else 'no answer'}")
+    head = read_stored_head(connection, path)
+    catalog = dict(connection.execute("SELECT name, body FROM catalog ORDER BY id"))
+    if digest_texts(catalog) != head.catalog:
+        raise damaged(path, "the catalog has changed")
+    pieces = {
+        (kind, name): Piece(*place)
+        for kind, name, *place in connection.execute(
+            "SELECT kind, name, file, start, size, digest FROM pieces ORDER BY id"
+        )
+    }
+    notes = dict(connection.execute("SELECT name, body FROM notes ORDER BY id"))
+    if digest_checkpoint(pieces, notes) != head.checkpoint:
+        raise damaged(path, "the list of snapshots has changed")
+    log_bytes, deltas = 0, {}
+    for row in read_log(connection, head, path):
+        log_bytes += row.size
+        if row.kind == Kind.DELTA_FILE:
+            deltas[row.piece] = row.version
+    return Contents(head, catalog, pieces, notes, log_bytes, deltas)
+
+
+def read_stored_head(connection: sqlite3.Connection, path: Path) -> Head:
+    """The head as the database has it."""
+    rows = connection.execute("SELECT body FROM head WHERE id = 1").fetchall()
+    head = decode_head(bytes(rows[0][0]), path) if rows else None
+    if head is None:
+        raise damaged(path, "the checksum of its head is wrong")
+    return head
+
+
+def read_log(connection: sqlite3.Connection, head: Head, path: Path) -> Iterator[LogRow]:
+    """All rows of the log, checked."""
+    try:
+        rows = connection.execute("SELECT version, kind, name, payload, link FROM log ORDER BY id")
+        yield from check_links(rows, head.anchor, head.tail, path)
+    except sqlite3.Error as error:
+        raise refusal(path, "read", error) from error
+    except _UNREADABLE as error:
+        raise damaged(path, f"a row of the log cannot be read: {error}") from error

@@ -1,0 +1,124 @@
+"""The head: what the newest commit left, in a few bytes with a checksum.
+
+takes  the bytes of the head, from the database and from the file HEAD
+gives  Head, or DamagedFile, or WrongFormat
+
+The database is the truth. But when the tail of its log is cut off or altered, SQLite silently falls
+back to an older commit; the file HEAD remembers that there was a newer one. It is written after
+each commit and not synced, so after a power loss it may be behind, never ahead.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from viewmill.errors import WrongFormat
+from viewmill.mill.storage.files import DIGEST_BYTES, digest, replace_file, sync
+from viewmill.mill.storage.refusals import damaged, reported
+
+FORMAT = 1
+HEAD = "HEAD"
+
+_MAGIC = b"viewmill"
+# Other formats keep this much, so that each can tell the other from damage.
+_PREFIX = struct.Struct("<8sII")  # magic, format, bytes in all
+_FIELDS = struct.Struct("<QQQ16s16s16s16s")
+_BYTES = _PREFIX.size + _FIELDS.size + DIGEST_BYTES
+_PREFIX_AND_FIELDS = struct.Struct("<8sIIQQQ16s16s16s16s")
+
+# Commits write the two slots by turns: a write that tears leaves the other one. A slot is a sector.
+_SLOT_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where the store stands, and the checksum of everything it holds."""
+
+    sequence: int  # commits so far, checkpoints included
+    version: int  # the last version
+    checkpoint_version: int  # the log starts after it
+    anchor: bytes  # the link before the first row of the log
+    tail: bytes  # the link of the last row of the log
+    catalog: bytes  # digest of the catalog
+    checkpoint: bytes  # digest of the checkpoint's pieces and notes
+
+    def encode(self) -> bytes:
+        """The bytes, with format and checksum."""
+        body = _PREFIX_AND_FIELDS.pack(
+            _MAGIC,
+            FORMAT,
+            _BYTES,
+            self.sequence,
+            self.version,
+            self.checkpoint_version,
+            self.anchor,
+            self.tail,
+            self.catalog,
+            self.checkpoint,
+        )
+        return body + digest(body)
+
+
+def decode_head(body: bytes, path: Path) -> Head | None:
+    """The head in `body`, None when its bytes are not as written. `path` is for the error."""
+    if len(body) < _PREFIX.size:
+        return None
+    magic, format_number, size = _PREFIX.unpack_from(body)
+    content = body[: size - DIGEST_BYTES]
+    whole = _PREFIX.size + DIGEST_BYTES <= size <= len(body)
+    if magic != _MAGIC or not whole or body[len(content) : size] != digest(content):
+        return None
+    if format_number != FORMAT:
+        raise WrongFormat(
+            f'the mill "{path.parent}" has format {format_number}, '
+            f"this Viewmill reads format {FORMAT}",
+            detail=f'as written in "{path}"',
+            hint="Open it with the Viewmill that wrote it.",
+        )
+    return Head(*_FIELDS.unpack_from(content, _PREFIX.size))
+
+
+class HeadFile:
+    """The file HEAD, open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / HEAD
+        with reported(self._path, "open"):
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+
+    def write(self, head: Head) -> None:
+        """Remember `head`, without waiting for the disk."""
+        # The commit is done and cannot be taken back; a HEAD that stays behind is allowed.
+        with suppress(OSError):
+            os.pwrite(self._descriptor, head.encode(), head.sequence % 2 * _SLOT_BYTES)
+
+    def sync(self) -> None:
+        """Wait for the disk."""
+        with reported(self._path, "sync"):
+            sync(self._descriptor)
+
+    def close(self) -> None:
+        """Free the descriptor."""
+        os.close(self._descriptor)
+
+
+def create_head(folder: Path, head: Head) -> None:
+    """Write HEAD for the first time: whole and synced, or not at all."""
+    body = head.encode().ljust(_SLOT_BYTES, b"\0")
+    replace_file(folder / HEAD, body * 2)
+
+
+def read_head(folder: Path) -> Head:
+    """The newest commit that HEAD knows of."""
+    path = folder / HEAD
+    with reported(path, "read"):
+        body = path.read_bytes()
+    slots = (body[:_SLOT_BYTES], body[_SLOT_BYTES : 2 * _SLOT_BYTES])
+    heads = [head for slot in slots if (head := decode_head(slot, path)) is not None]
+    if not heads:
+        raise damaged(path, "no checksum in it is right")
+    return max(heads, key=lambda head: head.sequence)

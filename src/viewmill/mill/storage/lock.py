@@ -1,0 +1,61 @@
+"""One process at a time: an flock on the file LOCK, which holds the process id.
+
+takes  the directory of a mill
+gives  Lock, or MillLocked naming the directory and the process that has it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from viewmill.errors import MillLocked
+from viewmill.mill.storage.refusals import reported
+
+LOCK = "LOCK"
+
+
+class Lock:
+    """Held until `release`, or until the process ends in whatever way."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = -1
+        path = folder / LOCK
+        with reported(path, "open"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            with reported(path, "lock"):
+                _take(folder, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others in. In a forked child: forget the lock, which stays the parent's."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _take(folder: Path, descriptor: int) -> None:
+    try:
+        # Unlike a POSIX record lock, flock also refuses the process that has it already.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise MillLocked(
+            f'the mill "{folder}" is open {_holder(descriptor)}',
+            hint="Close it there first. One process at a time has a mill open.",
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _holder(descriptor: int) -> str:
+    text = os.pread(descriptor, 20, 0).strip()
+    if not text.isdigit():
+        return "in another process"
+    if int(text) == os.getpid():
+        return "in this process already"
+    return f"in another process, {int(text)}"

@@ -1,0 +1,505 @@
+"""The durable directory of a mill: survives kill -9 and power loss, and notices damage.
+
+takes  deltas as Arrow tables, the catalog as texts, snapshots as record batches
+gives  the same back after any crash, or DamagedFile, never anything else
+
+A version is committed by one SQLite transaction with one sync; large deltas and snapshots are files
+that are on disk before the transaction names them. Calls must not overlap; the mill sees to that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill.errors import InvalidArgument, MillClosed, StorageFailed
+from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.storage.creation import check_folder, create_if_absent
+from viewmill.mill.storage.database import (
+    DATABASE,
+    WRITE_AHEAD_LOG,
+    Contents,
+    check_database,
+    digest_checkpoint,
+    digest_texts,
+    open_database,
+    read_log,
+    read_stored_head,
+)
+from viewmill.mill.storage.files import (
+    ArrowFile,
+    Piece,
+    check_sizes,
+    is_arrow_file,
+    read_piece,
+    remove_files,
+    sync_folder,
+    to_bytes,
+)
+from viewmill.mill.storage.head import HEAD, Head, HeadFile, read_head
+from viewmill.mill.storage.lock import Lock
+from viewmill.mill.storage.log import Entry, Kind, LogRow, link_row, pack_piece, read_entries
+from viewmill.mill.storage.refusals import damaged, refusal, reported
+
+__all__ = ["Entry", "Store"]
+
+# Larger deltas become files: SQLite would write each byte twice, first to its log.
+LARGE_BYTES = 1 << 20
+
+Batches = Iterable[pa.RecordBatch]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Store:
+    """An open mill directory. `Store.open` gives one."""
+
+    def __init__(
+        self,
+        folder: Path,
+        lock: Lock,
+        connection: sqlite3.Connection,
+        head_file: HeadFile,
+        contents: Contents,
+    ) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._connection: sqlite3.Connection | None = connection
+        self._head_file = head_file
+        self._contents = contents
+        self._doubtful: Contents | None = None  # asked to be committed, answer not yet seen
+        _STORES.add(self)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Store:
+        """Open the mill at `path`; create it when the directory is absent or empty."""
+        folder = Path(path)
+        check_folder(folder)
+        with ExitStack() as undo:
+            lock = Lock(folder)
+            undo.callback(lock.release)
+            check_folder(folder)  # again: the one who had the lock may have filled the directory
+            create_if_absent(folder)
+            contents = _check(folder)
+            connection = open_database(folder)
+            undo.callback(connection.close)
+            head_file = HeadFile(folder)
+            undo.callback(head_file.close)
+            head_file.write(contents.head)
+            head_file.sync()
+            _remove_orphans(folder, contents)
+            with reported(folder, "sync"):
+                sync_folder(folder)
+            store = cls(folder, lock, connection, head_file, contents)
+            undo.pop_all()
+        return store
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._folder
+
+    def last_version(self) -> int:
+        """The newest committed version, 0 before the first."""
+        return self._ready().head.version
+
+    def checkpoint_version(self) -> int:
+        """The version that the checkpoint shows; `replay` starts after it."""
+        return self._ready().head.checkpoint_version
+
+    def log_bytes(self) -> int:
+        """Bytes in the log since the checkpoint."""
+        return self._ready().log_bytes
+
+    def catalog(self) -> dict[str, str]:
+        """The objects as of the last version, in order of creation; a change keeps the place."""
+        return dict(self._ready().catalog)
+
+    def notes(self) -> dict[str, str]:
+        """The notes of the checkpoint."""
+        return dict(self._ready().notes)
+
+    def load_table(self, name: str) -> pa.Table | None:
+        """The rows of a table as of the checkpoint, None when it was not in it."""
+        return self._load("table", name)
+
+    def load_state(self, name: str) -> pa.Table | None:
+        """The snapshot of a state as of the checkpoint, None when it was not in it."""
+        return self._load("state", name)
+
+    def replay(self) -> Iterator[Entry]:
+        """The versions after the checkpoint, in order. Read all before changing the store."""
+        head = self._ready().head
+        rows = read_log(self._open_connection(), head, self._folder / DATABASE)
+        return read_entries(rows, self._folder)
+
+    def append(
+        self,
+        version: int,
+        deltas: Mapping[str, pa.Table],
+        catalog: Mapping[str, str | None] = _NOTHING,
+        statements: Sequence[str] = (),
+    ) -> None:
+        """Commit a version: on disk when this returns, and not there at all when it raises.
+
+        In `catalog`, None removes an object. Interrupted by KeyboardInterrupt, `last_version` tells
+        whether the version was committed.
+        """
+        before = self._ready()
+        if version <= before.head.version:
+            raise InvalidArgument(
+                f"version {version} does not follow version {before.head.version}"
+            )
+        files: list[Piece] = []
+        try:
+            rows = self._link_rows(version, deltas, catalog, statements, files)
+            after = _after_append(before, version, rows, catalog, files)
+            self._commit(after, lambda connection: _write_append(connection, rows, catalog))
+        except BaseException:
+            self._forget_files(before, files)
+            raise
+
+    def checkpoint(
+        self,
+        version: int,
+        tables: Mapping[str, Batches],
+        states: Mapping[str, Batches],
+        notes: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        """Replace the checkpoint by this one, and drop the log up to `version`.
+
+        A value may be a pa.Table, a RecordBatchReader or any iterable of record batches. An
+        iterable without any batch has no schema: it is loaded as a table without columns.
+        """
+        before = self._ready()
+        if not before.head.checkpoint_version <= version <= before.head.version:
+            raise InvalidArgument(
+                f"no checkpoint at version {version}: the log has versions "
+                f"{before.head.checkpoint_version} to {before.head.version}"
+            )
+        pieces = self._write_snapshot(tables, states)
+        try:
+            after = self._after_checkpoint(before, version, pieces, dict(notes))
+            self._commit(after, lambda connection: _write_checkpoint(connection, after))
+        except BaseException:
+            self._forget_files(before, pieces.values())
+            raise
+        remove_files(self._folder, _files(before) - _files(after))
+
+    def close(self) -> None:
+        """Leave the directory to others. Closing twice is allowed."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        _STORES.discard(self)
+        try:
+            with reported(self._folder / DATABASE, "close"):
+                connection.close()
+            reach("database closed")
+            self._head_file.sync()
+        finally:
+            self._head_file.close()
+            self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A mill that is dropped without closing must not stay locked. There is nobody to tell.
+        with suppress(StorageFailed, AttributeError):
+            self.close()
+
+    # Reading.
+
+    def _ready(self) -> Contents:
+        if self._doubtful is not None:
+            self._settle(self._doubtful)
+        self._open_connection()
+        return self._contents
+
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise MillClosed(f'the mill "{self._folder}" is closed', hint="Open it again.")
+        return self._connection
+
+    def _load(self, kind: str, name: str) -> pa.Table | None:
+        piece = self._ready().pieces.get((kind, name))
+        return None if piece is None else read_piece(self._folder, piece)
+
+    # Writing.
+
+    def _link_rows(
+        self,
+        version: int,
+        deltas: Mapping[str, pa.Table],
+        catalog: Mapping[str, str | None],
+        statements: Sequence[str],
+        files: list[Piece],
+    ) -> list[LogRow]:
+        """The rows of the log for a version; `files` gets the large deltas, already on disk."""
+        link = self._contents.head.tail
+        rows: list[LogRow] = []
+        for kind, name, payload in self._row_contents(deltas, catalog, statements, files):
+            row = link_row(link, version, kind, name, payload)
+            link = row.link
+            rows.append(row)
+        return rows
+
+    def _row_contents(
+        self,
+        deltas: Mapping[str, pa.Table],
+        catalog: Mapping[str, str | None],
+        statements: Sequence[str],
+        files: list[Piece],
+    ) -> Iterator[tuple[int, str, Any]]:
+        for text in statements:
+            yield Kind.STATEMENT, "", text.encode()
+        for name, body in catalog.items():
+            yield (Kind.REMOVE, name, b"") if body is None else (Kind.PUT, name, body.encode())
+        for name, delta in deltas.items():
+            payload = None if _is_surely_large(delta) else to_bytes(delta)
+            if payload is None or payload.size > LARGE_BYTES:
+                files.append(self._write_delta(delta))
+                yield Kind.DELTA_FILE, name, pack_piece(files[-1])
+            else:
+                yield Kind.DELTA, name, payload
+        if not (statements or catalog or deltas):
+            yield Kind.EMPTY, "", b""
+
+    def _write_delta(self, delta: pa.Table) -> Piece:
+        with ArrowFile(self._folder, "delta") as file:
+            piece = file.write(delta)
+            reach("delta file written")
+            file.finish()
+        return piece
+
+    def _write_snapshot(
+        self, tables: Mapping[str, Batches], states: Mapping[str, Batches]
+    ) -> dict[tuple[str, str], Piece]:
+        """One file for all, because each file would cost a sync."""
+        named = [(("table", name), batches) for name, batches in tables.items()]
+        named += [(("state", name), batches) for name, batches in states.items()]
+        if not named:
+            return {}
+        pieces = {}
+        with ArrowFile(self._folder, "snapshot") as file:
+            for key, batches in named:
+                pieces[key] = file.write(batches)
+                reach("piece written")
+            file.finish()
+        return pieces
+
+    def _forget_files(self, before: Contents, pieces: Iterable[Piece]) -> None:
+        """Remove the files of a commit that surely did not happen."""
+        if self._contents is before and self._doubtful is None:
+            remove_files(self._folder, {piece.file for piece in pieces})
+
+    def _after_checkpoint(
+        self,
+        before: Contents,
+        version: int,
+        pieces: dict[tuple[str, str], Piece],
+        notes: dict[str, str],
+    ) -> Contents:
+        anchor, kept_bytes = self._cut_log(before.head, version)
+        head = replace(
+            before.head,
+            sequence=before.head.sequence + 1,
+            checkpoint_version=version,
+            anchor=anchor,
+            checkpoint=digest_checkpoint(pieces, notes),
+        )
+        kept = {piece: at for piece, at in before.deltas.items() if at > version}
+        return Contents(head, before.catalog, pieces, notes, kept_bytes, kept)
+
+    def _cut_log(self, head: Head, version: int) -> tuple[bytes, int]:
+        """The last link up to `version`, and the bytes of the log after it."""
+        if version == head.version:
+            return head.tail, 0
+        anchor, kept_bytes = head.anchor, 0
+        for row in read_log(self._open_connection(), head, self._folder / DATABASE):
+            if row.version <= version:
+                anchor = row.link
+            else:
+                kept_bytes += row.size
+        return anchor, kept_bytes
+
+    def _commit(self, after: Contents, write: Callable[[sqlite3.Connection], None]) -> None:
+        """Do what `write` does and move the head, in one transaction. The commit point."""
+        connection = self._open_connection()
+        self._doubtful = after
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            write(connection)
+            connection.execute("UPDATE head SET body = ? WHERE id = 1", (after.head.encode(),))
+            reach("transaction written")
+            connection.execute("COMMIT")
+            reach("transaction committed")
+            self._adopt(after)
+        except sqlite3.Error as error:
+            if not self._settle(after):
+                raise refusal(self._folder / DATABASE, "write", error) from error
+        except BaseException:
+            self._settle(after)
+            raise
+
+    def _settle(self, after: Contents) -> bool:
+        """Find out whether the interrupted commit of `after` happened."""
+        connection = self._open_connection()
+        path = self._folder / DATABASE
+        with reported(path, "read"):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            committed = read_stored_head(connection, path) == after.head
+        if committed:
+            self._adopt(after)
+        else:
+            # When only the sync failed, the frames of the refused commit are whole in SQLite's log,
+            # and a crash now would bring them back. Emptying that log takes them away.
+            with suppress(sqlite3.Error):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._doubtful = None
+        return committed
+
+    def _adopt(self, after: Contents) -> None:
+        self._contents = after
+        self._doubtful = None
+        self._head_file.write(after.head)
+        reach("head written")
+
+
+def _is_surely_large(delta: pa.Table) -> bool:
+    """Whether to spare the try. Most deltas have few rows, and that is the cheaper question."""
+    return bool(delta.num_rows > 1000 and delta.nbytes > LARGE_BYTES)
+
+
+def _after_append(
+    before: Contents,
+    version: int,
+    rows: list[LogRow],
+    changes: Mapping[str, str | None],
+    files: list[Piece],
+) -> Contents:
+    head = before.head
+    catalog, catalog_digest = before.catalog, head.catalog
+    if changes:
+        merged = {**catalog, **changes}
+        catalog = {name: body for name, body in merged.items() if body is not None}
+        catalog_digest = digest_texts(catalog)
+    large = {**before.deltas, **dict.fromkeys(files, version)} if files else before.deltas
+    return Contents(
+        Head(
+            head.sequence + 1,
+            version,
+            head.checkpoint_version,
+            head.anchor,
+            rows[-1].link,
+            catalog_digest,
+            head.checkpoint,
+        ),
+        catalog,
+        before.pieces,
+        before.notes,
+        before.log_bytes + sum(row.size for row in rows),
+        large,
+    )
+
+
+def _write_append(
+    connection: sqlite3.Connection, rows: list[LogRow], catalog: Mapping[str, str | None]
+) -> None:
+    for row in rows:
+        connection.execute(
+            "INSERT INTO log (version, kind, name, payload, link) VALUES (?, ?, ?, ?, ?)", row
+        )
+    for name, body in catalog.items():
+        if body is None:
+            connection.execute("DELETE FROM catalog WHERE name = ?", (name,))
+        else:
+            connection.execute(
+                "INSERT INTO catalog (name, body) VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET body = excluded.body",
+                (name, body),
+            )
+
+
+def _write_checkpoint(connection: sqlite3.Connection, after: Contents) -> None:
+    connection.execute("DELETE FROM log WHERE version <= ?", (after.head.checkpoint_version,))
+    connection.execute("DELETE FROM pieces")
+    connection.executemany(
+        "INSERT INTO pieces (kind, name, file, start, size, digest) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (kind, name, piece.file, piece.offset, piece.size, piece.digest)
+            for (kind, name), piece in after.pieces.items()
+        ],
+    )
+    connection.execute("DELETE FROM notes")
+    connection.executemany("INSERT INTO notes (name, body) VALUES (?, ?)", after.notes.items())
+
+
+# Opening.
+
+
+def _check(folder: Path) -> Contents:
+    """What the directory holds, once the database, HEAD and the files agree."""
+    remembered = read_head(folder)
+    contents = check_database(folder)
+    head = contents.head
+    if remembered.sequence > head.sequence or (
+        remembered.sequence == head.sequence and remembered != head
+    ):
+        raise damaged(
+            folder / DATABASE,
+            f'it ends at version {head.version}, commit {head.sequence}, but "{HEAD}" remembers '
+            f"version {remembered.version}, commit {remembered.sequence}: it, or "
+            f'"{WRITE_AHEAD_LOG}" beside it, was cut short, altered or replaced',
+        )
+    check_sizes(folder, contents.all_pieces())
+    return contents
+
+
+def _files(contents: Contents) -> set[str]:
+    return {piece.file for piece in contents.all_pieces()}
+
+
+def _remove_orphans(folder: Path, contents: Contents) -> None:
+    """Remove what a killed process left: files that no commit names."""
+    with reported(folder, "read"):
+        names = {path.name for path in folder.iterdir() if is_arrow_file(path.name)}
+    remove_files(folder, names - _files(contents))
+
+
+# Forking.
+
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: close nothing, for SQLite's closing would remove the parent's log."""
+    for store in list(_STORES):
+        if store._connection is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))  # never freed here
+            store._connection = None
+            store._lock.release()
+    _STORES.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,220 @@
+"""A table: its declaration, its rows, and the checks that a change must pass."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Field, Schema
+from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.consolidate import consolidate, group_rows
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
+from viewmill.mill.segments import Segments
+from viewmill.sql.statements import CreateTable
+
+_ROW_INDEX = "viewmill.kernels.row_index:RowIndex"  # imports Numba, so only when a table needs it
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What CREATE TABLE says besides the columns."""
+
+    primary_key: tuple[str, ...] = ()
+    append_only: bool = False
+    unchecked: bool = False
+    static: bool = False
+
+    def __str__(self) -> str:
+        words = [f"PRIMARY KEY ({', '.join(self.primary_key)})"] if self.primary_key else []
+        words += ["APPEND ONLY"] if self.append_only else []
+        words += ["UNCHECKED"] if self.unchecked else []
+        words += ["STATIC"] if self.static else []
+        return " ".join(words)
+
+
+class Table:
+    """Rows with multiplicity under a schema.
+
+    A checked table has an index of its rows, so that a delete can be judged; UNCHECKED and APPEND ONLY
+    tables are plain segments, unless a primary key needs the index.
+    """
+
+    def __init__(
+        self, name: str, schema: Schema, options: TableOptions, dictionary: Dictionary
+    ) -> None:
+        self.name, self.schema, self.options = name, schema, options
+        self._dictionary = dictionary
+        self.rows = 0
+        self._staged_rows = 0
+        self.version = 0  # of the last change
+        self._arrow: tuple[int, Any] | None = None
+        self._stamp = 0
+        self._index: Any = None
+        self._segments: Segments | None = None
+        self._order: npt.NDArray[np.int64] | None = None
+        needs_index = bool(options.primary_key) or not (options.unchecked or options.append_only)
+        if needs_index:
+            self._make_index()
+        else:
+            self._segments = Segments(schema)
+
+    @classmethod
+    def from_statement(cls, statement: CreateTable, dictionary: Dictionary) -> Table:
+        """The table that a CREATE TABLE declares."""
+        fields = tuple(Field(c.name, c.type, c.nullable) for c in statement.columns)
+        options = TableOptions(
+            statement.primary_key, statement.append_only, statement.unchecked, statement.static
+        )
+        return cls(statement.name, Schema(fields), options, dictionary)
+
+    def _make_index(self) -> None:
+        row_index = pkgutil.resolve_name(_ROW_INDEX)
+        width = len(self.schema) + (len(self.schema) + 62) // 63
+        keys = [self.schema.names.index(name) for name in self.options.primary_key]
+        if not keys:
+            self._index = row_index(width, 0)
+            return
+        # The index wants the words of the key first.
+        others = [i for i in range(width) if i not in keys]
+        self._order = np.array(keys + others, np.int64)
+        self._index = row_index(len(keys), len(others), unique=True)
+
+    # Changes.
+
+    def check_allowed(self, delta: Delta) -> None:
+        """Whether the declaration allows the change at all."""
+        if self.options.static and self.rows:
+            raise ForbiddenChange(
+                f'table "{self.name}" is STATIC and already loaded',
+                hint="Drop and create it again, or declare it without STATIC.",
+            )
+        deletes = delta.multiplicity is not None and bool((delta.multiplicity < 0).any())
+        if deletes and (self.options.append_only or self.options.static):
+            word = "APPEND ONLY" if self.options.append_only else "STATIC"
+            raise ForbiddenChange(f'table "{self.name}" is {word}: rows cannot be deleted')
+
+    def stage(self, delta: Delta) -> None:
+        """Apply a change that is not committed yet; it is judged on its net effect."""
+        self.check_allowed(delta)
+        self._stamp += 1
+        multiplicity = delta.multiplicity
+        self._staged_rows = delta.size if multiplicity is None else int(multiplicity.sum())
+        if self._segments is not None:
+            self._segments.stage(delta)
+            return
+        if self._order is not None and multiplicity is not None:
+            delta = consolidate(delta)
+        problem = self._index.stage(self._words(delta), delta.multiplicities())
+        problem = problem or self._index.check()
+        if problem is not None:
+            raise self._explain(problem)
+
+    def _words(self, delta: Delta) -> npt.NDArray[np.int64]:
+        words = delta.words()
+        return words if self._order is None else np.ascontiguousarray(words[:, self._order])
+
+    def _from_words(self, words: npt.NDArray[np.int64], times: Any) -> Delta:
+        if self._order is not None:
+            plain = np.empty_like(words)
+            plain[:, self._order] = words
+            words = plain
+        return Delta.from_words(self.schema, words, times)
+
+    def _explain(self, problem: Any) -> DuplicateKey | MissingRow:
+        row = self._show(self._from_words(np.array([problem.words], np.int64), None))
+        if problem.kind == "duplicate":
+            key = {name: row[name] for name in self.options.primary_key}
+            return DuplicateKey(
+                f'table "{self.name}" has a row with the primary key {_pairs(key)} already',
+                hint="mill.upsert replaces rows by their key.",
+            )
+        return MissingRow(
+            f'table "{self.name}" has no row {_pairs(row)} to delete',
+            hint="Declare the table UNCHECKED if a delete may come before its insert.",
+        )
+
+    def _show(self, delta: Delta) -> dict[str, Any]:
+        return dict(decode_delta(delta, self._dictionary).to_pylist()[0])
+
+    def commit(self, version: int) -> None:
+        """Keep what was staged."""
+        (self._index or self._segments).commit()
+        self.rows += self._staged_rows
+        self._staged_rows = 0
+        self.version = version
+
+    def rollback(self) -> None:
+        """Forget what was staged."""
+        (self._index or self._segments).rollback()
+        self._staged_rows = 0
+        self._stamp += 1
+
+    def replacement(self, delta: Delta, pending: Delta | None) -> Delta:
+        """What an upsert of `delta` means: the rows that have its keys go, its rows come.
+
+        `pending` is what the batch under way has already changed. Of several rows with one key the
+        last one counts.
+        """
+        if not self.options.primary_key:
+            raise InvalidArgument(
+                f'table "{self.name}" has no PRIMARY KEY, so rows cannot be replaced',
+                hint="Use insert and delete, or declare a PRIMARY KEY.",
+            )
+        width = len(self.options.primary_key)
+        keys = self._words(delta)[:, :width]
+        last, _ = group_rows(keys[::-1])
+        new = delta.take(np.sort(len(keys) - 1 - last))
+        found, words = self._index.find(np.ascontiguousarray(self._words(new)[:, :width]))
+        now = self._from_words(words[found], np.ones(int(found.sum()), np.int64))
+        if pending is not None and pending.size:
+            ours = _among(self._words(pending)[:, :width], keys)
+            now = consolidate(concat(self.schema, [now, pending.take(ours)]))
+            now = now.take(now.multiplicities() > 0)
+        return consolidate(concat(self.schema, [new, now.negated()]))
+
+    # Reading.
+
+    def contents(self) -> Delta:
+        """Every row with its multiplicity, what is staged included."""
+        if self._segments is not None:
+            return self._segments.contents()
+        words, times = self._index.export()
+        return self._from_words(words, times)
+
+    def arrow(self) -> Any:
+        """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
+        if self._arrow is None or self._arrow[0] != self._stamp:
+            self._arrow = (self._stamp, expanded(self.contents(), self._dictionary))
+        return self._arrow[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self._index.bytes if self._segments is None else self._segments.nbytes)
+
+
+def expanded(delta: Delta, dictionary: Dictionary) -> Any:
+    """An Arrow table with each row as often as its multiplicity says, none if it is negative."""
+    times = delta.multiplicity
+    if times is None or (len(times) and times.min() == 1 == times.max()):
+        return decode_delta(delta, dictionary)
+    positions = np.repeat(np.arange(delta.size), np.maximum(times, 0))
+    return decode_delta(delta.take(positions), dictionary)
+
+
+def _among(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of `keys` are also in `wanted`."""
+    _, group = group_rows(np.concatenate([wanted, keys]))
+    present = np.zeros(int(group.max()) + 1, np.bool_)
+    present[group[: len(wanted)]] = True
+    return present[group[len(wanted) :]]
+
+
+def _pairs(row: dict[str, Any]) -> str:
+    return "(" + ", ".join(f"{name} = {value!r}" for name, value in row.items()) + ")"

@@ -1,0 +1,164 @@
+"""Compare a view with its definition computed again, as bags.
+
+Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; decimals that a
+division or an average made, within one unit of their last digit.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from viewmill.algebra import expressions as e
+from viewmill.algebra.relations import (
+    Aggregate,
+    Foreign,
+    Project,
+    Relation,
+    SetOperation,
+    inputs,
+)
+from viewmill.algebra.types import Decimal, Float
+from viewmill.deltas.arrow import decode_delta, encode_columns
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.refresh import netted
+from viewmill.mill.table import expanded
+
+RELATIVE = 1e-9
+
+
+class Difference(NamedTuple):
+    """A row that is there more or less often than its definition says."""
+
+    row: tuple[Any, ...]
+    expected: int
+    actual: int
+
+
+def verify_view(core: Core, entry: ViewEntry) -> list[Difference]:
+    """Every difference between a view and recompute, at the view's own version."""
+    tables = {}
+    for source, change in netted(entry).items():
+        # The view has not seen these changes yet: take them off what the table holds now.
+        old = consolidate(concat(change.schema, [core.contents(source), change.negated()]))
+        tables[source.lower()] = expanded(old, core.dictionary)
+    result = core.run(entry.query, tables=tables)
+    expected = encode_columns(entry.schema, result, core.dictionary)
+    actual = entry.block.maintainer.contents()
+    return compare(core, entry.query, expected, actual)
+
+
+def compare(core: Core, query: Relation, expected: Delta, actual: Delta) -> list[Difference]:
+    """The rows in which two bags differ, what is near enough left out."""
+    schema = expected.schema
+    left = consolidate(concat(schema, [expected, actual.negated()]))
+    table = decode_delta(left, core.dictionary)
+    columns = [column.to_pylist() for column in table.columns]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * left.size
+    missing: list[tuple[Any, ...]] = []
+    extra: list[tuple[Any, ...]] = []
+    for row, times in zip(rows, left.multiplicities().tolist(), strict=True):
+        (missing if times > 0 else extra).extend([row] * abs(times))
+    return _unmatched(missing, extra, _tolerances(query))
+
+
+Tolerances = list[float | decimal.Decimal | None]
+
+
+def _tolerances(query: Relation) -> Tolerances:
+    """For each column None (equal), a relative float, or an absolute decimal."""
+    inexact = _inexact(query)
+    found: Tolerances = []
+    for field in query.schema:
+        if isinstance(field.type, Float):
+            found.append(RELATIVE if field.type.bits == 64 else 1e-6)
+        elif isinstance(field.type, Decimal) and field.name in inexact:
+            found.append(decimal.Decimal(1).scaleb(-field.type.scale))
+        else:
+            found.append(None)
+    return found
+
+
+def _inexact(relation: Relation) -> set[str]:
+    """The columns whose values come from a division or an average."""
+    below: set[str] = set()
+    for each in inputs(relation):
+        below |= _inexact(each)
+    if isinstance(relation, Project):
+        return {name for name, each in relation.outputs if _is_inexact(each, below)}
+    if isinstance(relation, Aggregate):
+        named = (*relation.keys, *relation.aggregates)
+        return {name for name, each in named if _is_inexact(each, below)}
+    if isinstance(relation, SetOperation):
+        right = _inexact(relation.right)
+        pairs = zip(relation.left.schema.names, relation.right.schema.names, strict=True)
+        return below | {ours for ours, theirs in pairs if theirs in right}
+    if isinstance(relation, Foreign):
+        return set(relation.schema.names)
+    return below
+
+
+def _is_inexact(expression: e.Expression, below: set[str]) -> bool:
+    for part in e.walk(expression):
+        if isinstance(part, e.Column) and part.name in below:
+            return True
+        if isinstance(part, e.Call) and part.function == "/":
+            return True
+        if isinstance(part, e.Aggregate | e.Over) and part.function == "avg":
+            return True
+    return False
+
+
+def _unmatched(
+    missing: list[tuple[Any, ...]], extra: list[tuple[Any, ...]], tolerances: Tolerances
+) -> list[Difference]:
+    """Pair rows that are near enough; what has no partner is a difference."""
+    waiting: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for row in extra:
+        waiting[_exact_part(row, tolerances)].append(row)
+    differences = []
+    for row in missing:
+        candidates = waiting.get(_exact_part(row, tolerances), [])
+        partner = next((c for c in candidates if _is_near(row, c, tolerances)), None)
+        if partner is None:
+            differences.append(Difference(row, 1, 0))
+        else:
+            candidates.remove(partner)
+    left = [Difference(row, 0, 1) for rows in waiting.values() for row in rows]
+    return _merged(differences + left)
+
+
+def _exact_part(row: tuple[Any, ...], tolerances: Tolerances) -> tuple[Any, ...]:
+    return tuple(
+        repr(value) if tolerance is None or value is None else "~"
+        for value, tolerance in zip(row, tolerances, strict=True)
+    )
+
+
+def _is_near(a: tuple[Any, ...], b: tuple[Any, ...], tolerances: Tolerances) -> bool:
+    return all(map(_near, a, b, tolerances))
+
+
+def _near(a: Any, b: Any, tolerance: float | decimal.Decimal | None) -> bool:
+    if a is None or b is None or tolerance is None:
+        return True  # equal already: they are in the exact part
+    if isinstance(tolerance, decimal.Decimal):
+        return bool(abs(a - b) <= tolerance)
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _merged(differences: list[Difference]) -> list[Difference]:
+    counted: dict[str, Difference] = {}
+    for each in differences:
+        name = repr(each.row)
+        known = counted.get(name, Difference(each.row, 0, 0))
+        expected, actual = known.expected + each.expected, known.actual + each.actual
+        counted[name] = Difference(each.row, expected, actual)
+    return list(counted.values())

@@ -1,0 +1,157 @@
+"""A view as its users hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from viewmill.deltas.delta import Delta
+from viewmill.errors import UnknownName
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.changes import Change, Changes
+from viewmill.mill.core import Core
+from viewmill.mill.create import refresh_fully
+from viewmill.mill.readers import Readers
+from viewmill.mill.refresh import refresh_due, refresh_view, tell
+from viewmill.mill.sorting import sort_keys, sorted_table
+from viewmill.mill.table import expanded
+from viewmill.mill.verify import Difference, verify_view
+from viewmill.planner.explain import Explanation, explain
+from viewmill.policies.policies import due_at
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
+
+
+class View(Readers):
+    """A handle on a materialized view; it stays good while the view exists."""
+
+    def __init__(self, mill: Mill, core: Core, name: str) -> None:
+        self._mill, self._core, self._name = mill, core, name
+
+    @property
+    def name(self) -> str:
+        """The name it was created with."""
+        return self._name
+
+    @property
+    def _entry(self) -> ViewEntry:
+        self._core.require_open()
+        return self._core.catalog.view(self._name)
+
+    # Reading.
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table, in the view's ORDER BY order if it has one."""
+        with self._core.lock:
+            entry = self._entry
+            refresh_due(self._core, reading=[entry.name])
+            table = expanded(entry.block.maintainer.contents(), self._core.dictionary)
+            keys = sort_keys(entry.query)
+        tell(self._core)
+        if keys and entry.plan.is_incremental:
+            return sorted_table(table, keys)
+        return table
+
+    def __len__(self) -> int:
+        with self._core.lock:
+            return self._entry.rows
+
+    # Refreshing.
+
+    def refresh(self, *, full: bool = False) -> None:
+        """Take in what waits; with `full`, build every state again from its definition."""
+        with self._core.lock:
+            entry = self._entry
+            self._core.require_open()
+            if full:
+                refresh_fully(self._core, entry)
+            else:
+                refresh_view(self._core, entry)
+        tell(self._core)
+
+    def verify(self) -> list[Difference]:
+        """The rows in which the view differs from its definition computed again; none is right."""
+        with self._core.lock:
+            return verify_view(self._core, self._entry)
+
+    # Listening.
+
+    def subscribe(self, fn: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `fn(delta)` after each refresh that changed something; gives a function to stop."""
+        with self._core.lock:
+            entry = self._entry
+
+            def listener(version: int, delta: Delta) -> None:
+                fn(Change(entry.name, version, delta, self._core.dictionary))
+
+            entry.listeners.append(listener)
+
+        def stop() -> None:
+            with self._core.lock:
+                if listener in entry.listeners:
+                    entry.listeners.remove(listener)
+
+        return stop
+
+    def changes(self, timeout: float | None = None) -> Changes:
+        """An iterator over the deltas from now on; see `Changes` for when it waits."""
+        unsubscribe: list[Callable[[], None]] = []
+        stream = Changes(
+            lambda: self._mill.writer, timeout, lambda _: [stop() for stop in unsubscribe]
+        )
+        unsubscribe.append(self.subscribe(stream.put))
+        self._mill.streams.append(stream)
+        return stream
+
+    # Explaining.
+
+    def explain(self, form: str = "text") -> Explanation:
+        """Why this strategy, what else was offered, and what is kept: "text", "json" or "svg"."""
+        with self._core.lock:
+            entry = self._entry
+            return explain(entry.plan, form, self._facts(entry))
+
+    def _facts(self, entry: ViewEntry) -> dict[str, Any]:
+        return {
+            "sql": entry.sql,
+            "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
+            "state_bytes": dict(entry.block.maintainer.state_bytes()),
+            "status": self._status(entry),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """Freshness, version, rows, bytes and counters."""
+        with self._core.lock:
+            return self._status(self._entry)
+
+    def _status(self, entry: ViewEntry) -> dict[str, Any]:
+        core = self._core
+        waits = entry.waits()
+        lag = (core.now() - waits.since) / 1e6 if waits.rows else 0.0
+        due = due_at(entry.policies, waits)
+        return {
+            "name": entry.name,
+            "freshness": "stale" if waits.rows else "fresh",
+            "version": entry.version if waits.rows else core.version,
+            "rows": entry.rows,
+            "state_bytes": sum(entry.block.maintainer.state_bytes().values()),
+            "strategy": entry.plan.chosen.strategy,
+            "refresh_kind": entry.refresh_kind,
+            "refreshes": entry.refreshes,
+            "rows_changed": entry.rows_changed,
+            "engine_calls": entry.engine_calls,
+            "lag_s": lag,
+            "waiting_rows": waits.rows,
+            "next_refresh_s": None if due is None else max(0.0, (due - core.now()) / 1e6),
+            "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
+        }
+
+    def __repr__(self) -> str:
+        with self._core.lock:
+            try:
+                entry = self._entry
+            except UnknownName:
+                return f"view {self._name} (dropped)"
+            strategy = entry.plan.chosen.strategy
+            return f"view {entry.name}: {entry.rows} rows, {strategy}\n{self._table_text()}"

@@ -1,0 +1,1 @@
+"""Which strategy maintains a view, and why."""

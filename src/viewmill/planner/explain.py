@@ -1,0 +1,148 @@
+"""Explain a plan: why this strategy, what else was offered, who refused and why, what is kept.
+
+takes  `Plan`, and what only the running mill knows (bytes, status)
+gives  text, JSON or a picture, all from one record
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from viewmill.algebra.display import display, tree
+from viewmill.errors import InvalidArgument
+from viewmill.planner.picture import picture
+from viewmill.planner.plan import Plan
+from viewmill.program.display import state_label
+from viewmill.strategies.strategy import Candidate, Rejection
+
+FORMS = ("text", "json", "svg")
+
+
+class Explanation(str):
+    """The explanation as text, which also carries its record: `explanation["strategy"]`."""
+
+    record: dict[str, Any]
+
+    def __new__(cls, text: str, record: dict[str, Any]) -> Explanation:
+        """Text with its record."""
+        made = super().__new__(cls, text)
+        made.record = record
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.record[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def _repr_html_(self) -> str:
+        return picture(self.record)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def explain(plan: Plan, form: str, facts: Mapping[str, Any]) -> Explanation:
+    """The plan in one of the FORMS."""
+    if form not in FORMS:
+        raise InvalidArgument(f'no form "{form}"', hint=f"One of {', '.join(FORMS)}.")
+    record = explain_record(plan, facts)
+    if form == "json":
+        return Explanation(json.dumps(record, indent=2, default=str), record)
+    if form == "svg":
+        return Explanation(picture(record), record)
+    return Explanation(_text(record), record)
+
+
+def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything there is to say, as plain data."""
+    sizes = facts.get("state_bytes", {})
+    return {
+        "view": plan.view,
+        "sql": facts.get("sql", ""),
+        "strategy": plan.chosen.strategy,
+        "incremental": plan.is_incremental,
+        "reason": plan.reason,
+        "chosen": _candidate(plan.chosen),
+        "offered": [_candidate(each) for each in plan.offered],
+        "rejected": [_rejection(each) for each in plan.rejected],
+        "states": [
+            {
+                "name": state.name,
+                "label": state_label(state),
+                "definition": display(state.definition),
+                "bytes": sizes.get(state.name),
+            }
+            for state in plan.program.states
+        ],
+        "result_bytes": sizes.get("result"),
+        "policies": list(facts.get("policies", [])),
+        "algebra": display(plan.chosen.query),
+        "fingerprint": plan.program.fingerprint,
+        "status": dict(facts.get("status", {})),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    cost = candidate.cost
+    return {
+        "strategy": candidate.strategy,
+        "cost": str(cost),
+        "refresh_us": cost.refresh_us,
+        "row_us": cost.row_us,
+        "state_bytes": cost.state_bytes,
+        "notes": list(candidate.notes),
+    }
+
+
+def _rejection(rejection: Rejection) -> dict[str, Any]:
+    span = rejection.span
+    underlined = [] if span is None else span.underlined()
+    return {"strategy": rejection.strategy, "reason": rejection.reason, "where": underlined}
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    children = [_answer("chosen", record["chosen"], [f"because  {record['reason']}", *_kept(record)])]
+    children += [_answer("offered", each, []) for each in record["offered"]]
+    for each in record["rejected"]:
+        where = [line.strip() for line in each["where"]]
+        children.append(tree(f"rejected  {each['strategy']:<16}  {each['reason']}", where))
+    if record["policies"]:
+        children.append(f"refresh   {', '.join(record['policies'])}")
+    status = record["status"]
+    if status:
+        children.append(tree("status", [_freshness(status), _last(status)]))
+    children.append(tree("algebra", [record["algebra"]]))
+    return tree(f"view {record['view']}", children)
+
+
+def _answer(word: str, candidate: Mapping[str, Any], more: list[str]) -> str:
+    notes = [f"note     {note}" for note in candidate["notes"]]
+    return tree(f"{word:<9} {candidate['strategy']:<16}  {candidate['cost']}", [*more, *notes])
+
+
+def _kept(record: Mapping[str, Any]) -> list[str]:
+    kept = []
+    for state in record["states"]:
+        size = "" if state["bytes"] is None else f"   {state['bytes']} bytes"
+        kept.append(tree(f"keep     {state['label']}{size}", [state["definition"]]))
+    if record["result_bytes"] is not None:
+        kept.append(f"keep     the last result   {record['result_bytes']} bytes")
+    return kept
+
+
+def _freshness(status: Mapping[str, Any]) -> str:
+    if status["freshness"] == "fresh":
+        return f"fresh at version {status['version']}, {status['rows']} rows"
+    return (
+        f"stale: {status['waiting_rows']} changed rows wait since {status['lag_s']:.1f} s, "
+        f"as its refresh policy says"
+    )
+
+
+def _last(status: Mapping[str, Any]) -> str:
+    why = {
+        "incremental": "the last refresh cost the change, not the data",
+        "full": "the last refresh computed the whole view",
+        "backfill": "not refreshed since it was filled",
+    }[status["refresh_kind"]]
+    return f"{why}; {status['refreshes']} refreshes, {status['engine_calls']} engine calls"

@@ -1,0 +1,78 @@
+"""Whether a view is due: its policies against what waits for it.
+
+Time comes in as an argument; nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from viewmill.algebra.refresh import (
+    EveryInterval,
+    EveryRows,
+    Immediate,
+    OnDemand,
+    OnReadAfter,
+    Policy,
+    Within,
+)
+
+# A change that may wait for x is refreshed somewhat before x, so that the view is never later.
+_WITHIN_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Changed rows that a view has not taken yet. Times are UTC microseconds."""
+
+    rows: int
+    since: int  # when the oldest of them came
+    refreshed: int  # when the view was last refreshed
+
+
+def is_due(policies: Iterable[Policy], waiting: Waiting, now: int, *, reading: bool) -> bool:
+    """Whether any policy asks for a refresh now; a view with nothing waiting never is."""
+    if waiting.rows == 0:
+        return False
+    return any(_asks(policy, waiting, now, reading=reading) for policy in policies)
+
+
+def _asks(policy: Policy, waiting: Waiting, now: int, *, reading: bool) -> bool:
+    match policy:
+        case Immediate():
+            return True
+        case OnDemand():
+            return False
+        case EveryRows(rows):
+            return waiting.rows >= rows
+        case OnReadAfter(microseconds):
+            return reading and now - waiting.since >= microseconds
+        case EveryInterval() | Within():
+            moment = _moment(policy, waiting)
+            return moment is not None and now >= moment
+
+
+def due_at(policies: Iterable[Policy], waiting: Waiting) -> int | None:
+    """When a clock alone makes the view due; None if only rows, readers or people do."""
+    if waiting.rows == 0:
+        return None
+    moments = [_moment(policy, waiting) for policy in policies]
+    known = [moment for moment in moments if moment is not None]
+    return min(known, default=None)
+
+
+def _moment(policy: Policy, waiting: Waiting) -> int | None:
+    match policy:
+        case EveryInterval(microseconds):
+            return waiting.refreshed + microseconds
+        case Within(microseconds):
+            return waiting.since + int(microseconds * _WITHIN_SHARE)
+        case _:
+            return None
+
+
+def is_immediate(policies: Iterable[Policy]) -> bool:
+    """Whether the view takes every batch as it comes; no policy at all means that it does."""
+    policies = tuple(policies)
+    return not policies or any(isinstance(policy, Immediate) for policy in policies)

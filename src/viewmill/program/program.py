@@ -1,0 +1,144 @@
+"""A program: what one block of a view keeps, and what runs when a delta arrives. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Schema
+from viewmill.errors import Span
+from viewmill.program.states import State
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from viewmill.deltas.delta import Delta
+
+
+@dataclass(frozen=True)
+class Input:
+    """An occurrence of a source: a self-join has two inputs of one source."""
+
+    name: str
+    source: str
+    schema: Schema  # the source's own column names
+    static: bool = False
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What runs when a delta of `input` arrives.
+
+    function(start, size, multiplicity, column, [column_null,] ..., state, ..., texts, errors)
+    works on rows start to size and returns where it stopped: at size, or earlier when a state is full.
+    """
+
+    input: str
+    function: str
+    columns: tuple[str, ...]  # of the input, in the order of the arguments
+
+
+@dataclass(frozen=True)
+class Message:
+    """What failure number i means."""
+
+    kind: str  # the name of an error class in viewmill.errors
+    text: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Triggers:
+    """A body that is generated Python source.
+
+    Besides the triggers it defines flush(start, state, ..., out, texts, errors), which emits the change
+    since the last commit, and contents(start, state, ..., out, texts, errors), which emits every row.
+    Both return where they stopped, or -1 at the end.
+    """
+
+    source: str
+    triggers: tuple[Trigger, ...]
+    texts: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Queries:
+    """A body that is a query for the engine: the view is computed again."""
+
+    query: Relation
+
+
+Body = Triggers | Queries
+
+
+@dataclass(frozen=True)
+class Single:
+    """Runs in one place."""
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """May be sharded by these output columns."""
+
+    columns: tuple[str, ...]
+
+
+Exchange = Single | ByKey
+
+
+@dataclass(frozen=True)
+class Program:
+    """One block of a view, ready to be built."""
+
+    strategy: str
+    query: Relation
+    inputs: tuple[Input, ...]
+    output: Schema
+    states: tuple[State, ...]
+    body: Body
+    exchange: Exchange = Single()
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the program: equal text, equal fingerprint."""
+        text = repr((self.strategy, self.inputs, self.output, self.states, self.body))
+        return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+class Maintainer(Protocol):
+    """A program at work.
+
+    apply, advance and flush change states but not what is committed; commit makes the change last;
+    rollback goes back to exactly the last commit.
+    """
+
+    def apply(self, input: str, delta: Delta) -> None:
+        """Feed the change of one input; nothing is emitted."""
+
+    def flush(self) -> Delta:
+        """The change of the output since the last commit. Overflow is raised here."""
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+
+    def rollback(self) -> None:
+        """Forget what was applied."""
+
+    def contents(self) -> Delta:
+        """The output as committed."""
+
+    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
+        """Replace a state by the rows of its definition."""
+
+    def release(self, state: str) -> None:
+        """Give the state's memory back."""
+
+    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a state; `load` is the inverse."""
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """Bytes held, by state."""

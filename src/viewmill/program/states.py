@@ -1,0 +1,111 @@
+"""What a program keeps between batches, and the functions a trigger may use on it.
+
+A state is declared here and lives in `kernels`: compiled structures, or plain ones that share no
+code with them. Each has a definition, so it can be built in bulk, dropped, and built again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT, DOUBLE, Decimal
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One component of a payload.
+
+    int   a 64-bit integer (counts)
+    wide  a 128-bit integer in two words: sums of integers and decimals, which never overflow inside
+    sum   a compensated float in two words, then the largest magnitude that went into it, which tells
+          what rounding left from what is there; NaN and infinities are counted in int slots of their own
+    """
+
+    name: str
+    kind: OneOf["int", "wide", "sum"]
+
+    @property
+    def words(self) -> int:
+        """How many 8-byte words it takes."""
+        return {"int": 1, "wide": 2, "sum": 3}[self.kind]
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A map from key to payload, with every key touched since the last commit noted.
+
+    Functions, with `s` the state, `e` an entry, `k` the number of the payload's first word:
+
+    keyed_full(s)                    no room for one more touch: return the row number, be called again
+    keyed_touch(s, (w0, w1, ...))    the entry of a key (made if absent); its old payload is noted
+    keyed_add(s, e, k, x)            int slot += x
+    keyed_add_wide(s, e, k, x, m)    wide slot += x * m
+    keyed_add_sum(s, e, k, x)        sum slot += x
+    keyed_touched(s)                 how many keys were touched since the last commit
+    keyed_before(s, t), keyed_now(s, t)   touched key t as it was at the last commit, and as it is
+    keyed_capacity(s), keyed_at(s, i)     every position, and its entry or -1 where there is none
+    key_word(s, e, i)                word i of the key of entry e
+    int_at(s, e, k)  wide_fits(s, e, k)  wide_int(s, e, k)  wide_float(s, e, k)  sum_at(s, e, k)
+    wide_ratio_fits(s, e, k, scale, n)  wide_ratio(s, e, k, scale, n)    wide * scale / n, half up
+
+    A key is one word per column (`float_key(x)` makes the word of a float) and, where any column is
+    nullable, one last word with a bit for each column that is NULL, whose own word is then 0.
+    """
+
+    key: tuple[Field, ...]
+    payload: tuple[Slot, ...]
+
+    @property
+    def has_null_word(self) -> bool:
+        """Whether keys end with a word of null bits."""
+        return any(field.nullable for field in self.key)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key."""
+        return len(self.key) + self.has_null_word
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return sum(slot.words for slot in self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of the first word of slot `name`."""
+        at = 0
+        for slot in self.payload:
+            if slot.name == name:
+                return at
+            at += slot.words
+        raise KeyError(name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition and of its snapshots: key, then one for each slot."""
+        types = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+        slots = tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in self.payload)
+        return Schema(self.key + slots)
+
+
+StateKind = Keyed
+
+# The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the row
+# under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that there
+# is no room for two more rows; emit_cancel(out) drops the last two rows if they differ in nothing.
+EMIT = ("emit_word", "emit_float", "emit_null", "emit", "emit_full", "emit_cancel")
+
+# fail(errors, code, row) notes the first failure; failed(errors) asks. Codes index Triggers.messages.
+# text(texts, i) is the dictionary id of Triggers.texts[i].
+OTHERS = ("fail", "failed", "text", "float_key", "key_float", "is_finite", "is_nan")
+
+
+@dataclass(frozen=True)
+class State:
+    """Something kept between batches."""
+
+    name: str
+    kind: StateKind
+    definition: Relation

@@ -1,0 +1,1 @@
+"""SQL text to algebra and back: parse, statements, qualify, lower; render writes engine SQL."""

@@ -1,0 +1,216 @@
+"""The catalog of functions over groups and windows, typed as Spark 4 types them.
+
+takes  a function's name in Spark's spelling, its typed arguments
+gives  algebra `Aggregate` and `Over` expressions with every conversion explicit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from viewmill.algebra.expressions import Aggregate, Expression, Frame, Literal, Over, SortKey
+from viewmill.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    Decimal,
+    Integer,
+    Interval,
+    Nested,
+    Null,
+    String,
+    Type,
+)
+from viewmill.errors import Span, TypeMismatch
+from viewmill.sql import decimals, operators
+from viewmill.sql.coercion import cast, implicit
+from viewmill.sql.functions import number
+
+Arguments = tuple[Expression, ...]
+Typed = tuple[Arguments, Type, bool]  # converted arguments, type of the result, nullable
+
+SYNONYMS = {
+    "mean": "avg", "std": "stddev_samp", "stddev": "stddev_samp", "variance": "var_samp",
+    "every": "bool_and", "some": "bool_or", "any": "bool_or", "array_agg": "collect_list",
+    "logical_and": "bool_and", "logical_or": "bool_or",
+}  # fmt: skip
+
+
+def _count(arguments: Arguments, what: str) -> Typed:
+    # count(1) counts rows, as count(*) does.
+    if len(arguments) == 1 and isinstance(arguments[0], Literal) and not arguments[0].nullable:
+        arguments = ()
+    return arguments, BIGINT, False
+
+
+def _sum(arguments: Arguments, what: str) -> Typed:
+    operand = number(arguments[0], what)
+    match operand.type:
+        case Integer():
+            return (operand,), BIGINT, True
+        case Decimal() as type_:
+            return (operand,), decimals.sum_type(type_), True
+        case _:
+            return (cast(operand, DOUBLE),), DOUBLE, True
+
+
+def _avg(arguments: Arguments, what: str) -> Typed:
+    operand = number(arguments[0], what)
+    match operand.type:
+        case Integer():
+            return (operand,), DOUBLE, True
+        case Decimal() as type_:
+            return (operand,), decimals.average_type(type_), True
+        case _:
+            return (cast(operand, DOUBLE),), DOUBLE, True
+
+
+def _extreme(arguments: Arguments, what: str) -> Typed:
+    type_ = arguments[0].type
+    if isinstance(type_, Interval) or (isinstance(type_, Nested) and type_.name.startswith("MAP")):
+        raise TypeMismatch(f"{what} cannot order {type_}", span=arguments[0].span)
+    return arguments, type_, True
+
+
+def _by(arguments: Arguments, what: str) -> Typed:
+    return arguments, arguments[0].type, True
+
+
+def _statistic(arguments: Arguments, what: str) -> Typed:
+    return tuple(implicit(each, DOUBLE, what) for each in arguments), DOUBLE, True
+
+
+def _pair_count(arguments: Arguments, what: str) -> Typed:
+    return tuple(implicit(each, DOUBLE, what) for each in arguments), BIGINT, False
+
+
+def _truth(arguments: Arguments, what: str) -> Typed:
+    return (operators.boolean(arguments[0], what),), BOOLEAN, True
+
+
+def _list(arguments: Arguments, what: str) -> Typed:
+    return arguments, Nested(f"ARRAY<{arguments[0].type}>"), False
+
+
+_TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
+    "sum": (_sum, 1), "avg": (_avg, 1), "min": (_extreme, 1), "max": (_extreme, 1),
+    "stddev_samp": (_statistic, 1), "stddev_pop": (_statistic, 1), "var_samp": (_statistic, 1),
+    "var_pop": (_statistic, 1), "corr": (_statistic, 2), "covar_pop": (_statistic, 2),
+    "covar_samp": (_statistic, 2), "regr_slope": (_statistic, 2),
+    "regr_intercept": (_statistic, 2), "regr_r2": (_statistic, 2), "regr_avgx": (_statistic, 2),
+    "regr_avgy": (_statistic, 2), "regr_sxx": (_statistic, 2), "regr_syy": (_statistic, 2),
+    "regr_sxy": (_statistic, 2), "regr_count": (_pair_count, 2), "bool_and": (_truth, 1),
+    "bool_or": (_truth, 1), "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1),
+    "collect_list": (_list, 1), "max_by": (_by, 2), "min_by": (_by, 2),
+}  # fmt: skip
+
+_WINDOW_TYPES: dict[str, Type] = {
+    "row_number": INT, "rank": INT, "dense_rank": INT, "ntile": INT, "percent_rank": DOUBLE,
+    "cume_dist": DOUBLE,
+}  # fmt: skip
+_OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
+
+
+def canonical(name: str) -> str:
+    """The one name of a function that has several."""
+    return SYNONYMS.get(name.lower(), name.lower())
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether the catalog has an aggregate of this name."""
+    return canonical(name) in _TYPERS or canonical(name) in ("count", "count_if")
+
+
+def is_window_function(name: str) -> bool:
+    """Whether `name` needs OVER."""
+    return name in _WINDOW_TYPES or name in _OFFSET_FUNCTIONS
+
+
+def function_names() -> Iterable[str]:
+    """Every aggregate and window function the catalog knows."""
+    return {*_TYPERS, *SYNONYMS, "count", "count_if", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+
+
+def aggregate(
+    name: str,
+    arguments: Arguments,
+    *,
+    distinct: bool = False,
+    where: Expression | None = None,
+    span: Span | None = None,
+) -> Aggregate:
+    """The aggregate function `name` over a group's rows."""
+    name = canonical(name)
+    if name == "count_if":
+        condition = operators.boolean(arguments[0], "count_if")
+        both = operators.conjunction([each for each in (where, condition) if each is not None])
+        return Aggregate("count", (), BIGINT, False, False, both, span)
+    converted, type_, nullable = _typed(name, arguments, span)
+    if where is not None:
+        where = operators.boolean(where, "FILTER")
+    # Repeats do not matter to these, so DISTINCT is dropped here once and for all.
+    distinct = distinct and name not in ("min", "max", "bool_and", "bool_or")
+    distinct = distinct and not (name == "count" and not converted)
+    return Aggregate(name, converted, type_, nullable, distinct, where, span)
+
+
+def _typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
+    if name == "count":
+        return _count(arguments, name)
+    typer, count = _TYPERS[name]
+    if len(arguments) != count:
+        raise TypeMismatch(f"{name} takes {count} arguments, got {len(arguments)}", span=span)
+    return typer(arguments, name)
+
+
+def over(
+    name: str,
+    arguments: Arguments,
+    partition: Arguments,
+    order: tuple[SortKey, ...],
+    frame: Frame | None,
+    *,
+    ignore_nulls: bool = False,
+    span: Span | None = None,
+) -> Over:
+    """The function `name` over a window."""
+    name = canonical(name)
+    if is_aggregate(name):
+        call = aggregate(name, arguments, span=span)
+        arguments, type_, nullable = call.arguments, call.type, call.nullable
+        if call.where is not None:  # count_if
+            one = operators.choose([(call.where, Literal(1, INT))], None, span)
+            arguments = (one,)
+        name = call.function
+    else:
+        arguments, type_, nullable = _window_typed(name, arguments, span)
+        if not order and name not in ("first_value", "last_value", "nth_value"):
+            raise TypeMismatch(f"{name} needs ORDER BY in its OVER clause", span=span)
+    name = {"first": "first_value", "last": "last_value", "any_value": "first_value"}.get(
+        name, name
+    )
+    call_over = Over(name, arguments, partition, order, frame, type_, nullable, ignore_nulls, span)
+    return replace(call_over)
+
+
+def _window_typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
+    if name in _WINDOW_TYPES:
+        wanted = 1 if name == "ntile" else 0
+        if len(arguments) != wanted:
+            raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
+        return arguments, _WINDOW_TYPES[name], False
+    value, *rest = arguments
+    if isinstance(value.type, Null | String | Type) and name in ("lag", "lead"):
+        return _shifted(value, rest)
+    return arguments, value.type, True
+
+
+def _shifted(value: Expression, rest: list[Expression]) -> Typed:
+    offset = rest[0] if rest else Literal(1, INT)
+    arguments: Arguments = (value, offset)
+    if len(rest) > 1:
+        default = implicit(rest[1], value.type, "the default")
+        return (*arguments, default), value.type, value.nullable or default.nullable
+    return arguments, value.type, True

@@ -1,0 +1,35 @@
+"""What the lowering must know about the names that a query may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from viewmill.algebra.schema import Schema
+
+
+@dataclass(frozen=True)
+class PlainView:
+    """CREATE VIEW: a name for a query, put in where it is used. `sql` is the text `query` is in."""
+
+    query: exp.Query
+    sql: str
+
+
+class Catalog(Protocol):
+    """The tables and views there are."""
+
+    def find(self, name: str) -> Schema | PlainView | None:
+        """What `name` stands for, whatever its case, or None."""
+
+    def names(self) -> Iterable[str]:
+        """Every name, in its own case."""
+
+
+def spelled(catalog: Catalog, name: str) -> str:
+    """`name` in the case it was created with."""
+    wanted = name.lower()
+    return next((each for each in catalog.names() if each.lower() == wanted), name)

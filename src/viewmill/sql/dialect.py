@@ -1,0 +1,310 @@
+"""Our dialect of SQL: Databricks' Spark plus suffixes on tables.
+
+takes  SQL text, or tokens cut from it
+gives  sqlglot trees whose offsets are those of the text; suffixes hang on the table in `suffixes`:
+       s [WINDOW 10 MINUTES SLIDE 1 MINUTE]   WindowSuffix
+       m[i - 1]                               PartSuffix
+       m[a..b]                                PartRangeSuffix
+       m PATTERN [a, b, c, d+]                PatternSuffix
+next   sql.parse, sql.lower
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.generators.databricks import DatabricksGenerator
+from sqlglot.parsers.databricks import DatabricksParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_microseconds
+from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
+from viewmill.sql.spans import malformed, span_of
+
+# `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
+DOT_DOT = TokenType.BREAK
+
+
+class WindowSuffix(exp.Expression):
+    """[WINDOW size SLIDE slide]: `unit` is "rows" or "time", time in microseconds."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"unit": True, "size": True, "slide": True}
+
+
+class PartSuffix(exp.Expression):
+    """[this]: one part of a table."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class PartRangeSuffix(exp.Expression):
+    """[this..expression]: the parts from one subscript to another, both included."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class PatternVariable(exp.Expression):
+    """One step of a pattern; with `plus` one or more rows."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "plus": True}
+
+
+class PatternSuffix(exp.Expression):
+    """PATTERN [a, b, c, d+]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+Suffix = WindowSuffix | PartSuffix | PartRangeSuffix | PatternSuffix
+
+
+def suffixes_of(table: exp.Table) -> list[Suffix]:
+    """The suffixes written after the table's name, in order."""
+    return list(table.args.get("suffixes") or ())
+
+
+class _Parser(DatabricksParser):
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        place = token or self._curr or self._prev
+        try:
+            super().raise_error(message, place)
+        except ParseError as error:
+            at_end = not token and not self._curr
+            error.errors[0].update(start=place.start, end=place.end, at_end=at_end)
+            raise
+
+    def _parse_table_parts(self, *args: Any, **options: Any) -> exp.Table | exp.Dot | None:
+        table = super()._parse_table_parts(*args, **options)
+        plain = not (args or options.get("fast") or options.get("schema"))
+        if plain and isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier):
+            # Before the alias, so that `m[a..b] t` keeps its alias.
+            table.set("suffixes", list(self._parse_suffixes()) or None)
+        return table
+
+    def _parse_suffixes(self) -> Iterator[Suffix]:
+        while True:
+            start = self._curr
+            if (
+                self._curr.text.upper() == "PATTERN"
+                and self._next.token_type == TokenType.L_BRACKET
+            ):
+                self._advance(2)
+                suffix: Suffix = self._parse_pattern()
+            elif self._match(TokenType.L_BRACKET):
+                is_window = self._curr.text.upper() == "WINDOW"
+                is_window = is_window and self._next.token_type == TokenType.NUMBER
+                suffix = self._parse_window_suffix() if is_window else self._parse_subscript()
+            else:
+                return
+            if not self._match(TokenType.R_BRACKET):
+                self.raise_error("Expected ]")
+            yield self._placed(suffix, start)
+
+    def _placed(self, node: Any, start: Token) -> Any:
+        node.meta.update(start=start.start, end=self._prev.end)
+        return node
+
+    def _parse_pattern(self) -> PatternSuffix:
+        return PatternSuffix(expressions=self._parse_csv(self._parse_pattern_variable))
+
+    def _parse_pattern_variable(self) -> PatternVariable:
+        name = self._parse_id_var(any_token=False)
+        if not name:
+            self.raise_error("Expected the name of a pattern variable")
+        return PatternVariable(this=name, plus=bool(self._match(TokenType.PLUS)))
+
+    def _parse_subscript(self) -> PartSuffix | PartRangeSuffix:
+        low = self._parse_bitwise()
+        if not low:
+            self.raise_error("Expected a subscript")
+        if not self._match(DOT_DOT):
+            return PartSuffix(this=low)
+        high = self._parse_bitwise()
+        if not high:
+            self.raise_error("Expected the last subscript")
+        return PartRangeSuffix(this=low, expression=high)
+
+    def _parse_window_suffix(self) -> WindowSuffix:
+        self._advance()
+        unit, size = self._parse_extent()
+        if not self._match_text_seq("SLIDE"):
+            self.raise_error("Expected SLIDE")
+        slide_unit, slide = self._parse_extent()
+        if unit != slide_unit:
+            self.raise_error("WINDOW and SLIDE are both times or both ROWS", self._prev)
+        return WindowSuffix(unit=unit, size=size, slide=slide)
+
+    def _parse_extent(self) -> tuple[str, int]:
+        number, unit = self._curr, self._next
+        if number.token_type != TokenType.NUMBER:
+            self.raise_error("Expected a number")
+        self._advance(2)
+        try:
+            if unit.text.upper() in ("ROW", "ROWS"):
+                kind, extent = "rows", int(number.text)
+            else:
+                kind, extent = "time", to_microseconds(Decimal(number.text), unit.text)
+        except (InvalidArgument, ArithmeticError, ValueError):
+            units = ", ".join(f"{each}S" for each in MICROSECONDS_BY_UNIT)
+            self.raise_error(f"Expected a whole number of ROWS or of {units}", unit or number)
+        if extent < 1:
+            self.raise_error("A window and its slide are at least one", number)
+        return kind, extent
+
+    def _parse_match_recognize(self) -> exp.MatchRecognize | None:
+        start = self._curr
+        node = super()._parse_match_recognize()
+        return self._placed(node, start) if node else None
+
+    def _parse_stream(self) -> exp.Stream | None:
+        start = self._curr
+        node = super()._parse_stream()
+        return self._placed(node, start) if node else None
+
+
+class Viewmill(Databricks):
+    """Spark's SQL as Databricks writes it, with our table suffixes."""
+
+    class Tokenizer(Databricks.Tokenizer):
+        """Reads every statement to its end: sqlglot would turn EXPLAIN ... into one string."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: type_
+            for word, type_ in Databricks.Tokenizer.KEYWORDS.items()
+            if type_ not in (TokenType.COMMAND, TokenType.SHOW)
+        }
+
+        def tokenize(self, sql: str) -> list[Token]:
+            """The tokens of `sql`, `..` as one of them."""
+            try:
+                return _join_dots(_free_window(super().tokenize(sql)))
+            except TokenError as error:
+                # sqlglot gives the surroundings; we underline from where the token starts.
+                error.start = self._core._start
+                raise
+
+    Parser = _Parser
+
+    class Generator(DatabricksGenerator):
+        """Writes the suffixes back."""
+
+        def table_parts(self, expression: exp.Table) -> str:
+            """The table's name with its suffixes."""
+            return super().table_parts(expression) + "".join(
+                map(_suffix_sql, suffixes_of(expression))
+            )
+
+
+def _free_window(tokens: list[Token]) -> list[Token]:
+    """WINDOW is a keyword only in `WINDOW w AS (`.
+
+    Elsewhere it is Spark's function or the column it makes: sqlglot would take GROUP BY window(ts,
+    '1 minute') for an empty GROUP BY and a WINDOW clause.
+    """
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.WINDOW:
+            following = [each.token_type for each in tokens[i + 2 : i + 4]]
+            if following[:1] != [TokenType.ALIAS] or following[1:] != [TokenType.L_PAREN]:
+                token.token_type = TokenType.VAR
+    return tokens
+
+
+def _join_dots(tokens: list[Token]) -> list[Token]:
+    """`a..b` comes as a . . b and `1..i` as 1. . i; make the two dots one token."""
+    joined: list[Token] = []
+    for token in tokens:
+        before = joined[-1] if joined else None
+        adjacent = before is not None and before.end + 1 == token.start
+        if token.token_type != TokenType.DOT or before is None or not adjacent:
+            joined.append(token)
+        elif before.token_type == TokenType.DOT:
+            joined[-1] = _dots(before.start, token)
+        elif before.token_type == TokenType.NUMBER and before.text.endswith("."):
+            number = Token(before.token_type, before.text[:-1], before.line, before.col - 1,
+                           before.start, before.end - 1, before.comments)  # fmt: skip
+            joined[-1:] = [number, _dots(before.end, token)]
+        else:
+            joined.append(token)
+    return joined
+
+
+def _dots(start: int, last: Token) -> Token:
+    return Token(DOT_DOT, "..", last.line, last.col, start, last.end, last.comments)
+
+
+def _suffix_sql(suffix: Suffix) -> str:
+    match suffix:
+        case WindowSuffix():
+            size, slide = suffix.args["size"], suffix.args["slide"]
+            if suffix.args["unit"] == "rows":
+                return f" [WINDOW {size} ROWS SLIDE {slide} ROWS]"
+            return f" [WINDOW {_extent_sql(size)} SLIDE {_extent_sql(slide)}]"
+        case PartSuffix():
+            return f"[{suffix.this.sql(Viewmill)}]"
+        case PartRangeSuffix():
+            return f"[{suffix.this.sql(Viewmill)} .. {suffix.expression.sql(Viewmill)}]"
+        case PatternSuffix():
+            names = (each.name + "+" * each.args["plus"] for each in suffix.expressions)
+            return f" PATTERN [{', '.join(names)}]"
+
+
+def _extent_sql(microseconds: int) -> str:
+    return interval_sql(microseconds).removeprefix("INTERVAL ").replace("'", "")
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The tokens of `sql`, or MalformedSQL."""
+    try:
+        return Viewmill().tokenize(sql)
+    except TokenError as error:
+        raise malformed(error, sql, ()) from error
+
+
+def parse_tokens(tokens: Sequence[Token], sql: str) -> exp.Expr:
+    """The tree of one statement given as tokens of `sql`."""
+    try:
+        trees = Viewmill().parser().parse(list(tokens), sql)
+    except ParseError as error:
+        raise malformed(error, sql, tokens) from error
+    except RecursionError:
+        raise MalformedSQL("the statement is nested too deeply") from None
+    tree = trees[0] if trees else None
+    if tree is None:
+        raise MalformedSQL("expected a query", hint="Write SELECT ...")
+    if command := tree.find(exp.Command):
+        span = Span(sql, tokens[0].start, tokens[0].end)
+        raise UnsupportedQuery(f"{command.name.upper()} is not supported", span=span)
+    return tree
+
+
+_PARTS = "Subscripts arrive with temporal views."
+_FUTURE: dict[type[exp.Expr], tuple[str, str]] = {
+    WindowSuffix: (
+        "a window on a table is not supported yet",
+        "It arrives with shared windows; until then GROUP BY window(ts, '10 minutes', '1 minute').",
+    ),
+    PartSuffix: ("a subscript on a table is not supported yet", _PARTS),
+    PartRangeSuffix: ("a range of subscripts on a table is not supported yet", _PARTS),
+    PatternSuffix: ("PATTERN is not supported yet", "Patterns arrive with temporal views."),
+    exp.MatchRecognize: (
+        "MATCH_RECOGNIZE is not supported yet",
+        "Patterns arrive with temporal views.",
+    ),
+    exp.Stream: (
+        "STREAM is not needed here",
+        "Every table is read as it changes: leave STREAM out. A table of that name is `stream`.",
+    ),
+}
+
+
+def reject_future_syntax(tree: exp.Expr, sql: str) -> None:
+    """Raise UnsupportedQuery where `tree` uses syntax that is read but has no meaning yet."""
+    for node in tree.find_all(*_FUTURE):
+        message, hint = _FUTURE[type(node)]
+        raise UnsupportedQuery(message, hint=hint, span=span_of(node, sql))

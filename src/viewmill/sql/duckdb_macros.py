@@ -1,0 +1,100 @@
+"""Spark's meaning where DuckDB's differs, as macros of the session.
+
+`sql.render_duckdb` writes calls of these, and `engines.duckdb` defines them when it connects, so
+the rendered SQL stays readable: spark_divide(a, b) instead of its CASE.
+"""
+
+from __future__ import annotations
+
+MACROS: tuple[str, ...] = (
+    # Division by zero is an error, for floats too. NULL over zero is NULL.
+    """spark_divide(a, b) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a / b END""",
+    """spark_remainder(a, b) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a % b END""",
+    """spark_integral_divide(a, b) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a // b END""",
+    """spark_pmod(a, b) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero')
+            WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END""",
+    # a * power / b for HUGEINT, rounded half up. The whole part goes first, so that a * power, which
+    # may not fit into 128 bits, is never computed.
+    """spark_quotient(a, b, power) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero')
+            ELSE (a // b) * power + ((a % b) * power) // b
+                 + CASE WHEN abs(((a % b) * power) % b) >= abs(b) - abs(((a % b) * power) % b)
+                        THEN CAST(sign(a) * sign(b) AS HUGEINT) ELSE 0 END END""",
+    # Text to whole numbers: digits only, so neither '1.5' nor '1e3'.
+    """spark_whole(x) AS
+       CASE WHEN x IS NULL OR regexp_full_match(trim(x, ' \t\n\r'), '[+-]?[0-9]+')
+            THEN trim(x, ' \t\n\r')
+            ELSE error('the text ''' || x || ''' is not a whole number') END""",
+    """spark_truth(x) AS
+       CASE WHEN lower(trim(x)) IN ('t', 'true', 'y', 'yes', '1') THEN TRUE
+            WHEN lower(trim(x)) IN ('f', 'false', 'n', 'no', '0') THEN FALSE
+            WHEN x IS NULL THEN NULL
+            ELSE error('the text ''' || x || ''' is not a BOOLEAN') END""",
+    # Java's spelling of floats: 1.0E10, 1.0E-4, Infinity, NaN.
+    """spark_scientific(digits, exponent, minus) AS
+       minus || digits[1:1] || '.' || CASE WHEN length(digits) > 1 THEN digits[2:] ELSE '0' END
+       || 'E' || CAST(exponent AS VARCHAR)""",
+    """spark_float_text(x, s) AS
+       CASE WHEN isnan(x) THEN 'NaN'
+            WHEN isinf(x) THEN CASE WHEN x > 0 THEN 'Infinity' ELSE '-Infinity' END
+            WHEN x = 0 OR (abs(x) >= 1e-3 AND abs(x) < 1e7) THEN s
+            WHEN contains(s, 'e') THEN
+                 spark_scientific(replace(ltrim(split_part(s, 'e', 1), '-'), '.', ''),
+                                  CAST(split_part(s, 'e', 2) AS INTEGER),
+                                  CASE WHEN x < 0 THEN '-' ELSE '' END)
+            WHEN abs(x) >= 1e7 THEN
+                 spark_scientific(rtrim(replace(ltrim(s, '-'), '.', ''), '0'),
+                                  length(split_part(ltrim(s, '-'), '.', 1)) - 1,
+                                  CASE WHEN x < 0 THEN '-' ELSE '' END)
+            ELSE spark_scientific(ltrim(split_part(s, '.', 2), '0'),
+                                  length(ltrim(split_part(s, '.', 2), '0'))
+                                  - length(split_part(s, '.', 2)) - 1,
+                                  CASE WHEN x < 0 THEN '-' ELSE '' END) END""",
+    # Half up on the digits that are shown: round(1.005, 2) is 1.01 although 1.005 is stored lower.
+    """spark_round(x, digits) AS
+       CASE WHEN abs(x) < 1e15
+            THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 18)), digits) AS DOUBLE)
+            ELSE round(x, digits) END""",
+    # Positions count from 1, 0 is 1, negative ones from the end; the length counts from there.
+    """spark_start(s, position) AS
+       CASE WHEN position > 0 THEN position - 1
+            WHEN position < 0 THEN length(s) + position ELSE 0 END""",
+    """spark_substring(s, position, count) AS
+       CASE WHEN s IS NULL OR position IS NULL OR count IS NULL THEN NULL
+            ELSE substring(s, greatest(spark_start(s, position), 0) + 1,
+                           greatest(CAST(count AS BIGINT)
+                                    + least(spark_start(s, position), 0), 0)) END""",
+    """spark_left(s, count) AS
+       CASE WHEN count IS NULL THEN NULL ELSE left(s, greatest(count, 0)) END""",
+    """spark_right(s, count) AS
+       CASE WHEN count IS NULL THEN NULL ELSE right(s, greatest(count, 0)) END""",
+    """spark_split_part(s, delimiter, part) AS
+       CASE WHEN s IS NULL OR delimiter IS NULL THEN NULL
+            WHEN part = 0 THEN error('the index of split_part is not zero')
+            WHEN delimiter = '' THEN CASE WHEN abs(part) = 1 THEN s ELSE '' END
+            ELSE split_part(s, delimiter, part) END""",
+    """spark_locate(sub, s, position) AS
+       CASE WHEN sub IS NULL OR s IS NULL OR position IS NULL THEN NULL
+            WHEN position < 1 THEN 0
+            WHEN instr(substring(s, position), sub) = 0 THEN 0
+            ELSE instr(substring(s, position), sub) + position - 1 END""",
+    """spark_lpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
+       ELSE lpad(s, greatest(count, 0), pad) END""",
+    """spark_rpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
+       ELSE rpad(s, greatest(count, 0), pad) END""",
+    # Logarithms of what is not positive are NULL.
+    "spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END",
+    "spark_log10(x) AS CASE WHEN x > 0 THEN log10(x) END",
+    "spark_log2(x) AS CASE WHEN x > 0 THEN log2(x) END",
+    "spark_log(base, x) AS CASE WHEN x > 0 AND base > 0 THEN ln(x) / ln(base) END",
+    "spark_sqrt(x) AS CASE WHEN x < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(x) END",
+    """spark_inverse(x, y) AS
+       CASE WHEN x < -1 OR (x > 1 AND NOT isnan(x)) THEN CAST('NaN' AS DOUBLE) ELSE y END""",
+    # Division that rounds down, for moments before 1970.
+    "spark_floor_divide(a, b) AS (a - ((a % b + b) % b)) // b",
+    "spark_finite(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END",
+)

@@ -1,0 +1,55 @@
+"""What is around the place that is being lowered: the text, the catalog, CTEs, outer columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from viewmill.algebra.relations import Relation
+from viewmill.errors import Span
+from viewmill.sql.catalog import Catalog
+from viewmill.sql.scopes import Names, Scope
+from viewmill.sql.spans import span_of
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A query as algebra; `names` are its columns as the user knows them."""
+
+    relation: Relation
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CommonTable:
+    """One CTE with the surroundings it was written in."""
+
+    node: exp.CTE
+    environment: Environment
+
+
+# How a query is lowered: the tree, its surroundings, the prefix of its output columns.
+LowerQuery = Callable[[exp.Expr, "Environment", "str | None"], Lowered]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Handed down unchanged except where a WITH, a subquery or a plain view adds to it."""
+
+    sql: str
+    catalog: Catalog
+    names: Names
+    lower_query: LowerQuery
+    common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
+    outer: Scope | None = None
+    views: tuple[str, ...] = ()  # the plain views being put in, to see a cycle
+
+    def span(self, node: exp.Expr | None) -> Span | None:
+        """Where `node` stands in the text."""
+        return None if node is None else span_of(node, self.sql)
+
+    def inside(self, scope: Scope) -> Environment:
+        """The surroundings of a subquery in an expression: `scope` is what it may correlate to."""
+        return replace(self, outer=scope)

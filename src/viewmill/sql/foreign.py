@@ -1,0 +1,135 @@
+"""Queries that the algebra cannot model, kept as Spark SQL for the engine.
+
+takes  the query, the reason why it was not modelled
+gives  algebra Foreign: the text with tables by their own names and plain views put in
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from viewmill.algebra.relations import Foreign, Scan
+from viewmill.algebra.schema import Schema
+from viewmill.errors import CyclicViews, UnknownName, UnsupportedQuery, nearest
+from viewmill.sql import aggregates, functions
+from viewmill.sql.auto_names import auto_name
+from viewmill.sql.catalog import PlainView, spelled
+from viewmill.sql.environment import Environment
+from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.read_functions import read_function
+
+
+def lower_foreign(
+    query: exp.Query,
+    environment: Environment,
+    reason: NotModelled,
+    describe: Callable[[str, tuple[Scan, ...]], Schema] | None,
+) -> Foreign:
+    """The whole query as text, its columns as `describe` says."""
+    refuse_volatile(query, environment)
+    scans: list[Scan] = []
+    tree = _inlined(query, environment, scans)
+    _name_outputs(tree)
+    text = tree.sql("spark")
+    if describe is None:
+        raise _refused(reason, UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span))
+    try:
+        schema = describe(text, tuple(scans))
+    except UnsupportedQuery as error:
+        raise _refused(reason, error) from error
+    return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", reason.span)
+
+
+def _name_outputs(tree: exp.Expr) -> None:
+    """Outputs without a name get Spark's, which is not the engine's."""
+    for node in tree.selects if isinstance(tree, exp.Query) else []:
+        is_star = isinstance(node, exp.Star) or isinstance(node.this, exp.Star)
+        if not is_star and not node.alias_or_name:
+            node.replace(exp.alias_(node.copy(), auto_name(node), quoted=True))
+
+
+def refuse_volatile(query: exp.Expr, environment: Environment) -> None:
+    """Functions whose value changes although no row does have no place in a view."""
+    for node in query.find_all(exp.Func):
+        name, _ = read_function(node)
+        if name in functions.VOLATILE:
+            raise UnsupportedQuery(
+                f"{name} cannot be used in a view",
+                detail="Its value changes although no row does.",
+                hint="Put the value into a table and read it from there.",
+                span=environment.span(node),
+            )
+
+
+def _refused(reason: NotModelled, error: UnsupportedQuery) -> UnknownName | UnsupportedQuery:
+    if reason.function and _is_unknown(reason.function, error):
+        known = [*functions.function_names(), *aggregates.function_names()]
+        return UnknownName(
+            f'there is no function "{reason.function}"',
+            hint=nearest(reason.function, known),
+            span=reason.span,
+        )
+    return UnsupportedQuery(error.message, detail=error.detail, hint=error.hint, span=reason.span)
+
+
+def _is_unknown(name: str, error: UnsupportedQuery) -> bool:
+    said = f"{error.message} {error.detail}".lower()
+    return "does not exist" in said or "not supported" in said
+
+
+def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> exp.Expr:
+    """A copy of the query in which every table goes by its own name."""
+    tree = query.copy()
+    common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier):
+            continue
+        name = ".".join(part.name for part in table.parts)
+        if name.lower() in common:
+            continue
+        found = _known(table, name, environment)
+        if isinstance(found, PlainView):
+            _put_in(table, name, found, environment, scans)
+        else:
+            _note_scan(table, spelled(environment.catalog, name), found, environment, scans)
+    return tree
+
+
+def _known(table: exp.Table, name: str, environment: Environment) -> Schema | PlainView:
+    found = environment.catalog.find(name)
+    if found is None:
+        raise UnknownName(
+            f'there is no table or view "{name}"',
+            hint=nearest(name, environment.catalog.names()),
+            span=environment.span(table.this),
+        )
+    return found
+
+
+def _put_in(
+    table: exp.Table, name: str, view: PlainView, environment: Environment, scans: list[Scan]
+) -> None:
+    if name.lower() in environment.views:
+        raise CyclicViews(f'view "{name}" reads itself', span=environment.span(table.this))
+    inside = replace(environment, sql=view.sql, views=(*environment.views, name.lower()))
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
+    inner = _inlined(view.query, inside, scans)
+    others = {key: value for key, value in table.args.items() if key in ("joins", "pivots", "laterals")}
+    table.replace(exp.Subquery(this=inner, alias=alias, **others))
+
+
+def _note_scan(
+    table: exp.Table, source: str, schema: Schema, environment: Environment, scans: list[Scan]
+) -> None:
+    span = environment.span(table.this)
+    own = environment.names.fresh(table.alias_or_name)
+    fields = tuple(replace(each, name=f"{own}.{each.name}") for each in schema)
+    scans.append(Scan(source, own, Schema(fields), span))
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+    table.set("this", exp.to_identifier(source, quoted=True))
+    table.set("db", None)
+    table.set("catalog", None)

@@ -1,0 +1,394 @@
+"""The catalog of scalar functions, typed as Spark 4 types them with ANSI on.
+
+takes  a function's name in Spark's spelling, its typed arguments
+gives  an algebra expression with every conversion explicit
+next   sql.aggregates has those over groups and windows, sql.operators the signs
+
+Most functions are a `Signature`: what each argument becomes, what comes out. The rest are small
+builders at the end of the file. A name that is in neither raises `NotModelled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Call, Expression, Literal
+from viewmill.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    Null,
+    String,
+    Timestamp,
+    Type,
+    is_numeric,
+)
+from viewmill.errors import Span, TypeMismatch
+from viewmill.sql import decimals, operators
+from viewmill.sql.coercion import cast, implicit, unify
+from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.operators import is_nullable, make_call
+
+Arguments = tuple[Expression, ...]
+Builder = Callable[[Arguments, Span | None], Expression]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The types of the parameters and of the result; the last ones may be left out."""
+
+    parameters: tuple[Type, ...]
+    result: Type
+    required: int | None = None
+    nullable: bool = False  # NULL also when no argument is: ln(0)
+
+
+def _fixed(*parameters: Type, gives: Type, required: int | None = None) -> Signature:
+    return Signature(parameters, gives, required)
+
+
+_MATH = Signature((DOUBLE,), DOUBLE)
+_LOGARITHM = Signature((DOUBLE,), DOUBLE, nullable=True)
+_OF_DATE = _fixed(DATE, gives=INT)
+_OF_TIME = _fixed(TIMESTAMP, gives=INT)
+
+SIGNATURES: dict[str, Signature] = {
+    # Text.
+    "upper": _fixed(STRING, gives=STRING),
+    "lower": _fixed(STRING, gives=STRING),
+    "length": _fixed(STRING, gives=INT),
+    "substring": _fixed(STRING, INT, INT, gives=STRING, required=2),
+    "trim": _fixed(STRING, STRING, gives=STRING, required=1),
+    "ltrim": _fixed(STRING, STRING, gives=STRING, required=1),
+    "rtrim": _fixed(STRING, STRING, gives=STRING, required=1),
+    "replace": _fixed(STRING, STRING, STRING, gives=STRING, required=2),
+    "left": _fixed(STRING, INT, gives=STRING),
+    "right": _fixed(STRING, INT, gives=STRING),
+    "instr": _fixed(STRING, STRING, gives=INT),
+    "locate": _fixed(STRING, STRING, INT, gives=INT),
+    "split_part": _fixed(STRING, STRING, INT, gives=STRING),
+    "lpad": _fixed(STRING, INT, STRING, gives=STRING, required=2),
+    "rpad": _fixed(STRING, INT, STRING, gives=STRING, required=2),
+    "reverse": _fixed(STRING, gives=STRING),
+    "repeat": _fixed(STRING, INT, gives=STRING),
+    "translate": _fixed(STRING, STRING, STRING, gives=STRING),
+    "ascii": _fixed(STRING, gives=INT),
+    "startswith": _fixed(STRING, STRING, gives=BOOLEAN),
+    "endswith": _fixed(STRING, STRING, gives=BOOLEAN),
+    "contains": _fixed(STRING, STRING, gives=BOOLEAN),
+    "md5": _fixed(STRING, gives=STRING),
+    # Numbers.
+    "sqrt": _MATH, "cbrt": _MATH, "exp": _MATH, "sin": _MATH, "cos": _MATH, "tan": _MATH,
+    "asin": _MATH, "acos": _MATH, "atan": _MATH, "radians": _MATH, "degrees": _MATH,
+    "sign": _MATH,
+    "ln": _LOGARITHM, "log10": _LOGARITHM, "log2": _LOGARITHM,
+    "log": Signature((DOUBLE, DOUBLE), DOUBLE, nullable=True),
+    "pow": _fixed(DOUBLE, DOUBLE, gives=DOUBLE),
+    "atan2": _fixed(DOUBLE, DOUBLE, gives=DOUBLE),
+    "pi": _fixed(gives=DOUBLE),
+    "e": _fixed(gives=DOUBLE),
+    # Days and moments.
+    "year": _OF_DATE, "month": _OF_DATE, "day": _OF_DATE, "quarter": _OF_DATE,
+    "dayofweek": _OF_DATE, "weekday": _OF_DATE, "dayofyear": _OF_DATE, "weekofyear": _OF_DATE,
+    "hour": _OF_TIME, "minute": _OF_TIME, "second": _OF_TIME,
+    "second_fraction": _fixed(TIMESTAMP, gives=Decimal(8, 6)),
+    "date_add": _fixed(DATE, INT, gives=DATE),
+    "date_sub": _fixed(DATE, INT, gives=DATE),
+    "add_months": _fixed(DATE, INT, gives=DATE),
+    "datediff": _fixed(DATE, DATE, gives=INT),
+    "last_day": _fixed(DATE, gives=DATE),
+    "make_date": _fixed(INT, INT, INT, gives=DATE),
+    "unix_timestamp": _fixed(TIMESTAMP, gives=BIGINT),
+    "unix_seconds": _fixed(TIMESTAMP, gives=BIGINT),
+    "unix_millis": _fixed(TIMESTAMP, gives=BIGINT),
+    "unix_micros": _fixed(TIMESTAMP, gives=BIGINT),
+    "unix_date": _fixed(DATE, gives=INT),
+    "date_from_unix_date": _fixed(INT, gives=DATE),
+    "timestamp_millis": _fixed(BIGINT, gives=TIMESTAMP),
+    "timestamp_micros": _fixed(BIGINT, gives=TIMESTAMP),
+}  # fmt: skip
+
+SYNONYMS = {
+    "substr": "substring", "char_length": "length", "character_length": "length", "len": "length",
+    "lcase": "lower", "ucase": "upper", "btrim": "trim", "ceiling": "ceil", "power": "pow",
+    "signum": "sign", "nvl": "coalesce", "ifnull": "coalesce", "dayofmonth": "day",
+    "negative": "-", "date_diff": "datediff", "starts_with": "startswith",
+    "ends_with": "endswith", "dateadd": "date_add", "unix_timestamp": "unix_seconds",
+    "timestamp_seconds": "timestamp_seconds", "regexp_like": "rlike", "regexp": "rlike",
+    "week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear",
+}  # fmt: skip
+
+# Their value is another one at the next refresh, so no view can hold them.
+VOLATILE = frozenset({
+    "rand", "random", "randn", "uuid", "now", "current_timestamp", "current_date", "curdate",
+    "localtimestamp", "current_time", "current_user", "session_user", "user", "shuffle",
+    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "randstr", "uniform",
+})  # fmt: skip
+
+
+def call(name: str, arguments: Arguments, span: Span | None = None) -> Expression:
+    """The function `name` over `arguments`, or NotModelled when the catalog lacks it."""
+    name = SYNONYMS.get(name.lower(), name.lower())
+    if (builder := BUILDERS.get(name)) is not None:
+        _check_count(name, arguments, COUNTS[name], span)
+        return builder(arguments, span)
+    signature = SIGNATURES.get(name)
+    if signature is None:
+        raise NotModelled(f"the function {name}", span, function=name)
+    return _by_signature(name, signature, arguments, span)
+
+
+def _by_signature(
+    name: str, signature: Signature, arguments: Arguments, span: Span | None
+) -> Expression:
+    most = len(signature.parameters)
+    least = most if signature.required is None else signature.required
+    _check_count(name, arguments, (least, most), span)
+    pairs = zip(arguments, signature.parameters, strict=False)
+    converted = tuple(implicit(given, wanted, name) for given, wanted in pairs)
+    nullable = signature.nullable or is_nullable(converted)
+    return Call(name, converted, signature.result, nullable, span)
+
+
+def _check_count(
+    name: str, arguments: Arguments, counts: tuple[int, int | None], span: Span | None
+) -> None:
+    least, most = counts
+    if len(arguments) < least or (most is not None and len(arguments) > most):
+        wanted = (
+            f"{least}" if least == most else f"{least} to {most}" if most else f"{least} or more"
+        )
+        raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
+
+
+def function_names() -> Iterable[str]:
+    """Every scalar function the catalog knows."""
+    return {*SIGNATURES, *SYNONYMS, *BUILDERS} - {"-", "second_fraction"}
+
+
+# Builders.
+
+
+def number(argument: Expression, what: str) -> Expression:
+    """A numeric argument as it is; text is read as DOUBLE."""
+    if isinstance(argument.type, String | Null):
+        return cast(argument, DOUBLE)
+    if not is_numeric(argument.type):
+        raise TypeMismatch(f"{what} needs a number, got {argument.type}", span=argument.span)
+    return argument
+
+
+def _constant(argument: Expression, what: str) -> object:
+    if not isinstance(argument, Literal) or argument.value is None:
+        raise NotModelled(f"{what} that is not a constant", argument.span)
+    return argument.value
+
+
+def _abs(arguments: Arguments, span: Span | None) -> Expression:
+    operand = number(arguments[0], "abs")
+    return make_call("abs", (operand,), operand.type, span)
+
+
+def _round(arguments: Arguments, span: Span | None) -> Expression:
+    operand = number(arguments[0], "round")
+    digits = 0 if len(arguments) == 1 else _constant(arguments[1], "a number of digits")
+    if not isinstance(digits, int):
+        raise TypeMismatch("round needs a whole number of digits", span=arguments[1].span)
+    type_ = operand.type
+    if isinstance(type_, Decimal):
+        type_ = decimals.round_type(type_, digits)
+    return make_call("round", (operand, Literal(digits, INT)), type_, span)
+
+
+def _whole(name: str) -> Builder:
+    def build(arguments: Arguments, span: Span | None) -> Expression:
+        operand = number(arguments[0], name)
+        type_ = operand.type
+        if isinstance(type_, Decimal):
+            # ceil(9.5) is 10: one more digit than there were before the point.
+            whole = decimals.bounded(type_.precision - type_.scale + 1, 0)
+            return make_call(name, (operand,), whole, span)
+        if isinstance(type_, Integer):
+            return cast(operand, BIGINT)
+        return make_call(name, (cast(operand, DOUBLE),), BIGINT, span)
+
+    return build
+
+
+def _extreme(name: str) -> Builder:
+    def build(arguments: Arguments, span: Span | None) -> Expression:
+        values = unify(arguments, name)
+        # NULLs are passed over: NULL only when all are.
+        nullable = all(each.nullable for each in values)
+        return Call(name, values, values[0].type, nullable, span)
+
+    return build
+
+
+def _coalesce(arguments: Arguments, span: Span | None) -> Expression:
+    values = unify(arguments, "coalesce")
+    nullable = all(each.nullable for each in values)
+    return Call("coalesce", values, values[0].type, nullable, span)
+
+
+def _if(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.choose([(arguments[0], arguments[1])], arguments[2], span)
+
+
+def _nvl2(arguments: Arguments, span: Span | None) -> Expression:
+    present = operators.negation(operators.is_null(arguments[0], span), span)
+    return operators.choose([(present, arguments[1])], arguments[2], span)
+
+
+def _nullif(arguments: Arguments, span: Span | None) -> Expression:
+    equal = operators.compare("=", arguments[0], arguments[1], span)
+    return operators.choose([(equal, Literal(None, NULL))], arguments[0], span)
+
+
+def _concat(arguments: Arguments, span: Span | None) -> Expression:
+    return make_call(
+        "concat", tuple(implicit(each, STRING, "concat") for each in arguments), STRING, span
+    )
+
+
+def _concat_ws(arguments: Arguments, span: Span | None) -> Expression:
+    texts = tuple(implicit(each, STRING, "concat_ws") for each in arguments)
+    # NULLs among the values are passed over; only the separator makes it NULL.
+    return Call("concat_ws", texts, STRING, texts[0].nullable, span)
+
+
+def _pmod(arguments: Arguments, span: Span | None) -> Expression:
+    remainder = operators.arithmetic("%", arguments[0], arguments[1], span)
+    assert isinstance(remainder, Call)
+    return Call("pmod", remainder.arguments, remainder.type, remainder.nullable, span)
+
+
+def _isnan(arguments: Arguments, span: Span | None) -> Expression:
+    # isnan(NULL) is false.
+    return Call("isnan", (implicit(arguments[0], DOUBLE, "isnan"),), BOOLEAN, False, span)
+
+
+def _to_date(arguments: Arguments, span: Span | None) -> Expression:
+    return implicit(arguments[0], DATE, "to_date")
+
+
+def _to_timestamp(arguments: Arguments, span: Span | None) -> Expression:
+    return implicit(arguments[0], TIMESTAMP, "to_timestamp")
+
+
+def _timestamp_seconds(arguments: Arguments, span: Span | None) -> Expression:
+    operand = number(arguments[0], "timestamp_seconds")
+    if not isinstance(operand.type, Integer):
+        raise NotModelled("timestamp_seconds of a fraction", span)
+    return make_call("timestamp_seconds", (cast(operand, BIGINT),), TIMESTAMP, span)
+
+
+TRUNCATIONS = {
+    "YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month",
+    "MON": "month", "MM": "month", "WEEK": "week", "DAY": "day", "DD": "day", "HOUR": "hour",
+    "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
+    "MICROSECOND": "microsecond",
+}  # fmt: skip
+
+
+def _unit(argument: Expression, allowed: Iterable[str], what: str) -> Literal:
+    unit = TRUNCATIONS.get(str(_constant(argument, f"a unit of {what}")).upper())
+    if unit is None or unit not in allowed:
+        # Spark answers NULL for a unit it does not know; that is never meant.
+        raise TypeMismatch(
+            f"{what} does not know this unit",
+            hint=f"Use one of {', '.join(sorted(set(allowed)))}.",
+            span=argument.span,
+        )
+    return Literal(unit, STRING, argument.span)
+
+
+def _date_trunc(arguments: Arguments, span: Span | None) -> Expression:
+    unit = _unit(arguments[0], TRUNCATIONS.values(), "date_trunc")
+    moment = implicit(arguments[1], TIMESTAMP, "date_trunc")
+    return make_call("date_trunc", (unit, moment), TIMESTAMP, span)
+
+
+def _trunc(arguments: Arguments, span: Span | None) -> Expression:
+    unit = _unit(arguments[1], ("year", "quarter", "month", "week"), "trunc")
+    return make_call("trunc", (implicit(arguments[0], DATE, "trunc"), unit), DATE, span)
+
+
+def _minus(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.negate(arguments[0], span)
+
+
+def _mod(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.arithmetic("%", arguments[0], arguments[1], span)
+
+
+def _rlike(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.matches("rlike", arguments[0], arguments[1], "", span)
+
+
+def _isnull(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.is_null(arguments[0], span)
+
+
+def _isnotnull(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.negation(operators.is_null(arguments[0], span), span)
+
+
+def _equal_null(arguments: Arguments, span: Span | None) -> Expression:
+    return operators.compare("<=>", arguments[0], arguments[1], span)
+
+
+def _nanvl(arguments: Arguments, span: Span | None) -> Expression:
+    left = implicit(arguments[0], DOUBLE, "nanvl")
+    right = implicit(arguments[1], DOUBLE, "nanvl")
+    return operators.choose([(_isnan((left,), span), right)], left, span)
+
+
+_BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
+    "abs": (_abs, 1, 1), "round": (_round, 1, 2), "floor": (_whole("floor"), 1, 1),
+    "ceil": (_whole("ceil"), 1, 1), "greatest": (_extreme("greatest"), 2, None),
+    "least": (_extreme("least"), 2, None), "coalesce": (_coalesce, 1, None), "if": (_if, 3, 3),
+    "nvl2": (_nvl2, 3, 3), "nullif": (_nullif, 2, 2), "concat": (_concat, 1, None),
+    "concat_ws": (_concat_ws, 1, None), "pmod": (_pmod, 2, 2), "mod": (_mod, 2, 2),
+    "isnan": (_isnan, 1, 1), "to_date": (_to_date, 1, 1), "date": (_to_date, 1, 1),
+    "to_timestamp": (_to_timestamp, 1, 1), "date_trunc": (_date_trunc, 2, 2),
+    "trunc": (_trunc, 2, 2), "-": (_minus, 1, 1), "rlike": (_rlike, 2, 2),
+    "isnull": (_isnull, 1, 1), "isnotnull": (_isnotnull, 1, 1),
+    "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2),
+    "timestamp_seconds": (_timestamp_seconds, 1, 1),
+}  # fmt: skip
+BUILDERS: dict[str, Builder] = {name: entry[0] for name, entry in _BUILDERS.items()}
+COUNTS: dict[str, tuple[int, int | None]] = {
+    name: (entry[1], entry[2]) for name, entry in _BUILDERS.items()
+}
+
+_EXTRACTS = {
+    "YEAR": "year", "YEARS": "year", "MONTH": "month", "MONTHS": "month", "DAY": "day",
+    "DAYS": "day", "HOUR": "hour", "HOURS": "hour", "MINUTE": "minute", "MINUTES": "minute",
+    "SECOND": "second_fraction", "SECONDS": "second_fraction", "QUARTER": "quarter",
+    "WEEK": "weekofyear", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear",
+    "DAYOFYEAR": "dayofyear",
+}  # fmt: skip
+
+
+def extract(field: str, argument: Expression, span: Span | None) -> Expression:
+    """EXTRACT(field FROM argument); seconds keep their fraction, as in Spark."""
+    name = _EXTRACTS.get(field.upper())
+    if name is None or not isinstance(argument.type, Date | Timestamp | String):
+        raise NotModelled(f"EXTRACT of {field} from {argument.type}", span)
+    return call(name, (argument,), span)
+
+
+def is_float(type_: Type) -> bool:
+    """FLOAT and DOUBLE."""
+    return isinstance(type_, Float)

@@ -1,0 +1,484 @@
+"""Lower expressions: sqlglot's nodes to typed algebra.
+
+takes  exp.Expr, the scope its columns are in
+gives  algebra Expression with aggregates and OVER calls still inside; sql.lower_select takes them out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal as Number
+
+from sqlglot import exp
+
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    Exists,
+    Expression,
+    InSubquery,
+    Literal,
+    ScalarSubquery,
+    SortKey,
+)
+from viewmill.algebra.relations import Project, Relation
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Integer, Nested
+from viewmill.errors import Span, TypeMismatch, UnsupportedQuery
+from viewmill.sql import aggregates, decimals, functions, operators
+from viewmill.sql.coercion import cast, common_type, explicit_cast
+from viewmill.sql.data_types import type_of
+from viewmill.sql.environment import Environment
+from viewmill.sql.intervals import lower_interval
+from viewmill.sql.lower_windows import lower_window
+from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.read_functions import read_function
+from viewmill.sql.scopes import Scope
+
+_ARITHMETIC = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
+}  # fmt: skip
+_COMPARISONS = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}  # fmt: skip
+TIME_WINDOW = Nested("STRUCT<start: TIMESTAMP, end: TIMESTAMP>")
+_BITWISE = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseNot: "~"}
+
+
+class ExpressionLowering:
+    """Lowers expressions of one place of a query.
+
+    `aliases` are names of the select list; `prefer_aliases` is ORDER BY and HAVING, where they win
+    over columns of FROM.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        scope: Scope,
+        aliases: Mapping[str, Expression] | None = None,
+        *,
+        prefer_aliases: bool = False,
+        windows: Mapping[str, exp.Window] | None = None,
+    ) -> None:
+        self.environment, self.scope = environment, scope
+        self.aliases: Mapping[str, Expression] = {} if aliases is None else aliases
+        self.prefer_aliases = prefer_aliases
+        self.windows: Mapping[str, exp.Window] = {} if windows is None else windows
+
+    def span(self, node: exp.Expr) -> Span | None:
+        """Where `node` stands in the text."""
+        return self.environment.span(node)
+
+    def lower(self, node: exp.Expr) -> Expression:
+        """The expression as algebra."""
+        kind = type(node)
+        if kind in _ARITHMETIC:
+            return self._binary(operators.arithmetic, _ARITHMETIC[kind], node)
+        if kind in _COMPARISONS:
+            return self._compare(_COMPARISONS[kind], node)
+        if kind in (exp.And, exp.Or):
+            return self._binary(operators.connect, "and" if kind is exp.And else "or", node)
+        if kind in _BITWISE:
+            operands = [node.this, node.expression] if kind is not exp.BitwiseNot else [node.this]
+            return operators.bitwise(_BITWISE[kind], self.all(operands), self.span(node))
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            return handler(self, node)
+        if isinstance(node, exp.Func):
+            return self._function(node)
+        raise NotModelled(_words(node), self.span(node))
+
+    def all(self, nodes: list[exp.Expr]) -> tuple[Expression, ...]:
+        """Several expressions."""
+        return tuple(self.lower(each) for each in nodes)
+
+    def condition(self, node: exp.Expr, what: str) -> Expression:
+        """An expression that must be BOOLEAN."""
+        return operators.boolean(self.lower(node), what)
+
+    def sort_key(self, node: exp.Expr) -> SortKey:
+        """One key of an ORDER BY."""
+        if not isinstance(node, exp.Ordered):
+            return SortKey(self.lower(node))
+        expression = self.lower(node.this)
+        descending = bool(node.args.get("desc"))
+        return SortKey(expression, descending, bool(node.args.get("nulls_first")))
+
+    # Names and constants.
+
+    def _column(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Column)
+        span = self.span(node)
+        if isinstance(node.this, exp.Star):
+            raise TypeMismatch("* cannot stand here", span=span)
+        if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
+            raise NotModelled("a field of a column", span)
+        table = node.table or None
+        name = node.name
+        alias = self.aliases.get(name.lower()) if table is None else None
+        if alias is not None and (
+            self.prefer_aliases or self.scope.lookup(name, None, span) is None
+        ):
+            return alias
+        if table is None and name.lower() == "window" and (struct := self._time_window()):
+            return struct
+        if table is not None and self._is_field(name, table):
+            raise NotModelled("a field of a column", span)
+        return _placed(self.scope.find(name, table, span), span)
+
+    def _time_window(self) -> Expression | None:
+        """The struct of start and end, when window(...) made them columns of this query."""
+        columns = dict(self.scope.tables.get("window", []))
+        if list(columns) != ["start", "end"] or self.scope.lookup("window", None, None):
+            return None
+        arguments = [Literal("start", STRING), columns["start"], Literal("end", STRING)]
+        return Call("named_struct", (*arguments, columns["end"]), TIME_WINDOW, False)
+
+    def _is_field(self, name: str, table: str) -> bool:
+        """Whether `table.name` is really column.field."""
+        scopes = list(self.scope.chain())
+        if any(table.lower() in scope.tables for scope in scopes):
+            return False
+        return any(scope.lookup(table, None, None) is not None for scope in scopes)
+
+    def _literal(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        text = node.name
+        if node.args.get("is_string"):
+            return Literal(text, STRING, span)
+        if "e" in text.lower():
+            return Literal(float(text), DOUBLE, span)
+        if "." in text:
+            number = Number(text)
+            type_ = decimals.for_number(number)
+            if type_.precision > decimals.MAX_PRECISION:
+                raise TypeMismatch("a number has at most 38 digits", span=span)
+            return Literal(number, type_, span)
+        return whole_number(int(text), span)
+
+    def _negation(self, node: exp.Expr) -> Expression:
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
+            if inner.name.isdigit():
+                return whole_number(-int(inner.name), self.span(node))
+        return operators.negate(self.lower(inner), self.span(node))
+
+    def _boolean(self, node: exp.Expr) -> Expression:
+        return Literal(bool(node.this), BOOLEAN, self.span(node))
+
+    def _null(self, node: exp.Expr) -> Expression:
+        return Literal(None, NULL, self.span(node))
+
+    def _interval(self, node: exp.Expr) -> Expression:
+        return lower_interval(node, self.span(node))
+
+    # Operators.
+
+    def _binary(
+        self,
+        build: Callable[[str, Expression, Expression, Span | None], Expression],
+        sign: str,
+        node: exp.Expr,
+    ) -> Expression:
+        # Long chains of AND, OR and + lean to the left: walk down in a loop, not in recursion.
+        kind = type(node)
+        rights: list[exp.Expr] = []
+        spine: list[exp.Expr] = []
+        while type(node) is kind:
+            rights.append(node.expression)
+            spine.append(node)
+            node = node.this
+        result = self.lower(node)
+        for outer, right in zip(reversed(spine), reversed(rights), strict=True):
+            result = build(sign, result, self.lower(right), self.span(outer))
+        return result
+
+    def _compare(self, sign: str, node: exp.Expr) -> Expression:
+        for side in (node.this, node.expression):
+            if isinstance(side, exp.Any | exp.All):
+                raise NotModelled("ANY and ALL over a query", self.span(node))
+        left, right = node.this, node.expression
+        if isinstance(_bare(left), exp.Tuple) and isinstance(_bare(right), exp.Tuple):
+            return self._compare_tuples(sign, _bare(left), _bare(right), self.span(node))
+        return operators.compare(sign, self.lower(left), self.lower(right), self.span(node))
+
+    def _compare_tuples(
+        self, sign: str, left: exp.Expr, right: exp.Expr, span: Span | None
+    ) -> Expression:
+        pairs = list(zip(left.expressions, right.expressions, strict=False))
+        if sign != "=" or len(left.expressions) != len(right.expressions):
+            raise NotModelled(f"{sign} between rows", span)
+        equal = [operators.compare("=", self.lower(a), self.lower(b), span) for a, b in pairs]
+        result = operators.conjunction(equal)
+        assert result is not None
+        return result
+
+    def _not(self, node: exp.Expr) -> Expression:
+        return operators.negation(self.lower(node.this), self.span(node))
+
+    def _not_safe_equal(self, node: exp.Expr) -> Expression:
+        return operators.negation(self._compare("<=>", node), self.span(node))
+
+    def _is(self, node: exp.Expr) -> Expression:
+        operand, what = self.lower(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return operators.is_null(operand, self.span(node))
+        if isinstance(what, exp.Boolean):
+            truth = Literal(bool(what.this), BOOLEAN)
+            condition = operators.boolean(operand, "IS")
+            return operators.compare("<=>", condition, truth, self.span(node))
+        raise NotModelled("IS with this", self.span(node))
+
+    def _between(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        value = self.lower(node.this)
+        low = operators.compare(">=", value, self.lower(node.args["low"]), span)
+        high = operators.compare("<=", value, self.lower(node.args["high"]), span)
+        return operators.connect("and", low, high, span)
+
+    def _in(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        query = node.args.get("query")
+        subject = _bare(node.this)
+        if query is not None:
+            values = subject.expressions if isinstance(subject, exp.Tuple) else [node.this]
+            return self._in_query(self.all(values), query, span)
+        if node.args.get("unnest") is not None or node.args.get("field") is not None:
+            raise NotModelled("IN over an array", span)
+        if isinstance(subject, exp.Tuple):
+            options = [
+                self._compare_tuples("=", subject, _bare(each), span) for each in node.expressions
+            ]
+            result = options[0]
+            for each in options[1:]:
+                result = operators.connect("or", result, each, span)
+            return result
+        return operators.among(self.lower(node.this), self.all(node.expressions), span)
+
+    def _like(self, node: exp.Expr) -> Expression:
+        return self._pattern(node, "\\")
+
+    def _escape(self, node: exp.Expr) -> Expression:
+        return self._pattern(node.this, node.expression.name)
+
+    def _pattern(self, node: exp.Expr, escape: str) -> Expression:
+        span = self.span(node)
+        if isinstance(node.expression, exp.Any | exp.All):
+            raise NotModelled("LIKE ANY and LIKE ALL", span)
+        name = "like" if isinstance(node, exp.Like) else "ilike"
+        left, right = self.lower(node.this), self.lower(node.expression)
+        result = operators.matches(name, left, right, escape, span)
+        return operators.negation(result, span) if node.args.get("negate") else result
+
+    def _case(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        subject = node.args.get("this")
+        branches: list[tuple[Expression, Expression]] = []
+        for each in node.args["ifs"]:
+            when = self.lower(each.this)
+            if subject is not None:
+                when = operators.compare("=", self.lower(subject), when, self.span(each.this))
+            branches.append((when, self.lower(each.args["true"])))
+        default = node.args.get("default")
+        return operators.choose(branches, None if default is None else self.lower(default), span)
+
+    def _cast(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        if node.args.get("format") is not None:
+            raise NotModelled("CAST with a format", span)
+        type_ = type_of(node.args["to"], span)
+        lenient = isinstance(node, exp.TryCast)
+        return explicit_cast(self.lower(node.this), type_, lenient=lenient, span=span)
+
+    # Functions.
+
+    def _function(self, node: exp.Expr) -> Expression:
+        span = self.span(node)
+        name, arguments = read_function(node)
+        if name in functions.VOLATILE:
+            raise UnsupportedQuery(
+                f"{name} cannot be used in a view",
+                detail="Its value changes although no row does.",
+                hint="Put the value into a table and read it from there.",
+                span=span,
+            )
+        if aggregates.is_aggregate(name):
+            return self.aggregate(node)
+        if name in ("grouping", "grouping_id"):
+            type_ = Integer(8) if name == "grouping" else BIGINT
+            return Aggregate(name, self.all(arguments), type_, False, span=span)
+        if aggregates.is_window_function(name):
+            raise TypeMismatch(f"{name} needs an OVER clause", span=span)
+        if name in ("date_part", "datepart") and len(arguments) == 2:
+            return functions.extract(arguments[0].name, self.lower(arguments[1]), span)
+        if any(isinstance(each, exp.Lambda | exp.Kwarg) for each in arguments):
+            raise NotModelled(f"the function {name}", span, function=name)
+        if name == "window" and (struct := self._time_window()) is not None:
+            return struct
+        if name in _TYPE_FUNCTIONS and len(arguments) == 1:
+            type_ = type_of(exp.DataType.build(name, dialect="databricks"), span)
+            return explicit_cast(self.lower(arguments[0]), type_, span=span)
+        return functions.call(name, self.all(arguments), span)
+
+    def aggregate(self, node: exp.Expr, where: Expression | None = None) -> Expression:
+        """An aggregate function, which sql.lower_select later takes out of the expression."""
+        name, arguments = read_function(node)
+        distinct = False
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+            distinct, arguments = True, arguments[0].expressions
+        if any(isinstance(each, exp.Order | exp.Limit | exp.HavingMax) for each in arguments):
+            raise NotModelled("an ordered aggregate", self.span(node))
+        # Inside an aggregate the names are those of FROM, in HAVING and ORDER BY too.
+        inner = ExpressionLowering(self.environment, self.scope) if self.prefer_aliases else self
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            arguments = []
+        return aggregates.aggregate(
+            name, inner.all(arguments), distinct=distinct, where=where, span=self.span(node)
+        )
+
+    def _filtered(self, node: exp.Expr) -> Expression:
+        where = self.condition(node.expression.this, "FILTER")
+        if not aggregates.is_aggregate(read_function(node.this)[0]):
+            raise NotModelled("FILTER on this function", self.span(node))
+        return self.aggregate(node.this, where)
+
+    def _extract(self, node: exp.Expr) -> Expression:
+        return functions.extract(node.name, self.lower(node.expression), self.span(node))
+
+    def _over(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Window)
+        return lower_window(self, node)
+
+    def _ignore_nulls(self, node: exp.Expr) -> Expression:
+        raise NotModelled("IGNORE NULLS in an aggregate", self.span(node))
+
+    # Queries inside expressions.
+
+    def _query(self, node: exp.Expr) -> Relation:
+        prefix = self.environment.names.fresh("subquery")
+        inner = self.environment.inside(self.scope)
+        return self.environment.lower_query(node, inner, prefix).relation
+
+    def _scalar(self, node: exp.Expr) -> Expression:
+        relation = self._query(node)
+        if len(relation.schema) != 1:
+            raise TypeMismatch(
+                f"a query used as a value has one column, this has {len(relation.schema)}",
+                span=self.span(node),
+            )
+        return ScalarSubquery(relation, relation.schema[0].type, True, self.span(node))
+
+    def _exists(self, node: exp.Expr) -> Expression:
+        if not isinstance(node.this, exp.Query):
+            raise NotModelled("the function exists", self.span(node), function="exists")
+        return Exists(self._query(node.this), span=self.span(node))
+
+    def _in_query(
+        self, values: tuple[Expression, ...], node: exp.Expr, span: Span | None
+    ) -> Expression:
+        relation = self._query(node)
+        if len(values) != len(relation.schema):
+            raise TypeMismatch(
+                f"IN compares {len(values)} values with a query of {len(relation.schema)} columns",
+                span=span,
+            )
+        left: list[Expression] = []
+        right: list[tuple[str, Expression]] = []
+        for value, field in zip(values, relation.schema, strict=True):
+            meeting = common_type(value.type, field.type)
+            if meeting is None:
+                raise TypeMismatch(f"{value.type} and {field.type} cannot be compared", span=span)
+            left.append(cast(value, meeting))
+            right.append(
+                (field.name, cast(Column(field.name, field.type, field.nullable), meeting))
+            )
+        if any(not isinstance(each, Column) for _, each in right):
+            relation = Project(relation, tuple(right))
+        nullable = any(each.nullable for each in (*left, *relation.schema))
+        return InSubquery(tuple(left), relation, BOOLEAN, nullable, span)
+
+    def _paren(self, node: exp.Expr) -> Expression:
+        return self.lower(node.this)
+
+    def _tuple(self, node: exp.Expr) -> Expression:
+        raise NotModelled("a row as a value", self.span(node))
+
+    def _pipes(self, node: exp.Expr) -> Expression:
+        parts: list[exp.Expr] = []
+        while isinstance(node, exp.DPipe):
+            parts.append(node.expression)
+            node = node.this
+        parts.append(node)
+        spans = self.span(parts[-1]), self.span(parts[0])
+        span = spans[0] and spans[1] and Span(spans[0].sql, spans[0].start, spans[1].end)
+        return functions.call("concat", self.all(parts[::-1]), span)
+
+
+_TYPE_FUNCTIONS = frozenset(
+    "boolean tinyint smallint int bigint float double decimal string date timestamp".split()
+)
+
+_HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Expression]] = {
+    exp.Column: ExpressionLowering._column,
+    exp.Literal: ExpressionLowering._literal,
+    exp.Neg: ExpressionLowering._negation,
+    exp.Boolean: ExpressionLowering._boolean,
+    exp.Null: ExpressionLowering._null,
+    exp.Interval: ExpressionLowering._interval,
+    exp.Not: ExpressionLowering._not,
+    exp.NullSafeNEQ: ExpressionLowering._not_safe_equal,
+    exp.Is: ExpressionLowering._is,
+    exp.Between: ExpressionLowering._between,
+    exp.In: ExpressionLowering._in,
+    exp.Like: ExpressionLowering._like,
+    exp.ILike: ExpressionLowering._like,
+    exp.Escape: ExpressionLowering._escape,
+    exp.Case: ExpressionLowering._case,
+    exp.Cast: ExpressionLowering._cast,
+    exp.TryCast: ExpressionLowering._cast,
+    exp.Filter: ExpressionLowering._filtered,
+    exp.Extract: ExpressionLowering._extract,
+    exp.Window: ExpressionLowering._over,
+    exp.IgnoreNulls: ExpressionLowering._ignore_nulls,
+    exp.Subquery: ExpressionLowering._scalar,
+    exp.Select: ExpressionLowering._scalar,
+    exp.Exists: ExpressionLowering._exists,
+    exp.Paren: ExpressionLowering._paren,
+    exp.Tuple: ExpressionLowering._tuple,
+    exp.DPipe: ExpressionLowering._pipes,
+}
+
+
+def whole_number(value: int, span: Span | None) -> Literal:
+    """A whole number in the narrowest of INT, BIGINT and DECIMAL that holds it."""
+    for type_ in (INT, BIGINT):
+        assert isinstance(type_, Integer)
+        if type_.low <= value <= type_.high:
+            return Literal(value, type_, span)
+    number = Number(value)
+    wide = decimals.for_number(number)
+    if wide.precision > decimals.MAX_PRECISION:
+        raise TypeMismatch("a number has at most 38 digits", span=span)
+    return Literal(number, wide, span)
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _placed(expression: Expression, span: Span | None) -> Expression:
+    """A column where it is used, not where it was defined."""
+    if isinstance(expression, Column):
+        return Column(expression.name, expression.type, expression.nullable, expression.outer, span)
+    return expression
+
+
+def _words(node: exp.Expr) -> str:
+    return {
+        exp.Bracket: "a subscript", exp.Dot: "a field of a column", exp.Lambda: "a lambda",
+        exp.AtTimeZone: "AT TIME ZONE", exp.HexString: "binary text",
+    }.get(type(node), type(node).__name__)  # fmt: skip

@@ -1,0 +1,314 @@
+"""Lower FROM: tables, derived tables, CTEs, plain views, VALUES and joins.
+
+takes  the From and Join nodes of a SELECT
+gives  an algebra Relation and the Scope of its columns
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from viewmill.algebra.expressions import Call, Column, Expression
+from viewmill.algebra.relations import Join, JoinKind, Relation, Scan, Values, one_row
+from viewmill.algebra.schema import Field, Schema
+from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName, nearest
+from viewmill.sql import operators
+from viewmill.sql.catalog import PlainView, spelled
+from viewmill.sql.coercion import unify
+from viewmill.sql.environment import CommonTable, Environment, Lowered
+from viewmill.sql.lower_expressions import ExpressionLowering
+from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.scopes import Scope, Visible, table_scope
+
+Read = tuple[Relation, Scope]
+
+# Parts of a table reference that change its meaning and that the algebra does not know.
+_MODIFIERS = (
+    "pivots", "sample", "version", "when", "laterals", "system_time", "ordinality", "changes",
+    "rows_from", "partition", "suffixes",
+)  # fmt: skip
+
+
+def lower_from(select: exp.Select, environment: Environment) -> Read:
+    """What SELECT reads; without FROM one row without columns."""
+    source = select.args.get("from_")
+    if source is None:
+        return one_row(), Scope(outer=environment.outer)
+    read = lower_table(source.this, environment)
+    for join in select.args.get("joins") or []:
+        read = _join(read, join, environment)
+    return read
+
+
+def lower_table(node: exp.Expr, environment: Environment) -> Read:
+    """One item of FROM with the joins that hang on it."""
+    for each in _MODIFIERS:
+        if node.args.get(each):
+            raise NotModelled(_modifier(each), environment.span(node))
+    read = _table_factor(node, environment)
+    for join in node.args.get("joins") or []:
+        read = _join(read, join, environment)
+    return read
+
+
+def _modifier(key: str) -> str:
+    return {"pivots": "PIVOT", "sample": "TABLESAMPLE", "laterals": "LATERAL VIEW"}.get(
+        key, f"a table with {key}"
+    )
+
+
+def _table_factor(node: exp.Expr, environment: Environment) -> Read:
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        return _named_table(node, environment)
+    if isinstance(node, exp.Values):
+        return _named(node, _values(node, environment), environment)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        read = lower_table(node.this, environment)
+        if node.alias:
+            raise NotModelled("an alias on joined tables", environment.span(node))
+        return read
+    if isinstance(node, exp.Subquery):
+        prefix = environment.names.fresh(node.alias or "subquery")
+        return _named(node, environment.lower_query(node, environment, prefix), environment)
+    raise NotModelled(_factor(node), environment.span(node))
+
+
+def _factor(node: exp.Expr) -> str:
+    if isinstance(node, exp.Table):
+        return "a function in FROM"
+    return {"Lateral": "LATERAL", "Unnest": "a function in FROM"}.get(
+        type(node).__name__, f"{type(node).__name__} in FROM"
+    )
+
+
+def _named(node: exp.Expr, lowered: Lowered, environment: Environment) -> Read:
+    """A derived table under its alias, its columns renamed where the alias says so."""
+    alias = node.args.get("alias")
+    written = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
+    names = list(lowered.names)
+    if written and len(written) != len(names):
+        raise TypeMismatch(
+            f"the alias names {len(written)} columns, the table has {len(names)}",
+            span=environment.span(alias),
+        )
+    columns = visible(written or names, lowered.relation.schema)
+    scope = table_scope(node.alias or None, columns, environment.outer)
+    return lowered.relation, scope
+
+
+def visible(names: list[str], schema: Schema) -> list[Visible]:
+    """The columns of `schema` under the names the user knows."""
+    pairs = zip(names, schema, strict=True)
+    return [(name, Column(each.name, each.type, each.nullable)) for name, each in pairs]
+
+
+# Tables by name.
+
+
+def _named_table(node: exp.Table, environment: Environment) -> Read:
+    name = ".".join(part.name for part in node.parts)
+    alias = node.alias or node.name
+    common = environment.common_tables.get(name.lower())
+    if common is not None:
+        return _named(node, _common_table(common, alias, environment), environment) if (
+            node.alias
+        ) else _under(alias, _common_table(common, alias, environment), environment)  # fmt: skip
+    found = environment.catalog.find(name)
+    if found is None:
+        known = [*environment.catalog.names(), *environment.common_tables]
+        raise UnknownName(
+            f'there is no table or view "{name}"',
+            hint=nearest(name, known),
+            span=environment.span(node.this),
+        )
+    if isinstance(found, PlainView):
+        return _view(node, name, found, alias, environment)
+    return _scan(node, spelled(environment.catalog, name), found, alias, environment)
+
+
+def _under(alias: str, lowered: Lowered, environment: Environment) -> Read:
+    columns = visible(list(lowered.names), lowered.relation.schema)
+    return lowered.relation, table_scope(alias, columns, environment.outer)
+
+
+def _scan(
+    node: exp.Table, source: str, schema: Schema, alias: str, environment: Environment
+) -> Read:
+    own = environment.names.fresh(alias)
+    fields = tuple(replace(each, name=f"{own}.{each.name}") for each in schema)
+    relation = Scan(source, own, Schema(fields), environment.span(node))
+    return _renamed(node, relation, list(schema.names), alias, environment)
+
+
+def _renamed(
+    node: exp.Table, relation: Relation, names: list[str], alias: str, environment: Environment
+) -> Read:
+    written = node.args.get("alias")
+    columns = [each.name for each in written.args.get("columns") or []] if written else []
+    if columns and len(columns) != len(names):
+        raise TypeMismatch(
+            f"the alias names {len(columns)} columns, the table has {len(names)}",
+            span=environment.span(written),
+        )
+    scope = table_scope(alias, visible(columns or names, relation.schema), environment.outer)
+    return relation, scope
+
+
+def _common_table(common: CommonTable, alias: str, environment: Environment) -> Lowered:
+    # Each use is lowered anew: names stay unique, and a CTE is only a name.
+    prefix = environment.names.fresh(alias)
+    lowered = environment.lower_query(common.node.this, common.environment, prefix)
+    written = [each.name for each in common.node.args["alias"].args.get("columns") or []]
+    if written and len(written) != len(lowered.names):
+        raise TypeMismatch(
+            f"the CTE names {len(written)} columns, its query has {len(lowered.names)}",
+            span=common.environment.span(common.node.args["alias"]),
+        )
+    return replace(lowered, names=tuple(written)) if written else lowered
+
+
+def _view(
+    node: exp.Table, name: str, view: PlainView, alias: str, environment: Environment
+) -> Read:
+    if name.lower() in environment.views:
+        raise CyclicViews(f'view "{name}" reads itself', span=environment.span(node.this))
+    inside = replace(
+        environment,
+        sql=view.sql,
+        common_tables={},
+        outer=None,
+        views=(*environment.views, name.lower()),
+    )
+    prefix = environment.names.fresh(alias)
+    lowered = environment.lower_query(view.query, inside, prefix)
+    return _renamed(node, lowered.relation, list(lowered.names), alias, environment)
+
+
+def _values(node: exp.Values, environment: Environment) -> Lowered:
+    prefix = environment.names.fresh(node.alias or "values")
+    return lower_values(node, environment, prefix)
+
+
+def lower_values(node: exp.Values, environment: Environment, prefix: str | None) -> Lowered:
+    """VALUES (1, 'a'), (2, 'b'): columns col1, col2 and so on."""
+    lowering = ExpressionLowering(environment, Scope(outer=environment.outer))
+    rows = [
+        lowering.all(each.expressions if isinstance(each, exp.Tuple) else [each])
+        for each in node.expressions
+    ]
+    width = len(rows[0])
+    for row, written in zip(rows, node.expressions, strict=True):
+        if len(row) != width:
+            message = f"all rows of VALUES need {width} values, this has {len(row)}"
+            raise TypeMismatch(message, span=environment.span(written))
+    columns = [unify(column, "VALUES") for column in zip(*rows, strict=True)]
+    names = tuple(f"col{i + 1}" for i in range(width))
+    fields = tuple(
+        Field(
+            name if prefix is None else f"{prefix}.{name}",
+            column[0].type,
+            any(each.nullable for each in column),
+        )
+        for name, column in zip(names, columns, strict=True)
+    )
+    relation = Values(tuple(zip(*columns, strict=True)), Schema(fields), environment.span(node))
+    return Lowered(relation, names)
+
+
+# Joins.
+
+
+def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
+    span = environment.span(node)
+    if node.args.get("match_condition") or (node.method or "") not in ("", "NATURAL"):
+        raise NotModelled(f"{node.method or 'this'} join", span)
+    right = lower_table(node.this, environment)
+    kind = _kind(node, span)
+    _check_aliases(left[1], right[1], span)
+    shared = _shared_columns(node, left[1], right[1], environment)
+    both = Scope(
+        {**left[1].tables, **right[1].tables},
+        [*left[1].columns, *right[1].columns],
+        environment.outer,
+    )
+    condition = _condition(node, both, shared, left[1], right[1], environment)
+    if kind == "inner" and condition is None:
+        kind = "cross"
+    relation = Join(kind, left[0], right[0], condition, span)
+    if kind in ("semi", "anti"):
+        return relation, left[1]
+    padded = both.padded(relation.schema)
+    return relation, _merged(padded, shared, kind) if shared else padded
+
+
+def _kind(node: exp.Join, span: Span | None) -> JoinKind:
+    side, kind = (node.side or "").upper(), (node.kind or "").upper()
+    if kind in ("SEMI", "ANTI"):
+        return "semi" if kind == "SEMI" else "anti"
+    if side in ("LEFT", "RIGHT", "FULL"):
+        kinds: Mapping[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+        return kinds[side]
+    if kind in ("", "INNER", "CROSS", "OUTER"):
+        return "inner"
+    raise NotModelled(f"{kind} JOIN", span)
+
+
+def _check_aliases(left: Scope, right: Scope, span: Span | None) -> None:
+    for alias in right.tables:
+        if alias in left.tables:
+            raise UnknownName(
+                f'two tables are called "{alias}"', hint="Give one of them an alias.", span=span
+            )
+
+
+def _shared_columns(
+    node: exp.Join, left: Scope, right: Scope, environment: Environment
+) -> list[str]:
+    """The columns of USING, or of NATURAL."""
+    if using := node.args.get("using"):
+        for each in using:
+            for side in (left, right):
+                if side.lookup(each.name, None, environment.span(each)) is None:
+                    Scope({}, side.columns).find(each.name, None, environment.span(each))
+        return [each.name for each in using]
+    if (node.method or "").upper() == "NATURAL":
+        right_names = {user.lower() for user, _ in right.columns}
+        return [user for user, _ in left.columns if user.lower() in right_names]
+    return []
+
+
+def _condition(
+    node: exp.Join,
+    both: Scope,
+    shared: list[str],
+    left: Scope,
+    right: Scope,
+    environment: Environment,
+) -> Expression | None:
+    if shared:
+        span = environment.span(node)
+        pairs = [(left.lookup(name, None, span), right.lookup(name, None, span)) for name in shared]
+        equal = [operators.compare("=", a, b, span) for a, b in pairs if a and b]
+        return operators.conjunction(equal)
+    on = node.args.get("on")
+    if on is None or (isinstance(on, exp.Boolean) and on.this is True):
+        return None
+    return ExpressionLowering(environment, both).condition(on, "ON")
+
+
+def _merged(scope: Scope, shared: list[str], kind: str) -> Scope:
+    """The scope after USING: each shared column once, and first, as Spark's star shows them."""
+    merged: list[Visible] = []
+    wanted = {name.lower() for name in shared}
+    for name in shared:
+        sides = [meaning for user, meaning in scope.columns if user.lower() == name.lower()]
+        left, right = sides[0], sides[-1]
+        if kind == "full":
+            pair = unify((left, right), "USING")
+            left = Call("coalesce", pair, pair[0].type, all(each.nullable for each in pair))
+        merged.append((name, right if kind == "right" else left))
+    rest = [(user, meaning) for user, meaning in scope.columns if user.lower() not in wanted]
+    return Scope(scope.tables, merged + rest, scope.outer)

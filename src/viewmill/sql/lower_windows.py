@@ -1,0 +1,174 @@
+"""Lower OVER clauses.
+
+takes  exp.Window, the lowering of the expressions inside
+gives  algebra Over; its ties are broken later, by `break_ties`, when the input's columns are known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
+
+from sqlglot import exp
+
+from viewmill.algebra.expressions import Column, Expression, Frame, Literal, Over, SortKey
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import INT, Date, Integer, Interval, Nested, Timestamp
+from viewmill.errors import TypeMismatch, UnknownName, nearest
+from viewmill.sql import aggregates, operators
+from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.read_functions import read_function
+
+if TYPE_CHECKING:
+    from viewmill.sql.lower_expressions import ExpressionLowering
+
+# What they answer depends on the order of rows that the keys call equal.
+_COUNTING = frozenset({"row_number", "ntile", "lag", "lead"})
+
+
+def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
+    """The call with its partition, order and frame."""
+    span = lowering.span(node)
+    function, ignore_nulls = node.this, False
+    if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+        ignore_nulls = isinstance(function, exp.IgnoreNulls)
+        function = function.this
+    where = None
+    if isinstance(function, exp.Filter):
+        where = lowering.condition(function.expression.this, "FILTER")
+        function = function.this
+    name, nodes = read_function(function)
+    if any(isinstance(each, exp.Distinct) for each in nodes):
+        raise TypeMismatch("DISTINCT cannot be used over a window", span=span)
+    if not (aggregates.is_aggregate(name) or aggregates.is_window_function(name)):
+        raise NotModelled(f"the function {name} over a window", span, function=name)
+    if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
+        nodes = []
+    arguments = lowering.all(nodes)
+    if where is not None:
+        arguments = _filtered(name, arguments, where)
+    partition_nodes, order_nodes, spec = _definition(lowering, node)
+    partition = lowering.all(partition_nodes)
+    order = tuple(lowering.sort_key(each) for each in order_nodes)
+    frame = None if spec is None else _frame(lowering, spec, order)
+    if aggregates.is_window_function(name) and not _takes_frame(name):
+        frame = None
+    return aggregates.over(
+        name, arguments, partition, order, frame, ignore_nulls=ignore_nulls, span=span
+    )
+
+
+def _takes_frame(name: str) -> bool:
+    return name in ("first_value", "last_value", "nth_value")
+
+
+def _filtered(
+    name: str, arguments: tuple[Expression, ...], where: Expression
+) -> tuple[Expression, ...]:
+    """FILTER over a window: rows that fail it give NULL, which aggregates pass over."""
+    if not aggregates.is_aggregate(name) or name in ("first", "last", "any_value"):
+        raise NotModelled(f"FILTER on {name} over a window", where.span)
+    first = arguments[0] if arguments else Literal(1, INT)
+    return (operators.choose([(where, first)], None, where.span), *arguments[1:])
+
+
+Definition = tuple[list[exp.Expr], list[exp.Expr], exp.WindowSpec | None]
+
+
+def _definition(lowering: ExpressionLowering, node: exp.Window) -> Definition:
+    """PARTITION BY, ORDER BY and the frame, those of a named window included."""
+    partition = list(node.args.get("partition_by") or [])
+    order_node = node.args.get("order")
+    order = list(order_node.expressions) if order_node is not None else []
+    spec = node.args.get("spec")
+    name = node.args.get("alias")
+    if name is None:
+        return partition, order, spec
+    named = lowering.windows.get(name.name.lower())
+    if named is None:
+        raise UnknownName(
+            f'there is no window "{name.name}"',
+            hint=nearest(name.name, lowering.windows),
+            span=lowering.span(name),
+        )
+    base_partition, base_order, base_spec = _definition(lowering, named)
+    return base_partition + partition, base_order + order, spec or base_spec
+
+
+def _frame(lowering: ExpressionLowering, spec: exp.WindowSpec, order: Sequence[SortKey]) -> Frame:
+    kind = str(spec.args.get("kind") or "RANGE").lower()
+    if kind not in ("rows", "range") or spec.args.get("exclude"):
+        raise NotModelled(f"a frame of {kind.upper()}", lowering.span(spec))
+    unit: OneOf["rows", "range"] = "rows" if kind == "rows" else "range"
+    start = _bound(lowering, spec.args.get("start"), spec.args.get("start_side"), unit, order)
+    end_node = spec.args.get("end")
+    end = 0 if end_node is None else _bound(
+        lowering, end_node, spec.args.get("end_side"), unit, order
+    )  # fmt: skip
+    return Frame(unit, start, end)
+
+
+def _bound(
+    lowering: ExpressionLowering,
+    node: object,
+    side: object,
+    unit: str,
+    order: Sequence[SortKey],
+) -> int | None:
+    if isinstance(node, str):
+        return 0 if node.upper() == "CURRENT ROW" else None
+    assert isinstance(node, exp.Expr)
+    sign = -1 if str(side).upper() == "PRECEDING" else 1
+    value = lowering.lower(node)
+    if isinstance(value, Literal) and isinstance(value.value, int) and unit == "rows":
+        return sign * value.value
+    if isinstance(value, Literal) and unit == "range" and len(order) == 1:
+        distance = _distance(value, order[0].expression)
+        if distance is not None:
+            return sign * distance
+    raise NotModelled("a frame with this bound", lowering.span(node))
+
+
+def _distance(value: Literal, key: Expression) -> int | None:
+    """How far a RANGE reaches, in units of the key: numbers, days, microseconds."""
+    if isinstance(key.type, Integer) and isinstance(value.value, int):
+        return value.value
+    if isinstance(key.type, Date) and isinstance(value.value, int):
+        return value.value
+    if isinstance(value.type, Interval) and isinstance(value.value, tuple):
+        months, microseconds = value.value
+        if isinstance(key.type, Timestamp) and months == 0:
+            return int(microseconds)
+        if isinstance(key.type, Date) and months == 0 and microseconds % operators.DAY == 0:
+            return int(microseconds) // operators.DAY
+    return None
+
+
+def break_ties(call: Over, schema: Schema) -> Over:
+    """The call with the input's other columns as last keys, so that every engine agrees."""
+    if not _depends_on_ties(call):
+        return call
+    used = {*call.partition, *(key.expression for key in call.order)}
+    columns = (Column(each.name, each.type, each.nullable) for each in schema)
+    more = tuple(SortKey(each) for each in columns if each not in used and is_sortable(each))
+    return replace(call, order=call.order + more)
+
+
+def _depends_on_ties(call: Over) -> bool:
+    if call.function in _COUNTING:
+        return True
+    if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist") or not call.order:
+        return False
+    frame = call.frame or Frame("range", None, 0)
+    if call.function == "first_value" and frame.start is None:
+        return True
+    if call.function == "last_value" and frame.end is None:
+        return True
+    return frame.unit == "rows" and not (frame.start is None and frame.end is None)
+
+
+def is_sortable(column: Expression) -> bool:
+    """Whether values can be put in order: maps cannot."""
+    return not (isinstance(column.type, Nested) and column.type.name.startswith("MAP"))

@@ -1,0 +1,152 @@
+"""sqlglot's function nodes as Spark's names and arguments.
+
+takes  exp.Func nodes of the Databricks dialect, which renames and rearranges many functions
+gives  the name in Spark's spelling and the arguments in Spark's order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+Read = tuple[str, list[exp.Expr]]
+
+
+def _args(node: exp.Expr, *keys: str) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for key in keys:
+        value = node.args.get(key)
+        if isinstance(value, list):
+            found += value
+        elif isinstance(value, exp.Expr):
+            found.append(value)
+    return found
+
+
+def _plain(name: str, *keys: str) -> Callable[[exp.Expr], Read]:
+    return lambda node: (name, _args(node, *(keys or ("this", "expression", "expressions"))))
+
+
+def _trim(node: exp.Expr) -> Read:
+    side = (node.args.get("position") or "").upper()
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
+    return name, _args(node, "this", "expression")
+
+
+def _pad(node: exp.Expr) -> Read:
+    name = "lpad" if node.args.get("is_left") else "rpad"
+    return name, _args(node, "this", "expression", "fill_pattern")
+
+
+def _position(node: exp.Expr) -> Read:
+    if node.args.get("position") is None:
+        return "instr", _args(node, "this", "substr")
+    return "locate", _args(node, "substr", "this", "position")
+
+
+def _logarithm(node: exp.Expr) -> Read:
+    base, operand = node.this, node.args.get("expression")
+    if operand is None:
+        return "ln", [base]
+    # log10(x) and log2(x) come as log(10, x) and log(2, x), and mean the same.
+    name = {"2": "log2", "10": "log10"}.get(base.name if isinstance(base, exp.Literal) else "")
+    return (name, [operand]) if name else ("log", [base, operand])
+
+
+def _of_date(name: str) -> Callable[[exp.Expr], Read]:
+    def read(node: exp.Expr) -> Read:
+        inner = node.this
+        if isinstance(inner, exp.TsOrDsToDate) and inner.args.get("format") is None:
+            inner = inner.this
+        return name, [inner]
+
+    return read
+
+
+def _to_date(node: exp.Expr) -> Read:
+    return "to_date", _args(node, "this", "format")
+
+
+def _add_days(node: exp.Expr) -> Read:
+    amount, unit = node.expression, _unit(node)
+    if unit != "DAY":
+        return f"date_add of {unit}", []
+    # date_sub(d, n) comes as the addition of n * -1.
+    if isinstance(amount, exp.Mul) and isinstance(amount.expression, exp.Neg):
+        return "date_sub", [node.this, amount.this]
+    return "date_add", [node.this, amount]
+
+
+def _unit(node: exp.Expr) -> str:
+    unit = node.args.get("unit")
+    return unit.name.upper() if isinstance(unit, exp.Expr) else "DAY"
+
+
+def _date_diff(node: exp.Expr) -> Read:
+    if _unit(node) != "DAY":
+        return f"datediff of {_unit(node)}", []
+    return "datediff", [node.this, node.expression]
+
+
+def _truncation(name: str) -> Callable[[exp.Expr], Read]:
+    def read(node: exp.Expr) -> Read:
+        unit = node.args["unit"]
+        text = exp.Literal.string(unit.name)
+        text.meta.update(unit.meta)
+        return name, [text, node.this] if name == "date_trunc" else [node.this, text]
+
+    return read
+
+
+def _unix_time(node: exp.Expr) -> Read:
+    written = node.args.get("format")
+    default = written is None or written.name.startswith("%Y-%mstrict-%dstrict %Hstrict")
+    return ("unix_seconds", [node.this]) if default else ("unix_timestamp with a format", [])
+
+
+def _initcap(node: exp.Expr) -> Read:
+    return "initcap", [node.this]
+
+
+_READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
+    exp.Trim: _trim, exp.Pad: _pad, exp.StrPosition: _position, exp.Log: _logarithm,
+    exp.Length: _plain("length", "this"), exp.Substring: _plain("substring", "this", "start", "length"),
+    exp.Replace: _plain("replace", "this", "expression", "replacement"),
+    exp.SplitPart: _plain("split_part", "this", "delimiter", "part_index"),
+    exp.Repeat: _plain("repeat", "this", "times"), exp.StartsWith: _plain("startswith"),
+    exp.EndsWith: _plain("endswith"), exp.Concat: _plain("concat", "expressions"),
+    exp.ConcatWs: _plain("concat_ws", "expressions"), exp.Initcap: _initcap,
+    exp.Translate: _plain("translate", "this", "from_", "to"),
+    exp.Round: _plain("round", "this", "decimals"), exp.Floor: _plain("floor", "this", "decimals", "to"),
+    exp.Ceil: _plain("ceil", "this", "decimals", "to"), exp.Pow: _plain("pow"),
+    exp.Year: _of_date("year"), exp.Month: _of_date("month"), exp.Day: _of_date("day"),
+    exp.DayOfMonth: _of_date("day"), exp.DayOfWeek: _of_date("dayofweek"),
+    exp.DayOfYear: _of_date("dayofyear"), exp.WeekOfYear: _of_date("weekofyear"),
+    exp.Quarter: _of_date("quarter"), exp.TsOrDsToDate: _to_date, exp.TsOrDsAdd: _add_days,
+    exp.DateAdd: _add_days, exp.DateDiff: _date_diff, exp.TimestampTrunc: _truncation("date_trunc"),
+    exp.DateTrunc: _truncation("trunc"), exp.StrToUnix: _unix_time, exp.If: _plain("if", "this", "true", "false"),
+    exp.Nvl2: _plain("nvl2", "this", "true", "false"), exp.Coalesce: _plain("coalesce"),
+    exp.Nullif: _plain("nullif"), exp.RegexpLike: _plain("rlike"), exp.IsNan: _plain("isnan", "this"),
+    exp.EqualNull: _plain("equal_null"), exp.CurrentTimestamp: _plain("current_timestamp", "-"),
+    exp.CurrentDate: _plain("current_date", "-"), exp.Variance: _plain("var_samp"),
+    exp.VariancePop: _plain("var_pop"), exp.LogicalAnd: _plain("bool_and"),
+    exp.LogicalOr: _plain("bool_or"), exp.ArrayAgg: _plain("collect_list", "this"),
+    exp.ArrayUniqueAgg: _plain("collect_set"), exp.CountIf: _plain("count_if"),
+    exp.ArgMax: _plain("max_by"), exp.ArgMin: _plain("min_by"),
+    exp.Count: _plain("count", "this", "expressions"), exp.Lag: _plain("lag", "this", "offset", "default"),
+    exp.Lead: _plain("lead", "this", "offset", "default"), exp.NthValue: _plain("nth_value", "this", "offset"),
+    exp.ApproxDistinct: _plain("approx_count_distinct"), exp.MD5: _plain("md5"),
+    exp.GroupConcat: _plain("listagg"), exp.Stddev: _plain("stddev_samp"),
+}  # fmt: skip
+
+
+def read_function(node: exp.Expr) -> Read:
+    """The function's name in Spark's spelling, in lower case, and its arguments."""
+    reader = _READERS.get(type(node))
+    if reader is not None:
+        return reader(node)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower(), list(node.expressions)
+    names = type(node).sql_names() if isinstance(node, exp.Func) else [type(node).__name__]
+    return names[0].lower(), _args(node, *node.arg_types)

@@ -1,0 +1,250 @@
+"""Render algebra as SQL for an engine.
+
+takes  algebra.Relation
+gives  one SELECT in the engine's dialect that means what Spark means (DESIGN 6)
+next   engines
+
+Each node is a SELECT over its input in parentheses. Column names are unique in the whole query, so
+a correlated column resolves by its name alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from textwrap import indent
+from typing import Literal as OneOf
+
+from viewmill.algebra.expressions import Aggregate as AggregateCall
+from viewmill.algebra.expressions import Column, Literal, SortKey
+from viewmill.algebra.relations import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Foreign,
+    Join,
+    Limit,
+    Named,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+)
+from viewmill.algebra.types import Float, Nested, Null
+from viewmill.sql.render_duckdb import DuckdbExpressions
+from viewmill.sql.render_spark import SparkExpressions
+from viewmill.sql.transpile import transpile
+
+Dialect = OneOf["duckdb", "spark"]
+
+_JOINS = {
+    "inner": "INNER JOIN", "cross": "CROSS JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN",
+    "full": "FULL JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN",
+}  # fmt: skip
+
+
+def render(
+    relation: Relation,
+    dialect: Dialect = "duckdb",
+    table_name: Callable[[str], str] = lambda name: name,
+) -> str:
+    """The relation as one query; `table_name` says under which name the engine has a source."""
+    return _Renderer(dialect, table_name).query(relation)
+
+
+class _Renderer:
+    def __init__(self, dialect: Dialect, table_name: Callable[[str], str]) -> None:
+        self.dialect, self.table_name = dialect, table_name
+        self.expressions: DuckdbExpressions | SparkExpressions = (
+            DuckdbExpressions(self.query) if dialect == "duckdb" else SparkExpressions(self.query)
+        )
+        self._count = 0
+
+    def query(self, relation: Relation) -> str:
+        """One SELECT."""
+        match relation:
+            case Scan():
+                return self._scan(relation)
+            case Values():
+                return self._values(relation)
+            case Filter():
+                condition = self.expressions.render(relation.condition)
+                return f"SELECT * {self._from(relation.input)}\nWHERE {condition}"
+            case Project() | Sort() | Limit():
+                return self._cut(relation)
+            case Join():
+                return self._join(relation)
+            case Aggregate():
+                return self._aggregate(relation)
+            case Window():
+                calls = self._named(relation.calls)
+                return f"SELECT *, {calls} {self._from(relation.input)}"
+            case Distinct():
+                return f"SELECT DISTINCT {self._one_zero(relation)} {self._from(relation.input)}"
+            case SetOperation():
+                return self._set_operation(relation)
+            case Foreign():
+                return self._foreign(relation)
+
+    def _name(self, name: str) -> str:
+        return self.expressions.name(name)
+
+    def _alias(self) -> str:
+        self._count += 1
+        return f"t{self._count}"
+
+    def _from(self, relation: Relation) -> str:
+        return f"FROM (\n{indent(self.query(relation), '  ')}\n) AS {self._alias()}"
+
+    def _named(self, outputs: Iterable[Named | tuple[str, AggregateCall]]) -> str:
+        shown = [f"{self.expressions.render(each)} AS {self._name(name)}" for name, each in outputs]
+        # A SELECT needs a column, a relation does not.
+        return ", ".join(shown) or f"1 AS {self._name('_')}"
+
+    def _scan(self, scan: Scan) -> str:
+        columns = []
+        for field in scan.schema:
+            bare = field.name.removeprefix(f"{scan.alias}.")
+            columns.append(f"{self._name(bare)} AS {self._name(field.name)}")
+        table = self._name(self.table_name(scan.source))
+        return f"SELECT {', '.join(columns) or '1 AS ' + self._name('_')} FROM {table}"
+
+    def _values(self, values: Values) -> str:
+        if not values.schema.fields:
+            rows = ", ".join("(1)" for _ in values.rows)
+            return f"SELECT * FROM (VALUES {rows}) AS {self._alias()}({self._name('_')})"
+        rows = ", ".join(
+            f"({', '.join(map(self.expressions.render, row))})" for row in values.rows
+        )
+        names = ", ".join(map(self._name, values.schema.names))
+        if not values.rows:
+            return self._no_rows(values)
+        return f"SELECT * FROM (VALUES {rows}) AS {self._alias()}({names})"
+
+    def _no_rows(self, values: Values) -> str:
+        nulls = [(field.name, Literal(None, field.type)) for field in values.schema]
+        return f"SELECT {self._named(nulls)} WHERE FALSE"
+
+    # Projection, order and limit: one SELECT, so that the order is that of the result.
+
+    def _cut(self, relation: Project | Sort | Limit) -> str:
+        columns, below = "*", relation
+        if isinstance(relation, Project):
+            columns, below = self._named(relation.outputs), relation.input  # type: ignore[assignment]
+            if isinstance(below, Project) or not isinstance(below, Sort | Limit):
+                return f"SELECT {columns} {self._from(below)}"
+        tail = ""
+        if isinstance(below, Limit):
+            tail = self._limit(below)
+            below = below.input  # type: ignore[assignment]
+        if isinstance(below, Sort):
+            keys = ", ".join(map(self.expressions.sort_key, below.keys))
+            tail = f"\nORDER BY {keys}{tail}"
+            below = below.input  # type: ignore[assignment]
+        return f"SELECT {columns} {self._from(below)}{tail}"
+
+    def _limit(self, limit: Limit) -> str:
+        count = "" if limit.count is None else f"\nLIMIT {limit.count}"
+        return count + (f"\nOFFSET {limit.offset}" if limit.offset else "")
+
+    def _join(self, join: Join) -> str:
+        left = f"(\n{indent(self.query(join.left), '  ')}\n) AS {self._alias()}"
+        right = f"(\n{indent(self.query(join.right), '  ')}\n) AS {self._alias()}"
+        kind = _JOINS[join.kind]
+        if self.dialect == "spark" and join.kind in ("semi", "anti"):
+            kind = f"LEFT {kind}"
+        condition = "TRUE" if join.condition is None else self.expressions.render(join.condition)
+        on = "" if join.kind == "cross" and join.condition is None else f"\nON {condition}"
+        if join.kind == "cross" and on:
+            kind = _JOINS["inner"]
+        return f"SELECT * FROM {left}\n{kind} {right}{on}"
+
+    # Groups.
+
+    def _aggregate(self, relation: Aggregate) -> str:
+        source, texts = self._keys(relation)
+        keys = [
+            f"{text} AS {self._name(name)}"
+            for text, (name, _) in zip(texts, relation.keys, strict=True)
+        ]
+        calls = [
+            f"{self._group_call(call, texts)} AS {self._name(name)}"
+            for name, call in relation.aggregates
+        ]
+        columns = ", ".join(keys + calls) or f"count(*) AS {self._name('_')}"
+        return f"SELECT {columns} {source}{self._group_by(relation, texts)}"
+
+    def _keys(self, relation: Aggregate) -> tuple[str, list[str]]:
+        """Where the groups are read from, and the keys as columns of it.
+
+        Keys that are computed get a column first: GROUP BY 1 would be a position.
+        """
+        texts, computed = [], []
+        for i, (_, key) in enumerate(relation.keys):
+            text = self.expressions.render(key)
+            grouped = self.expressions.group_key(text, key.type)
+            if isinstance(key, Column) and key.outer == 0 and grouped == text:
+                texts.append(text)
+                continue
+            name = self._name(f"key {i + 1}")
+            computed.append(f"{grouped} AS {name}")
+            texts.append(name)
+        source = self._from(relation.input)
+        if computed:
+            inner = f"SELECT *, {', '.join(computed)} {source}"
+            source = f"FROM (\n{indent(inner, '  ')}\n) AS {self._alias()}"
+        return source, texts
+
+    def _group_call(self, call: AggregateCall, keys: list[str]) -> str:
+        if call.function not in ("grouping", "grouping_id"):
+            return self.expressions.render(call)
+        positions = [each.value for each in call.arguments if isinstance(each, Literal)]
+        named = ", ".join(keys[i] for i in positions if isinstance(i, int))
+        function = call.function if self.dialect == "spark" else "grouping"
+        return f"CAST({function}({named}) AS {self.expressions.type_name(call.type)})"
+
+    def _group_by(self, relation: Aggregate, keys: list[str]) -> str:
+        if relation.grouping_sets is not None:
+            sets = (", ".join(keys[i] for i in each) for each in relation.grouping_sets)
+            return f"\nGROUP BY GROUPING SETS ({', '.join(f'({each})' for each in sets)})"
+        return f"\nGROUP BY {', '.join(keys)}" if keys else ""
+
+    # Sets.
+
+    def _one_zero(self, relation: Relation) -> str:
+        """All columns, with -0.0 as 0.0 where rows are compared whole."""
+        floats = [field for field in relation.schema if isinstance(field.type, Float)]
+        if not floats or self.dialect == "spark":
+            return "*"
+        changed = [
+            f"{self.expressions.group_key(self._name(each.name), each.type)} AS {self._name(each.name)}"
+            for each in floats
+        ]
+        return f"* REPLACE ({', '.join(changed)})"
+
+    def _set_operation(self, relation: SetOperation) -> str:
+        word = relation.kind.upper() + (" ALL" if relation.all else "")
+        plain = relation.kind == "union" and relation.all
+        sides = []
+        for side in (relation.left, relation.right):
+            columns = "*" if plain else self._one_zero(side)
+            sides.append(f"SELECT {columns} {self._from(side)}")
+        return f"({sides[0]})\n{word}\n({sides[1]})"
+
+    def _foreign(self, relation: Foreign) -> str:
+        text = transpile(relation.text, self.dialect, self.table_name)
+        columns = []
+        for field in relation.schema:
+            name = self._name(field.name)
+            known = not isinstance(field.type, Nested | Null)
+            type_ = self.expressions.type_name(field.type)
+            columns.append(f"CAST({name} AS {type_}) AS {name}" if known else name)
+        return f"SELECT {', '.join(columns)} FROM (\n{indent(text, '  ')}\n) AS {self._alias()}"
+
+
+def sort_keys(keys: Iterable[SortKey], dialect: Dialect = "duckdb") -> str:
+    """ORDER BY keys as text."""
+    expressions = _Renderer(dialect, str).expressions
+    return ", ".join(map(expressions.sort_key, keys))

@@ -1,0 +1,53 @@
+"""Casts as DuckDB must write them to mean Spark's.
+
+takes  the rendered input, its type, the type it becomes
+gives  DuckDB SQL: casts to integers truncate, bad text and values out of range are errors
+"""
+
+from __future__ import annotations
+
+from viewmill.algebra.types import (
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    Type,
+)
+from viewmill.sql.render_names import duckdb_type
+
+
+def duckdb_cast(text: str, source: Type, target: Type) -> str:
+    """CAST(text AS target)."""
+    name = duckdb_type(target)
+    match source, target:
+        case (Float() | Decimal(), Integer()):
+            return f"CAST(trunc({text}) AS {name})"
+        case (String(), Integer()):
+            return f"CAST(spark_whole({text}) AS {name})"
+        case (String(), Boolean()):
+            return f"spark_truth({text})"
+        case (Float(), Decimal()):
+            # By way of its digits: 1.005 is 1.01 in DECIMAL(10,2), as in Spark.
+            return f"CAST(CAST({text} AS VARCHAR) AS {name})"
+        case (Float(), String()):
+            return f"spark_float_text({text}, CAST({text} AS VARCHAR))"
+        case (Float() | Decimal() | Integer(), Boolean()):
+            return f"({text} <> 0)"
+        case (Integer(), Timestamp()):
+            return f"make_timestamp(CAST({text} AS BIGINT) * 1000000)"
+        case (Float() | Decimal(), Timestamp()):
+            return f"make_timestamp(CAST(trunc({text} * 1000000) AS BIGINT))"
+        case (Timestamp(), Integer()):
+            return f"CAST(spark_floor_divide(epoch_us({text}), 1000000) AS {name})"
+        case (Timestamp(), Float()):
+            return f"CAST(epoch_us({text}) / 1000000 AS {name})"
+        case (Timestamp(), Decimal()):
+            micros = f"CAST(epoch_us({text}) AS DECIMAL(20,0))"
+            return f"CAST({micros} * CAST(0.000001 AS DECIMAL(6,6)) AS {name})"
+        case (String(), Date() | Timestamp() | Decimal() | Float()):
+            return f"CAST(trim({text}) AS {name})"
+        case _:
+            return f"CAST({text} AS {name})"

@@ -1,0 +1,326 @@
+"""Expressions as DuckDB must write them to mean Spark's.
+
+takes  algebra Expression
+gives  DuckDB SQL; spark_... functions are the macros of sql.duckdb_macros
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Expression,
+    Frame,
+    InSubquery,
+    Literal,
+    Over,
+    ScalarSubquery,
+    SortKey,
+)
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.types import (
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    Interval,
+    Timestamp,
+    Type,
+)
+from viewmill.sql import render_decimals
+from viewmill.sql.render_casts import duckdb_cast
+from viewmill.sql.render_duckdb_aggregates import aggregate_sql
+from viewmill.sql.render_names import duckdb_literal, duckdb_name, duckdb_text, duckdb_type
+
+# How a function reads in DuckDB; {0}, {1} are its arguments. INTEGER casts because DuckDB counts in
+# BIGINT.
+_TEMPLATES: dict[str, str] = {
+    "and": "({0} AND {1})", "or": "({0} OR {1})", "not": "(NOT {0})", "is_null": "({0} IS NULL)",
+    "=": "({0} = {1})", "<>": "({0} <> {1})", "<": "({0} < {1})", "<=": "({0} <= {1})",
+    ">": "({0} > {1})", ">=": "({0} >= {1})", "<=>": "({0} IS NOT DISTINCT FROM {1})",
+    "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
+    "rlike": "regexp_matches({0}, {1})", "&": "({0} & {1})", "|": "({0} | {1})",
+    "^": "xor({0}, {1})", "~": "(~{0})",
+    "length": "CAST(length({0}) AS INTEGER)", "ascii": "CAST(ascii({0}) AS INTEGER)",
+    "left": "spark_left({0}, {1})", "right": "spark_right({0}, {1})",
+    "instr": "CAST(instr({0}, {1}) AS INTEGER)",
+    "locate": "CAST(spark_locate({0}, {1}, {2}) AS INTEGER)",
+    "split_part": "spark_split_part({0}, {1}, {2})",
+    "startswith": "starts_with({0}, {1})", "endswith": "ends_with({0}, {1})",
+    "repeat": "repeat({0}, {1})",
+    "sqrt": "spark_sqrt({0})", "ln": "spark_ln({0})", "log10": "spark_log10({0})",
+    "log2": "spark_log2({0})", "log": "spark_log({0}, {1})",
+    "asin": "spark_inverse({0}, asin(CASE WHEN abs({0}) <= 1 THEN {0} END))",
+    "acos": "spark_inverse({0}, acos(CASE WHEN abs({0}) <= 1 THEN {0} END))",
+    "sign": "CAST(sign({0}) AS DOUBLE)", "e": "exp(CAST(1 AS DOUBLE))",
+    "isnan": "COALESCE(isnan({0}), FALSE)",
+    "year": "CAST(year({0}) AS INTEGER)", "month": "CAST(month({0}) AS INTEGER)",
+    "day": "CAST(day({0}) AS INTEGER)", "quarter": "CAST(quarter({0}) AS INTEGER)",
+    "dayofweek": "CAST(dayofweek({0}) + 1 AS INTEGER)",
+    "weekday": "CAST(isodow({0}) - 1 AS INTEGER)",
+    "dayofyear": "CAST(dayofyear({0}) AS INTEGER)", "weekofyear": "CAST(week({0}) AS INTEGER)",
+    "hour": "CAST(hour({0}) AS INTEGER)", "minute": "CAST(minute({0}) AS INTEGER)",
+    "second": "CAST(second({0}) AS INTEGER)",
+    "second_fraction": "CAST(CAST(microsecond({0}) AS DECIMAL(10,0)) "
+    "* CAST(0.000001 AS DECIMAL(6,6)) AS DECIMAL(8,6))",
+    "date_add": "CAST({0} + {1} AS DATE)", "date_sub": "CAST({0} - {1} AS DATE)",
+    "add_months": "CAST({0} + to_months({1}) AS DATE)",
+    "datediff": "CAST({0} - {1} AS INTEGER)", "last_day": "last_day({0})",
+    "make_date": "make_date({0}, {1}, {2})",
+    "unix_seconds": "spark_floor_divide(epoch_us({0}), 1000000)",
+    "unix_millis": "spark_floor_divide(epoch_us({0}), 1000)", "unix_micros": "epoch_us({0})",
+    "unix_date": "CAST({0} - DATE '1970-01-01' AS INTEGER)",
+    "date_from_unix_date": "CAST(DATE '1970-01-01' + {0} AS DATE)",
+    "timestamp_seconds": "make_timestamp({0} * 1000000)",
+    "timestamp_millis": "make_timestamp({0} * 1000)", "timestamp_micros": "make_timestamp({0})",
+    "date_trunc": "CAST(date_trunc({0}, {1}) AS TIMESTAMP)",
+    "trunc": "CAST(date_trunc({1}, {0}) AS DATE)",
+    "floor": "CAST(floor({0}) AS BIGINT)", "ceil": "CAST(ceil({0}) AS BIGINT)",
+}  # fmt: skip
+
+Query = Callable[[Relation], str]
+
+
+class DuckdbExpressions:
+    """Renders expressions; `query` renders the subqueries inside them."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    name = staticmethod(duckdb_name)
+    type_name = staticmethod(duckdb_type)
+
+    def render(self, expression: Expression) -> str:
+        """The expression as DuckDB SQL of exactly its type."""
+        match expression:
+            case Column():
+                return duckdb_name(expression.name)
+            case Literal():
+                return duckdb_literal(expression)
+            case Cast():
+                text = duckdb_cast(
+                    self.render(expression.input), expression.input.type, expression.type
+                )
+                return f"TRY({text})" if expression.lenient else text
+            case Call():
+                return self._call(expression)
+            case Case():
+                return self._case(expression)
+            case Aggregate():
+                return aggregate_sql(
+                    expression.function,
+                    [self.render(each) for each in expression.arguments],
+                    [each.type for each in expression.arguments],
+                    expression.type,
+                    distinct=expression.distinct,
+                    suffix=self._filter(expression),
+                )
+            case Over():
+                return self._over(expression)
+            case ScalarSubquery():
+                return f"({self.query(expression.query)})"
+            case Exists():
+                return f"EXISTS ({self.query(expression.query)})"
+            case InSubquery():
+                values = ", ".join(map(self.render, expression.values))
+                left = f"({values})" if len(expression.values) > 1 else values
+                return f"({left} IN ({self.query(expression.query)}))"
+
+    def sort_key(self, key: SortKey) -> str:
+        """One key with its direction and the place of nulls said."""
+        direction = "DESC" if key.descending else "ASC"
+        return f"{self.render(key.expression)} {direction} NULLS {_place(key)}"
+
+    def group_key(self, text: str, type_: Type) -> str:
+        """A grouping key; 0.0 and -0.0 are one group, shown as 0.0."""
+        return f"({text} + CAST(0 AS {duckdb_type(type_)}))" if isinstance(type_, Float) else text
+
+    # Calls.
+
+    def _call(self, call: Call) -> str:
+        texts = [self.render(each) for each in call.arguments]
+        special = _SPECIAL.get(call.function)
+        if special is not None:
+            return special(call, texts)
+        template = _TEMPLATES.get(call.function)
+        if template is not None:
+            return template.format(*texts)
+        return f"{call.function}({', '.join(texts)})"
+
+    def _case(self, case: Case) -> str:
+        whens = "".join(
+            f" WHEN {self.render(when)} THEN {self.render(then)}" for when, then in case.branches
+        )
+        return f"CASE{whens} ELSE {self.render(case.otherwise)} END"
+
+    def _filter(self, call: Aggregate) -> str:
+        return "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
+
+    def _over(self, call: Over) -> str:
+        texts = [self.render(each) for each in call.arguments]
+        types = [each.type for each in call.arguments]
+        window = f" OVER ({self._window(call)})"
+        if call.function in _WINDOW_FUNCTIONS:
+            nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+            text = f"{call.function}({', '.join(texts)}{nulls}){window}"
+            return f"CAST({text} AS {duckdb_type(call.type)})"
+        return aggregate_sql(call.function, texts, types, call.type, suffix=window)
+
+    def _window(self, call: Over) -> str:
+        parts = []
+        if call.partition:
+            keys = [self.group_key(self.render(each), each.type) for each in call.partition]
+            parts.append(f"PARTITION BY {', '.join(keys)}")
+        if call.order:
+            parts.append(f"ORDER BY {', '.join(map(self.sort_key, call.order))}")
+        if call.frame is not None:
+            parts.append(_frame(call.frame, call.order))
+        return " ".join(parts)
+
+
+_WINDOW_FUNCTIONS = frozenset({
+    "row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead",
+    "first_value", "last_value", "nth_value",
+})  # fmt: skip
+
+
+def _place(key: SortKey) -> str:
+    return "FIRST" if key.nulls_first else "LAST"
+
+
+def _frame(frame: Frame, order: Sequence[SortKey]) -> str:
+    key = order[0].expression.type if order else None
+    start = _bound(frame.start, "UNBOUNDED PRECEDING", frame, key)
+    end = _bound(frame.end, "UNBOUNDED FOLLOWING", frame, key)
+    return f"{frame.unit.upper()} BETWEEN {start} AND {end}"
+
+
+def _bound(offset: int | None, unbounded: str, frame: Frame, key: Type | None) -> str:
+    if offset is None:
+        return unbounded
+    if offset == 0:
+        return "CURRENT ROW"
+    distance = str(abs(offset))
+    if frame.unit == "range" and isinstance(key, Date):
+        distance = f"to_days({distance})"
+    elif frame.unit == "range" and isinstance(key, Timestamp):
+        distance = f"to_microseconds({distance})"
+    return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+
+
+# Calls that depend on their types.
+
+
+def _arithmetic(call: Call, texts: list[str]) -> str:
+    if len(texts) == 1:
+        return f"(-{texts[0]})"
+    left, right = texts
+    text = f"({left} {call.function} {right})"
+    if isinstance(call.type, Date):
+        return f"CAST({text} AS DATE)"
+    if isinstance(call.type, Decimal):
+        return f"CAST({text} AS {call.type})"
+    return text
+
+
+def _divide(call: Call, texts: list[str]) -> str:
+    a, b = call.arguments[0].type, call.arguments[1].type
+    if isinstance(a, Decimal) and isinstance(b, Decimal):
+        return render_decimals.divide(texts[0], a, texts[1], b, call.type)
+    return f"spark_divide({texts[0]}, {texts[1]})"
+
+
+def _integral_divide(call: Call, texts: list[str]) -> str:
+    a, b = call.arguments[0].type, call.arguments[1].type
+    if isinstance(a, Decimal) and isinstance(b, Decimal):
+        return render_decimals.integral_divide(texts[0], a, texts[1], b)
+    return f"spark_integral_divide({texts[0]}, {texts[1]})"
+
+
+def _remainder(call: Call, texts: list[str]) -> str:
+    macro = "spark_pmod" if call.function == "pmod" else "spark_remainder"
+    text = f"{macro}({texts[0]}, {texts[1]})"
+    return f"CAST({text} AS {call.type})" if isinstance(call.type, Decimal) else text
+
+
+def _round(call: Call, texts: list[str]) -> str:
+    digits = call.arguments[1]
+    assert isinstance(digits, Literal)
+    if isinstance(call.type, Float):
+        return f"CAST(spark_round({texts[0]}, {digits.value}) AS {call.type})"
+    if isinstance(call.type, Integer) and isinstance(digits.value, int) and digits.value >= 0:
+        return texts[0]
+    # One digit more, because round(99.5) has one: DuckDB would keep the type of its argument.
+    wide = f"CAST({texts[0]} AS {_wide(call.arguments[0].type)})"
+    return f"CAST(round({wide}, {digits.value}) AS {duckdb_type(call.type)})"
+
+
+def _wide(type_: Type) -> str:
+    return f"DECIMAL(38,{type_.scale})" if isinstance(type_, Decimal) else "DECIMAL(38,0)"
+
+
+def _whole(call: Call, texts: list[str]) -> str:
+    if isinstance(call.type, Decimal):
+        wide = f"CAST({texts[0]} AS {_wide(call.arguments[0].type)})"
+        return f"CAST({call.function}({wide}) AS {call.type})"
+    return f"CAST({call.function}({texts[0]}) AS BIGINT)"
+
+
+def _concat(call: Call, texts: list[str]) -> str:
+    return f"({' || '.join(texts)})"
+
+
+def _in(call: Call, texts: list[str]) -> str:
+    return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+
+
+def _trim(call: Call, texts: list[str]) -> str:
+    # Without characters Spark takes away blanks only, DuckDB all white space.
+    characters = texts[1] if len(texts) > 1 else duckdb_text(" ")
+    return f"{call.function}({texts[0]}, {characters})"
+
+
+def _pad(call: Call, texts: list[str]) -> str:
+    pad = texts[2] if len(texts) > 2 else duckdb_text(" ")
+    return f"spark_{call.function}({texts[0]}, {texts[1]}, {pad})"
+
+
+def _substring(call: Call, texts: list[str]) -> str:
+    count = texts[2] if len(texts) > 2 else "2147483647"
+    return f"spark_substring({texts[0]}, {texts[1]}, {count})"
+
+
+def _replace(call: Call, texts: list[str]) -> str:
+    return f"replace({', '.join(texts if len(texts) == 3 else [*texts, duckdb_text('')])})"
+
+
+def _extreme(call: Call, texts: list[str]) -> str:
+    return f"{call.function}({', '.join(texts)})"
+
+
+def _struct(call: Call, texts: list[str]) -> str:
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return "{" + ", ".join(f"{name}: {value}" for name, value in pairs) + "}"
+
+
+def _minus(call: Call, texts: list[str]) -> str:
+    if len(texts) == 2 and isinstance(call.type, Interval):
+        if isinstance(call.arguments[0].type, Date):
+            return f"to_days(CAST({texts[0]} - {texts[1]} AS INTEGER))"
+        return f"({texts[0]} - {texts[1]})"
+    return _arithmetic(call, texts)
+
+
+_SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
+    "+": _arithmetic, "-": _minus, "*": _arithmetic, "/": _divide, "div": _integral_divide,
+    "%": _remainder, "pmod": _remainder, "round": _round, "floor": _whole, "ceil": _whole,
+    "concat": _concat, "in": _in, "trim": _trim, "ltrim": _trim, "rtrim": _trim, "lpad": _pad,
+    "rpad": _pad, "substring": _substring, "replace": _replace, "greatest": _extreme,
+    "least": _extreme, "named_struct": _struct,
+}  # fmt: skip

@@ -1,0 +1,120 @@
+"""Aggregates as DuckDB must write them to mean Spark's.
+
+takes  the function, its rendered arguments with their types, FILTER or OVER as a suffix
+gives  DuckDB SQL of exactly the result's type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viewmill.algebra.types import Decimal, Float, Type
+from viewmill.sql import render_decimals
+from viewmill.sql.render_names import duckdb_type
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One aggregate call; `of` writes DuckDB's own functions over the same rows."""
+
+    arguments: Sequence[str]
+    types: Sequence[Type]
+    result: Type
+    distinct: str
+    suffix: str
+
+    def of(self, function: str, *arguments: str) -> str:
+        """function(arguments) over these rows."""
+        given = ", ".join(arguments or self.arguments)
+        return f"{function}({self.distinct if given else ''}{given or '*'}){self.suffix}"
+
+    def plain(self, function: str, *arguments: str) -> str:
+        """The same without DISTINCT."""
+        return f"{function}({', '.join(arguments)}){self.suffix}"
+
+    def cast(self, text: str) -> str:
+        """In the type of the result."""
+        return f"CAST({text} AS {duckdb_type(self.result)})"
+
+
+def aggregate_sql(
+    function: str,
+    arguments: Sequence[str],
+    types: Sequence[Type],
+    result: Type,
+    *,
+    distinct: bool = False,
+    suffix: str = "",
+) -> str:
+    """The aggregate over the rows that `suffix` (FILTER or OVER) chooses."""
+    group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix)
+    match function:
+        case "count":
+            return _count(group)
+        case "sum":
+            return _sum(group)
+        case "avg":
+            return _avg(group)
+        case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
+            return _spread(function, group)
+        case "corr" | "regr_slope" | "regr_intercept" | "regr_r2" | "covar_samp" | "covar_pop":
+            return f"spark_finite({group.of(function)})"
+        case "regr_count":
+            return group.cast(group.of(function))
+        case "any_value" | "first" | "first_value":
+            return group.of("first")
+        case "last" | "last_value":
+            return group.of("last")
+        case "max_by" | "min_by":
+            return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
+        case "collect_list":
+            return _list(group)
+        case _:
+            return group.of(function)
+
+
+def _count(group: _Group) -> str:
+    if len(group.arguments) < 2:
+        return group.of("count")
+    present = " AND ".join(f"{each} IS NOT NULL" for each in group.arguments)
+    row = f"row({', '.join(group.arguments)})" if group.distinct else "1"
+    return group.of("count", f"CASE WHEN {present} THEN {row} END")
+
+
+def _sum(group: _Group) -> str:
+    if isinstance(group.types[0], Float):
+        return _float(group, "fsum", "sum")
+    return group.cast(group.of("sum"))
+
+
+def _float(group: _Group, compensated: str, plain: str) -> str:
+    """Compensated when all is finite; else the plain one knows what inf and NaN make."""
+    finite = group.plain("bool_and", f"isfinite({group.arguments[0]})")
+    return f"CASE WHEN {finite} THEN {group.of(compensated)} ELSE {group.of(plain)} END"
+
+
+def _avg(group: _Group) -> str:
+    type_ = group.types[0]
+    if isinstance(type_, Float):
+        return _float(group, "favg", "avg")
+    if isinstance(type_, Decimal):
+        return render_decimals.average(group.of("sum"), type_, group.of("count"), group.result)
+    # The sum of whole numbers is exact.
+    return f"(CAST({group.of('sum')} AS DOUBLE) / NULLIF({group.of('count')}, 0))"
+
+
+def _spread(function: str, group: _Group) -> str:
+    least = 1 if function.endswith("_pop") else 2
+    infinite = group.plain("bool_or", f"NOT isfinite({group.arguments[0]})")
+    enough = f"{group.of('count')} >= {least}"
+    nan = f"CASE WHEN {enough} THEN CAST('NaN' AS DOUBLE) END"
+    # DuckDB computes all branches, and refuses infinities: they are taken out before.
+    finite = f"CASE WHEN isfinite({group.arguments[0]}) THEN {group.arguments[0]} END"
+    return f"CASE WHEN {infinite} THEN {nan} ELSE {group.of(function, finite)} END"
+
+
+def _list(group: _Group) -> str:
+    # NULLs are left out, and no rows make an empty list.
+    kept = f"list_filter({group.of('list')}, lambda x: x IS NOT NULL)"
+    return f"COALESCE({kept}, [])"

@@ -1,0 +1,146 @@
+"""Expressions as Spark SQL: the algebra is Spark's meaning, so this is spelling only.
+
+takes  algebra Expression
+gives  Spark SQL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Expression,
+    Frame,
+    InSubquery,
+    Literal,
+    Over,
+    ScalarSubquery,
+    SortKey,
+)
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.types import Date, Timestamp, Type
+from viewmill.sql.render_names import spark_literal, spark_name
+
+_OPERATORS = frozenset({
+    "+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "&", "|", "^",
+    "div",
+})  # fmt: skip
+_TEMPLATES = {
+    "not": "(NOT {0})", "is_null": "({0} IS NULL)", "~": "(~{0})",
+    "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
+    "rlike": "({0} RLIKE {1})", "second_fraction": "extract(SECOND FROM {0})",
+    "trim": "trim(BOTH {1} FROM {0})", "ltrim": "trim(LEADING {1} FROM {0})",
+    "rtrim": "trim(TRAILING {1} FROM {0})",
+}  # fmt: skip
+
+
+class SparkExpressions:
+    """Renders expressions; `query` renders the subqueries inside them."""
+
+    def __init__(self, query: Callable[[Relation], str]) -> None:
+        self.query = query
+
+    name = staticmethod(spark_name)
+    type_name = staticmethod(str)
+
+    def render(self, expression: Expression) -> str:
+        """The expression as Spark SQL."""
+        match expression:
+            case Column():
+                return spark_name(expression.name)
+            case Literal():
+                return spark_literal(expression)
+            case Cast():
+                word = "TRY_CAST" if expression.lenient else "CAST"
+                return f"{word}({self.render(expression.input)} AS {expression.type})"
+            case Call():
+                return self._call(expression)
+            case Case():
+                return self._case(expression)
+            case Aggregate():
+                return self._aggregate(expression)
+            case Over():
+                return self._over(expression)
+            case ScalarSubquery():
+                return f"({self.query(expression.query)})"
+            case Exists():
+                return f"EXISTS ({self.query(expression.query)})"
+            case InSubquery():
+                values = self._list(expression.values)
+                left = f"({values})" if len(expression.values) > 1 else values
+                return f"({left} IN ({self.query(expression.query)}))"
+
+    def sort_key(self, key: SortKey) -> str:
+        """One key with its direction and the place of nulls said."""
+        direction = "DESC" if key.descending else "ASC"
+        nulls = "FIRST" if key.nulls_first else "LAST"
+        return f"{self.render(key.expression)} {direction} NULLS {nulls}"
+
+    def group_key(self, text: str, type_: Type) -> str:
+        """A grouping key; Spark makes 0.0 and -0.0 one group by itself."""
+        return text
+
+    def _list(self, items: Sequence[Expression]) -> str:
+        return ", ".join(map(self.render, items))
+
+    def _call(self, call: Call) -> str:
+        name = call.function
+        texts = [self.render(each) for each in call.arguments]
+        if name in _OPERATORS:
+            sign = name.upper()
+            return f"({f' {sign} '.join(texts)})" if len(texts) > 1 else f"({sign} {texts[0]})"
+        if name == "in":
+            return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+        if name in _TEMPLATES and (len(texts) > 1 or not name.endswith("trim")):
+            return _TEMPLATES[name].format(*texts)
+        return f"{name}({', '.join(texts)})"
+
+    def _case(self, case: Case) -> str:
+        whens = "".join(
+            f" WHEN {self.render(when)} THEN {self.render(then)}" for when, then in case.branches
+        )
+        return f"CASE{whens} ELSE {self.render(case.otherwise)} END"
+
+    def _aggregate(self, call: Aggregate) -> str:
+        given = self._list(call.arguments) or ("*" if call.function == "count" else "")
+        distinct = "DISTINCT " if call.distinct else ""
+        where = "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
+        return f"{call.function}({distinct}{given}){where}"
+
+    def _over(self, call: Over) -> str:
+        given = self._list(call.arguments) or ("*" if call.function == "count" else "")
+        parts = []
+        if call.partition:
+            parts.append(f"PARTITION BY {self._list(call.partition)}")
+        if call.order:
+            parts.append(f"ORDER BY {', '.join(map(self.sort_key, call.order))}")
+        if call.frame is not None:
+            parts.append(_frame(call.frame, call.order))
+        nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+        return f"{call.function}({given}){nulls} OVER ({' '.join(parts)})"
+
+
+def _frame(frame: Frame, order: Sequence[SortKey]) -> str:
+    key = order[0].expression.type if order else None
+    start = _bound(frame.start, "UNBOUNDED PRECEDING", frame, key)
+    end = _bound(frame.end, "UNBOUNDED FOLLOWING", frame, key)
+    return f"{frame.unit.upper()} BETWEEN {start} AND {end}"
+
+
+def _bound(offset: int | None, unbounded: str, frame: Frame, key: Type | None) -> str:
+    if offset is None:
+        return unbounded
+    if offset == 0:
+        return "CURRENT ROW"
+    distance = str(abs(offset))
+    if frame.unit == "range" and isinstance(key, Date):
+        distance = f"INTERVAL '{distance}' DAY"
+    elif frame.unit == "range" and isinstance(key, Timestamp):
+        distance = f"INTERVAL '{abs(offset) / 1_000_000:f}' SECOND"
+    return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"

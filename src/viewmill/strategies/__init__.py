@@ -1,0 +1,1 @@
+"""Ways to keep a view up to date, one folder each."""

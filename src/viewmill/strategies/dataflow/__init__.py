@@ -1,0 +1,1 @@
+"""General SQL, one compiled trigger per input: filter, project, group."""

@@ -1,0 +1,254 @@
+"""Aggregates as payloads: which slots an aggregate keeps, how a row lifts into them, how they finish.
+
+takes  algebra aggregate calls over the scan's columns
+gives  slots with their definitions, the source that adds a row, the source that shows a value
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Type
+from viewmill.program.states import Slot
+from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+
+TAKEN = ("count", "sum", "avg")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A slot and the aggregate that defines it."""
+
+    slot: Slot
+    definition: Aggregate
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What one aggregated expression keeps; equal expressions keep it once.
+
+    `count` is the slot of its non-null rows, `total` of their sum; a float's NaN and infinities are
+    counted apart, so that taking them away brings the finite sum back.
+    """
+
+    value: Expression | None  # None: count(*)
+    where: Expression | None
+    summed: bool
+    count: str
+    total: str = ""
+    specials: tuple[str, str, str] = ("", "", "")  # NaN, +infinity, -infinity
+
+
+class Payload:
+    """The slots of a group: `rows`, and what each aggregate needs."""
+
+    def __init__(self, calls: tuple[tuple[str, Aggregate], ...]) -> None:
+        self.kept: list[Kept] = [Kept(Slot("rows", "int"), count_rows())]
+        self.arguments: list[Argument] = []
+        self._by_call: dict[str, Argument] = {}
+        for name, call in calls:
+            _require_taken(call)
+            self._by_call[name] = self._argument(call)
+
+    def _argument(self, call: Aggregate) -> Argument:
+        value = call.arguments[0] if call.arguments else None
+        if value is not None and not value.nullable and call.function == "count":
+            value = None  # every row counts
+        if value is None and call.where is None:
+            return Argument(None, None, False, "rows")
+        summed = call.function != "count"
+        for known in self.arguments:
+            if (known.value, known.where) == (value, call.where) and known.summed >= summed:
+                return known
+        made = self._make(value, call.where, summed, len(self.arguments) + 1)
+        self.arguments.append(made)
+        return made
+
+    def _make(
+        self, value: Expression | None, where: Expression | None, summed: bool, number: int
+    ) -> Argument:
+        count = f"count_{number}"
+        arguments = () if value is None else (value,)
+        self._keep(count, "int", Aggregate("count", arguments, BIGINT, False, where=where))
+        if not summed or value is None:
+            return Argument(value, where, False, count)
+        total = f"sum_{number}"
+        if not isinstance(value.type, Float):
+            self._keep(total, "wide", _exact_sum(value, where))
+            return Argument(value, where, True, count, total)
+        finite = _compare("<", Call("abs", (value,), value.type, value.nullable), _infinity(1))
+        self._keep(
+            total, "sum", Aggregate("sum", (value,), DOUBLE, True, where=_and(where, finite))
+        )
+        names = (f"nan_{number}", f"plus_{number}", f"minus_{number}")
+        tests: tuple[Expression, ...] = (
+            Call("isnan", (value,), BOOLEAN, False),
+            _compare("=", value, _infinity(1)),
+            _compare("=", value, _infinity(-1)),
+        )
+        for name, test in zip(names, tests, strict=True):
+            special = Aggregate("count", (value,), BIGINT, False, where=_and(where, test))
+            self._keep(name, "int", special)
+        return Argument(value, where, True, count, total, names)
+
+    def _keep(self, name: str, kind: str, definition: Aggregate) -> None:
+        self.kept.append(Kept(Slot(name, kind), definition))  # type: ignore[arg-type]
+
+    # Source.
+
+    def lift(self, scalar: Scalar, word: dict[str, int], state: str) -> None:
+        """Write what adds row i, `m` times, to entry e."""
+        source = scalar.source
+        source.line(f"keyed_add({state}, e, {word['rows']}, m)")
+        for argument in self.arguments:
+            if argument.where is None:
+                self._lift_one(argument, scalar, word, state)
+                continue
+            with source.block(f"if {scalar.is_true(argument.where)}:"):
+                self._lift_one(argument, scalar, word, state)
+
+    def _lift_one(
+        self, argument: Argument, scalar: Scalar, word: dict[str, int], state: str
+    ) -> None:
+        if argument.value is None:
+            scalar.source.line(f"keyed_add({state}, e, {word[argument.count]}, m)")
+            return
+        operand = scalar.emit(argument.value)
+        if operand.null is None:
+            self._add(argument, operand.value, scalar, word, state)
+            return
+        with scalar.source.block(f"if not {operand.null}:"):
+            self._add(argument, operand.value, scalar, word, state)
+
+    def _add(
+        self, argument: Argument, value: str, scalar: Scalar, word: dict[str, int], state: str
+    ) -> None:
+        source = scalar.source
+        source.line(f"keyed_add({state}, e, {word[argument.count]}, m)")
+        if not argument.summed:
+            return
+        assert argument.value is not None
+        at = word[argument.total]
+        if not isinstance(argument.value.type, Float):
+            source.line(f"keyed_add_wide({state}, e, {at}, {value}, m)")
+            return
+        nan, plus, minus = (word[name] for name in argument.specials)
+        with source.block(f"if is_finite({value}):"):
+            source.line(f"keyed_add_sum({state}, e, {at}, {value} * m)")
+        with source.block(f"elif is_nan({value}):"):
+            source.line(f"keyed_add({state}, e, {nan}, m)")
+        with source.block(f"elif {value} > 0.0:"):
+            source.line(f"keyed_add({state}, e, {plus}, m)")
+        with source.block("else:"):
+            source.line(f"keyed_add({state}, e, {minus}, m)")
+
+    def finish(
+        self, name: str, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str
+    ) -> Operand:
+        """Write what shows the aggregate `name` of entry e."""
+        source, argument = scalar.source, self._by_call[name]
+        count = source.name("count")
+        source.line(f"{count} = int_at({state}, e, {word[argument.count]})")
+        if call.function == "count":
+            return Operand(count)
+        value, null = source.name(call.function), source.name("none")
+        source.line(f"{null} = {count} == 0")
+        assert argument.value is not None
+        if isinstance(argument.value.type, Float):
+            self._finish_float(argument, call, scalar, word, state, value, count)
+        else:
+            self._finish_exact(argument, call, scalar, word, state, value, count)
+        return Operand(value, null)
+
+    def _finish_float(
+        self, argument: Argument, call: Aggregate, scalar: Scalar, word: dict[str, int],
+        state: str, value: str, count: str,
+    ) -> None:  # fmt: skip
+        source = scalar.source
+        nan, plus, minus = (f"int_at({state}, e, {word[name]})" for name in argument.specials)
+        source.line(f"{value} = sum_at({state}, e, {word[argument.total]})")
+        with source.block(f"if {nan} != 0 or ({plus} != 0 and {minus} != 0):"):
+            source.line(f"{value} = 1e400 - 1e400")
+        with source.block(f"elif {plus} != 0:"):
+            source.line(f"{value} = 1e400")
+        with source.block(f"elif {minus} != 0:"):
+            source.line(f"{value} = -1e400")
+        if call.function == "avg":
+            with source.block(f"if {count} != 0:"):
+                source.line(f"{value} = {value} / {count}")
+
+    def _finish_exact(
+        self, argument: Argument, call: Aggregate, scalar: Scalar, word: dict[str, int],
+        state: str, value: str, count: str,
+    ) -> None:  # fmt: skip
+        source, at = scalar.source, word[argument.total]
+        why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
+        source.line(f"{value} = {'0.0' if isinstance(call.type, Float) else '0'}")
+        with source.block(f"if {count} != 0:"):
+            if isinstance(call.type, Float):
+                source.line(f"{value} = wide_float({state}, e, {at}) / {count}")
+                return
+            fits, read = f"wide_fits({state}, e, {at})", f"wide_int({state}, e, {at})"
+            if call.function == "avg":
+                scale = 10 ** (_scale(call.type) - _scale(argument.value.type))  # type: ignore[union-attr]
+                inside = f"{state}, e, {at}, {scale}, {count}"
+                fits, read = f"wide_ratio_fits({inside})", f"wide_ratio({inside})"
+            with source.block(f"if {fits}:"):
+                source.line(f"{value} = {read}")
+            with source.block("else:"):
+                source.line(f"fail({why})")
+
+
+def count_rows() -> Aggregate:
+    """count(*)."""
+    return Aggregate("count", (), BIGINT, False)
+
+
+def _require_taken(call: Aggregate) -> None:
+    if call.function not in TAKEN:
+        raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
+    if call.distinct:
+        raise NotTaken(f"{call.function}(DISTINCT) is not maintained incrementally yet", call.span)
+    if len(call.arguments) > 1:
+        raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
+    if call.function != "count" and not isinstance(
+        call.arguments[0].type, Integer | Decimal | Float
+    ):
+        raise NotTaken(f"{call.function} of {call.arguments[0].type}", call.span)
+
+
+def _exact_sum(value: Expression, where: Expression | None) -> Aggregate:
+    """A sum that cannot overflow: integers are added as decimals."""
+    if isinstance(value.type, Integer):
+        value = Cast(value, Decimal(20, 0), value.nullable)
+    assert isinstance(value.type, Decimal)
+    type_ = Decimal(min(38, value.type.precision + 10), value.type.scale)
+    return Aggregate("sum", (value,), type_, True, where=where)
+
+
+def _scale(type_: Type) -> int:
+    return type_.scale if isinstance(type_, Decimal) else 0
+
+
+def _infinity(sign: int) -> Literal:
+    return Literal(sign * float("inf"), DOUBLE)
+
+
+def _compare(function: str, left: Expression, right: Expression) -> Expression:
+    if left.type != right.type:
+        left = Cast(left, right.type, left.nullable)
+    return Call(function, (left, right), BOOLEAN, left.nullable)
+
+
+def _and(where: Expression | None, condition: Expression) -> Expression:
+    return condition if where is None else conjunction(where, condition)
+
+
+def zero_if_null(name: str, type_: Type) -> Expression:
+    """The slot's column of the definition, 0 where the aggregate is NULL."""
+    column = Column(name, type_, True)
+    zero = Literal(0.0 if isinstance(type_, Float) else 0, type_)
+    return Call("coalesce", (column, zero), type_, False)

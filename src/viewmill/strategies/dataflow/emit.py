@@ -1,0 +1,347 @@
+"""Write the program of a shape: one keyed state, a trigger, flush and contents.
+
+takes  `Shape`
+gives  `Program` whose source reads like the query
+next   kernels.build
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from viewmill.algebra.display import display
+from viewmill.algebra.expressions import Column, Expression, Literal, walk
+from viewmill.algebra.relations import Aggregate, Filter, Named, Project, Relation, Scan
+from viewmill.algebra.schema import Field
+from viewmill.algebra.types import BIGINT, Boolean, Float, Nested, Null
+from viewmill.algebra.walk import columns_of, walk_relations
+from viewmill.program.program import ByKey, Program, Single, Trigger, Triggers
+from viewmill.program.states import Keyed, Slot, State
+from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if_null
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.inputs import input_of
+
+_MOST_KEYS = 60  # the null bits of a key are one word
+
+
+def emit_program(query: Relation, strategy: str) -> Program:
+    """The program of a query, or `NotTaken`."""
+    shape = shape_of(query)
+    return _Bag(query, shape, strategy).program() if shape.keys is None else (
+        _Groups(query, shape, strategy).program()
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """A column of the input as arguments of the trigger."""
+
+    column: str
+    value: str
+    null: str | None
+
+
+class _Writer:
+    """What both kinds of program share: the text, the state, the trigger's head."""
+
+    state = "groups"
+
+    def __init__(self, query: Relation, shape: Shape, strategy: str) -> None:
+        self.query, self.shape, self.strategy = query, shape, strategy
+        self.source = Source()
+        self.input = input_of(shape.scan)
+
+    def build(self, kind: Keyed, definition: Relation, trigger: Trigger) -> Program:
+        """Put the pieces together."""
+        said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
+        head = [f"# {line}".rstrip() for line in said] + [""]
+        keyed = tuple(name for name, each in self.shape.outputs if self._is_key(each))
+        return Program(
+            strategy=self.strategy,
+            query=self.query,
+            inputs=(self.input,),
+            output=self.query.schema,
+            states=(State(self.state, kind, definition),),
+            body=Triggers(
+                source="\n".join(head) + "\n" + str(self.source),
+                triggers=(trigger,),
+                texts=tuple(self.source.texts),
+                messages=tuple(self.source.messages),
+            ),
+            exchange=ByKey(keyed) if keyed else Single(),
+        )
+
+    def _is_key(self, expression: Expression) -> bool:
+        names = {name for name, _ in self.shape.keys or ()}
+        return isinstance(expression, Column) and expression.name in names
+
+    @contextmanager
+    def trigger(self, expressions: Sequence[Expression]) -> Iterator[tuple[Scalar, Trigger]]:
+        """The head of the trigger, its loop and its filter; inside, row i of m is at hand."""
+        source, scan = self.source, self.shape.scan
+        used = set().union(*(columns_of(each) for each in (*expressions, *self.shape.where)))
+        arguments = list(self._arguments(scan, used))
+        bound = {each.column: _bind(each, scan) for each in arguments}
+        texts = [text for each in arguments for text in (each.value, each.null) if text]
+        names = ["start", "size", "multiplicity", *texts, self.state, "texts", "errors"]
+        function = source.name(f"on_{self.input.name}")
+        own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
+        trigger = Trigger(self.input.name, function, tuple(own[a.column] for a in arguments))
+        with source.block(f"def {function}({', '.join(names)}):"):
+            with source.block("for i in range(start, size):"):
+                with source.block(f"if keyed_full({self.state}) or failed(errors):"):
+                    source.line("return i")
+                source.line("m = multiplicity[i]")
+                scalar = Scalar(source, bound, "i")
+                for condition in self.shape.where:
+                    with source.block(f"if not {scalar.is_true(condition)}:"):
+                        source.line("continue")
+                yield scalar, trigger
+            source.line("return size")
+        source.line()
+
+    def _arguments(self, scan: Scan, used: set[str]) -> Iterator[_Argument]:
+        for word in ("start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out"):
+            self.source.name(word)
+        self.source.name(self.state)
+        own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
+        for field in scan.schema:
+            if field.name in used:
+                if isinstance(field.type, Nested | Null):
+                    raise NotTaken(f"a column of type {field.type}", scan.span)
+                value = self.source.name(own[field.name])
+                null = self.source.name(f"{value}_null") if field.nullable else None
+                yield _Argument(field.name, value, null)
+
+    def key(self, operands: Sequence[Operand], fields: Sequence[Field]) -> str:
+        """The tuple of words of a key."""
+        words = [_word(each, field) for each, field in zip(operands, fields, strict=True)]
+        if any(field.nullable for field in fields):
+            bits = [
+                f"(int({each.null}) << {i})" if i else f"int({each.null})"
+                for i, each in enumerate(operands)
+                if each.null is not None
+            ]
+            words.append(" | ".join(bits) or "0")
+        return f"({', '.join(words)},)"
+
+    def bind_key(self, fields: Sequence[Field]) -> dict[str, Operand]:
+        """Write what reads the key of entry e."""
+        bound: dict[str, Operand] = {}
+        for i, field in enumerate(fields):
+            word = f"key_word({self.state}, e, {i})"
+            if isinstance(field.type, Float):
+                word = f"key_float({word})"
+            elif isinstance(field.type, Boolean):
+                word = f"{word} != 0"
+            value = self.source.name(field.name.split(".")[-1])
+            self.source.line(f"{value} = {word}")
+            null = None
+            if field.nullable:
+                null = self.source.name(f"{value}_null")
+                bits = f"key_word({self.state}, e, {len(fields)})"
+                self.source.line(f"{null} = ({bits} >> {i}) & 1 != 0")
+            bound[field.name] = Operand(value, null)
+        return bound
+
+    def emit_row(self, operands: Sequence[Operand], fields: Sequence[Field], times: str) -> None:
+        """Write what hands out one row."""
+        for i, (operand, field) in enumerate(zip(operands, fields, strict=True)):
+            self._emit_column(i, operand, field)
+        self.source.line(f"emit(out, {times})")
+
+    def _emit_column(self, i: int, operand: Operand, field: Field) -> None:
+        word = "emit_float" if isinstance(field.type, Float) else "emit_word"
+        value = f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value
+        if operand.null is None:
+            self.source.line(f"{word}(out, {i}, {value})")
+            return
+        with self.source.block(f"if {operand.null}:"):
+            self.source.line(f"emit_null(out, {i})")
+        with self.source.block("else:"):
+            self.source.line(f"{word}(out, {i}, {value})")
+
+    @contextmanager
+    def function(self, name: str, index: str, count: str) -> Iterator[None]:
+        """The head and the loop of flush and contents."""
+        arguments = f"start, {self.state}, out, texts, errors"
+        with self.source.block(f"def {name}({arguments}):"):
+            with self.source.block(f"for {index} in range(start, {count}({self.state})):"):
+                with self.source.block("if emit_full(out):"):
+                    self.source.line(f"return {index}")
+                yield
+            self.source.line("return -1")
+        self.source.line()
+
+    def base(self) -> Relation:
+        """The rows that reach the state."""
+        condition: Expression | None = None
+        for each in self.shape.where:
+            condition = each if condition is None else conjunction(condition, each)
+        return self.shape.scan if condition is None else Filter(self.shape.scan, condition)
+
+
+class _Groups(_Writer):
+    """A group-by: a payload per key."""
+
+    def __init__(self, query: Relation, shape: Shape, strategy: str) -> None:
+        super().__init__(query, shape, strategy)
+        assert shape.keys is not None
+        self.payload = Payload(shape.aggregates)
+        self.is_global = not shape.keys
+        self.keys: tuple[Named, ...] = shape.keys or (("one", Literal(0, BIGINT)),)
+        if len(self.keys) > _MOST_KEYS:
+            raise NotTaken(f"more than {_MOST_KEYS} grouping columns")
+        fields = tuple(Field(name, each.type, each.nullable) for name, each in self.keys)
+        slots = tuple(kept.slot for kept in self.payload.kept)
+        # One row stays in a view without GROUP BY even when no row is left to count.
+        present = (Slot("present", "int"),) if self.is_global else ()
+        self.kind = Keyed(fields, slots + present)
+        self.word = {slot.name: self.kind.word(slot.name) for slot in self.kind.payload}
+
+    def program(self) -> Program:
+        """The program."""
+        keys = [expression for _, expression in self.keys]
+        lifted = [
+            each
+            for argument in self.payload.arguments
+            for each in (argument.value, argument.where)
+            if each is not None
+        ]
+        with self.trigger([*keys, *lifted]) as (scalar, trigger):
+            operands = [scalar.emit(each) for each in keys]
+            self.source.line(f"e = keyed_touch({self.state}, {self.key(operands, self.kind.key)})")
+            self.payload.lift(scalar, self.word, self.state)
+        self._flush()
+        self._contents()
+        return self.build(self.kind, self._definition(), trigger)
+
+    def _flush(self) -> None:
+        with self.function("flush", "t", "keyed_touched"):
+            self.source.line("shown = 0")
+            with self.source.block("for side in range(2):  # as it was, and as it is"):
+                with self.source.block("if side == 0:"):
+                    self.source.line(f"e = keyed_before({self.state}, t)")
+                with self.source.block("else:"):
+                    self.source.line(f"e = keyed_now({self.state}, t)")
+                self._show("t", "2 * side - 1")
+                self.source.line("shown += 1")
+            with self.source.block("if shown == 2:"):
+                self.source.line("emit_cancel(out)")
+
+    def _contents(self) -> None:
+        with self.function("contents", "t", "keyed_capacity"):
+            self.source.line(f"e = keyed_at({self.state}, t)")
+            with self.source.block("if e == -1:"):
+                self.source.line("continue")
+            self._show("t", "1")
+
+    def _show(self, row: str, times: str) -> None:
+        """Write what shows entry e, or goes on to the next."""
+        shown = "present" if self.is_global else "rows"
+        with self.source.block(f"if int_at({self.state}, e, {self.word[shown]}) == 0:"):
+            self.source.line("continue")
+        bound = {} if self.is_global else self.bind_key(self.kind.key)
+        scalar = Scalar(self.source, bound, row)
+        needed = self._needed()
+        for name, call in self.shape.aggregates:
+            if name in needed:
+                bound[name] = self.payload.finish(name, call, scalar, self.word, self.state)
+        for condition in self.shape.having:
+            with self.source.block(f"if not {scalar.is_true(condition)}:"):
+                self.source.line("continue")
+        operands = [scalar.emit(each) for _, each in self.shape.outputs]
+        self.emit_row(operands, self.query.schema.fields, times)
+
+    def _needed(self) -> set[str]:
+        shown = (*self.shape.having, *(each for _, each in self.shape.outputs))
+        return {part.name for each in shown for part in walk(each) if isinstance(part, Column)}
+
+    def _definition(self) -> Relation:
+        kept = self.payload.kept
+        calls = tuple((each.slot.name, each.definition) for each in kept)
+        group = Aggregate(self.base(), () if self.is_global else self.keys, calls)
+        keys: tuple[Named, ...] = tuple(
+            (field.name, Column(field.name, field.type, field.nullable)) for field in self.kind.key
+        )
+        if self.is_global:
+            keys = self.keys
+        slots = tuple((e.slot.name, zero_if_null(e.slot.name, e.definition.type)) for e in kept)
+        present = (("present", Literal(1, BIGINT)),) if self.is_global else ()
+        return Project(group, (*keys, *slots, *present))
+
+
+class _Bag(_Writer):
+    """Filter and project: each output row with its multiplicity."""
+
+    state = "rows"
+
+    def program(self) -> Program:
+        """The program."""
+        outputs = [expression for _, expression in self.shape.outputs]
+        fields = self.query.schema.fields
+        if len(fields) > _MOST_KEYS:
+            raise NotTaken(f"more than {_MOST_KEYS} columns")
+        if not fields:
+            raise NotTaken("a view without columns")
+        kind = Keyed(fields, (Slot("count", "int"),))
+        with self.trigger(outputs) as (scalar, trigger):
+            operands = [scalar.emit(each) for each in outputs]
+            self.source.line(f"e = keyed_touch({self.state}, {self.key(operands, fields)})")
+            self.source.line(f"keyed_add({self.state}, e, 0, m)")
+        self._flush(fields)
+        self._contents(fields)
+        return self.build(kind, self._definition(), trigger)
+
+    def _flush(self, fields: Sequence[Field]) -> None:
+        with self.function("flush", "t", "keyed_touched"):
+            self.source.line(f"e = keyed_before({self.state}, t)")
+            self.source.line(f"before = int_at({self.state}, e, 0)")
+            self.source.line(f"e = keyed_now({self.state}, t)")
+            self.source.line(f"change = int_at({self.state}, e, 0) - before")
+            with self.source.block("if change != 0:"):
+                self.emit_row(self._read(fields), fields, "change")
+
+    def _contents(self, fields: Sequence[Field]) -> None:
+        with self.function("contents", "t", "keyed_capacity"):
+            self.source.line(f"e = keyed_at({self.state}, t)")
+            with self.source.block("if e == -1:"):
+                self.source.line("continue")
+            self.source.line(f"count = int_at({self.state}, e, 0)")
+            with self.source.block("if count != 0:"):
+                self.emit_row(self._read(fields), fields, "count")
+
+    def _read(self, fields: Sequence[Field]) -> list[Operand]:
+        bound = self.bind_key(fields)
+        return [bound[field.name] for field in fields]
+
+    def _definition(self) -> Relation:
+        project = Project(self.base(), self.shape.outputs)
+        fields = self.query.schema.fields
+        keys = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in fields)
+        return Aggregate(project, keys, (("count", count_rows()),))
+
+
+def _sql_of(query: Relation) -> str:
+    """The text that the query was read from."""
+    spans = (getattr(each, "span", None) for each in walk_relations(query))
+    return next((span.sql for span in spans if span is not None), "")
+
+
+def _bind(argument: _Argument, scan: Scan) -> Operand:
+    index = scan.schema.names.index(argument.column)
+    value = f"{argument.value}[i]"
+    if isinstance(scan.schema[index].type, Boolean):
+        value = f"({value} != 0)"
+    return Operand(value, None if argument.null is None else f"({argument.null}[i] != 0)")
+
+
+def _word(operand: Operand, field: Field) -> str:
+    if isinstance(field.type, Float):
+        return f"float_key({operand.value})"
+    return f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value

@@ -1,0 +1,74 @@
+"""Lines of generated source, indented, with names that are never used twice."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from viewmill.errors import Span
+from viewmill.program.program import Message
+
+# Names that generated lines call, so that no column may take them.
+_CALLED = {
+    "abs", "bool", "float", "int", "range", "flush", "contents", "text", "fail", "failed",
+    "float_key", "key_float", "is_finite", "is_nan", "float_lt", "float_eq", "float_to_int",
+    "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
+    "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
+    "before", "change", "shown", "side",
+}  # fmt: skip
+_CALLED_PREFIXES = ("keyed_", "emit", "wide_")
+
+
+class Source:
+    """Collects the text of a trigger, its messages and the texts it mentions."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.messages: list[Message] = []
+        self.texts: list[str] = []
+        self._depth = 0
+        self._names: set[str] = set(_CALLED)
+
+    def line(self, text: str = "") -> None:
+        """One line at the present depth."""
+        self.lines.append("    " * self._depth + text if text else "")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A line that ends with a colon, and what is inside it."""
+        self.line(head)
+        self._depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    def name(self, wish: str) -> str:
+        """A Python name that reads like `wish` and is new."""
+        base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
+        if base[0].isdigit() or keyword.iskeyword(base) or base.startswith(_CALLED_PREFIXES):
+            base = f"v_{base}"
+        name, count = base, 2
+        while name in self._names:
+            name, count = f"{base}_{count}", count + 1
+        self._names.add(name)
+        return name
+
+    def message(self, kind: str, text: str, span: Span | None) -> int:
+        """The code of a failure."""
+        message = Message(kind, text, span)
+        if message not in self.messages:
+            self.messages.append(message)
+        return self.messages.index(message)
+
+    def text(self, value: str) -> str:
+        """The expression for the dictionary id of a string."""
+        if value not in self.texts:
+            self.texts.append(value)
+        return f"text(texts, {self.texts.index(value)})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) + "\n"

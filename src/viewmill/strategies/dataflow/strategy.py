@@ -1,0 +1,39 @@
+"""The strategy for general SQL.
+
+takes  a rewritten relation
+gives  a candidate with its cost, or the part of the query that it does not maintain
+next   planner
+"""
+
+from __future__ import annotations
+
+from viewmill.algebra.relations import Relation
+from viewmill.program.program import Program
+from viewmill.strategies.dataflow.emit import emit_program
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+
+# Measured on two cores: a call into the kernel, and one row through it.
+_CALL_US = 10.0
+_ROW_US = 0.05
+
+
+class Dataflow:
+    """Compiled triggers over keyed states."""
+
+    name = "dataflow"
+
+    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+        """Offer a candidate if a program can be written."""
+        try:
+            program = emit_program(query, self.name)
+        except NotTaken as no:
+            return Rejection(self.name, no.reason, no.span)
+        # At most one group per row; half of that is a fair guess before any row is seen.
+        entries = statistics.row_count(program.inputs[0].source) // 2
+        width = sum(2 + s.kind.key_words + s.kind.payload_words for s in program.states) * 8
+        return Candidate(self.name, query, Cost(_CALL_US, _ROW_US, entries * width))
+
+    def emit(self, candidate: Candidate, view: str) -> Program:
+        """The program."""
+        return emit_program(candidate.query, self.name)

@@ -1,0 +1,87 @@
+"""What every strategy answers: a candidate with its cost, or the reason it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from viewmill.algebra.relations import Relation
+from viewmill.errors import Span
+from viewmill.program.program import Program
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known of the tables when a view is planned."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    static: frozenset[str] = frozenset()
+
+    def row_count(self, source: str) -> int:
+        """Rows of a table or view now; an empty or unknown one is expected to grow."""
+        return max(self.rows.get(source, 0), 1000)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a refresh costs: so much at once, and so much per changed row."""
+
+    refresh_us: float
+    row_us: float
+    state_bytes: int
+
+    def total_us(self, changed_rows: int) -> float:
+        """The time of one refresh."""
+        return self.refresh_us + self.row_us * changed_rows
+
+    def __str__(self) -> str:
+        per_row = f" + {self.row_us:.2g} µs/row" if self.row_us else ""
+        return f"{_time(self.refresh_us)}/refresh{per_row}   {_bytes(self.state_bytes)}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A strategy's offer for one query."""
+
+    strategy: str
+    query: Relation
+    cost: Cost
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A strategy's refusal."""
+
+    strategy: str
+    reason: str
+    span: Span | None = None
+
+
+class Strategy(Protocol):
+    """One way to keep a view up to date."""
+
+    name: str
+
+    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+        """Offer a candidate, or say which part of the query is in the way."""
+
+    def emit(self, candidate: Candidate, view: str) -> Program:
+        """The states and triggers that maintain `candidate.query`."""
+
+
+def _time(microseconds: float) -> str:
+    if microseconds >= 1e6:
+        return f"{microseconds / 1e6:.1f} s"
+    if microseconds >= 1e3:
+        return f"{microseconds / 1e3:.1f} ms"
+    return f"{microseconds:.0f} µs"
+
+
+def _bytes(size: int) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size} {unit}"
+        size //= 1000
+    return f"{size} GB"

@@ -1,0 +1,88 @@
+"""A spec file is read strictly, and its mistakes are underlined."""
+
+import pytest
+
+from viewmill.cli.spec import read_spec
+from viewmill.cli.yaml_reader import InvalidSpec
+
+
+def write(tmp_path, text):
+    file = tmp_path / "viewmill.yml"
+    file.write_text(text)
+    return file
+
+
+def test_everything_in_a_spec_is_read(tmp_path):
+    spec = read_spec(
+        write(
+            tmp_path,
+            """\
+name: orderbook
+storage: state/
+runtime: in-process
+memory: 512 MB
+sources:
+  bids: {path: data/bids/*.csv, format: csv, schema: "t TIMESTAMP, id BIGINT", change: op,
+         timestamp: t}
+libraries:
+  - glob: {include: "views/**/*.sql"}
+sinks:
+  vwap: {format: parquet, path: out/vwap, mode: changes}
+""",
+        )
+    )
+    assert (spec.name, spec.memory, spec.storage) == ("orderbook", "512 MB", tmp_path / "state")
+    assert spec.libraries == ("views/**/*.sql",)
+    (bids,) = spec.sources
+    assert bids.create_statement() == (
+        "CREATE TABLE bids (t TIMESTAMP, id BIGINT) UNCHECKED TIMESTAMP BY t"
+    )
+    (vwap,) = spec.sinks
+    assert (vwap.path, vwap.mode) == (tmp_path / "out/vwap", "changes")
+
+
+MISTAKES = {
+    "an unknown key": ("name: a\nsorces: {}\n", "unknown key 'sorces'", 'Did you mean "sources"?'),
+    "an unknown key inside": (
+        "sources:\n  bids: {pth: x.csv}\n",
+        "viewmill.yml:2: unknown key 'pth' in sources.bids",
+        'Did you mean "path"?',
+    ),
+    "a missing key": ("sources:\n  bids: {format: csv}\n", "needs the key 'path'", ""),
+    "a wrong word": (
+        "sinks:\n  v: {path: out, format: parket}\n",
+        "sinks.v.format cannot be 'parket'",
+        'Did you mean "parquet"?',
+    ),
+    "a list for a mapping": ("sources: [a, b]\n", "sources must be a mapping", ""),
+    "both kinds of change": (
+        "sources:\n  a: {path: a.csv, change: op, multiplicity: m}\n",
+        "both change and multiplicity",
+        "",
+    ),
+    "a name that is none": ("sources:\n  a-b: {path: a.csv}\n", "'a-b' cannot name a table", ""),
+    "a key twice": ("name: a\nname: b\n", "name is there twice", ""),
+    "Spark, which is not built yet": ("runtime: spark\n", "not built yet", "in-process"),
+    "no YAML": ("name: [a\n", "not YAML", ""),
+    "nothing": ("", "is empty", "viewmill init"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake, tmp_path):
+    text, message, hint = MISTAKES[mistake]
+    with pytest.raises(InvalidSpec) as raised:
+        read_spec(write(tmp_path, text))
+    assert message in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_a_mistake_is_underlined(tmp_path):
+    with pytest.raises(InvalidSpec) as raised:
+        read_spec(write(tmp_path, "name: a\nsorces: {}\n"))
+    assert "  2 | sorces: {}\n    | ^^^^^^" in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InvalidSpec, match="there is no spec file"):
+        read_spec(tmp_path / "viewmill.yml")

@@ -1,0 +1,92 @@
+"""Kernels are files that Numba caches beside, found again by the next process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viewmill.kernels import compiler, source
+
+# Builds the program of the tests, feeds a row, and prints how many functions were compiled.
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from numba.core import event
+with event.install_recorder("numba:compile") as recorder:
+    from kernel_programs import T, delta, rows_of, statistics
+    from viewmill.deltas.dictionary import Dictionary
+    from viewmill.kernels import build
+    maintainer = build(statistics(), Dictionary())
+    maintainer.apply("t", delta(T, [(1, 0.0, None, 5, 0.5)]))
+    assert rows_of(maintainer.flush()) == [(1, 0.0, 1, 5, 0.5, 50000, 1)]
+    maintainer.commit()
+    maintainer.rollback()
+    assert maintainer.contents().size == 1
+print(len(recorder.buffer))
+"""
+
+
+def run(cache: Path, **environment: str) -> int:
+    here = str(Path(__file__).parent)
+    variables = {**os.environ, "VIEWMILL_CACHE": str(cache), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, here], env=variables, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path) > 0
+    written = sorted((tmp_path / "kernels").glob("statistics_*.py"))
+    assert len(written) == 1
+    assert written[0].read_text().startswith('"""statistics program')
+    assert run(tmp_path) == 0
+    assert sorted((tmp_path / "kernels").glob("statistics_*.py")) == written
+
+
+def test_with_the_compiler_off_nothing_is_compiled(tmp_path: Path) -> None:
+    assert run(tmp_path, VIEWMILL_COMPILER="off") == 0
+
+
+def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("VIEWMILL_CACHE", str(blocked))
+    functions = source.load_source("tiny", "def one():\n    return 1\n", None)
+    assert functions["one"]() == 1
+    assert str(tmp_path) not in functions["one"].__code__.co_filename
+
+
+def test_an_edited_file_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path))
+    text = "def one():\n    return 1\n"
+    path = Path(source.load_source("tiny", text, None)["one"].__code__.co_filename)
+    path.write_text("def one():\n    return 2\n")
+    assert source.load_source("tiny", text, None)["one"]() == 1
+
+
+def test_without_entry_points_the_public_way_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "def add(start, words):\n    return start + words[0]\n"
+    function = source.load_source("public", text, None)["add"]
+    monkeypatch.setattr(compiler, "_entry_points_work", lambda: False)
+    slow = compiler.compile_kernel(function, (compiler.WORD, compiler.WORDS))
+    monkeypatch.undo()
+    fast = compiler.compile_kernel(function, (compiler.WORD, compiler.WORDS))
+    words = np.arange(3, 6)
+    words.flags.writeable = False
+    assert slow(4, words) == fast(4, words) == 7
+
+
+def test_entry_points_pass_their_test() -> None:
+    assert compiler._entry_points_work()
+    assert compiler._known("_nrt") == {"_nrt": False}
