@@ -8,7 +8,7 @@ mill = vm.connect()
 mill.sql("CREATE TABLE stock (sku STRING, shelf INT, pieces BIGINT)")
 mill.sql("CREATE MATERIALIZED VIEW totals AS SELECT sku, SUM(pieces) AS n FROM stock GROUP BY sku")
 
-passed_on = []
+passed_on: list[vm.Change] = []
 mill["totals"].subscribe(passed_on.append)
 
 feed = pa.table(

@@ -92,8 +92,16 @@ def test_an_unknown_key_of_the_spec_is_underlined(shop):
 
 
 def test_no_command_shows_help_and_the_version_is_told(project):
-    assert "demo" in project.call().stdout + project.call().stderr
+    bare = project.spawn()
+    assert "demo" in bare.stdout + bare.stderr
     assert project.run("--version").startswith("viewmill 0.1")
+
+
+def test_a_mistake_is_a_message_on_stderr_and_no_traceback(project):
+    done = project.spawn("run")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: there is no spec file viewmill.yml")
+    assert "Traceback" not in done.stderr
 
 
 def test_the_demo_works_without_a_terminal_and_verifies_itself(project):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import duckdb
 import pytest
 
 
@@ -82,9 +81,7 @@ def test_a_changed_schema_is_refused_with_the_way_out(shop):
     spec.write_text(spec.read_text().replace("amount BIGINT", "amount DOUBLE"))
     assert "--full-refresh orders" in shop.fail("run")
     shop.run("run", "--full-refresh", "orders")
-    assert duckdb.sql(f"SELECT sum(revenue) FROM '{shop.folder}/out/revenue.csv'").fetchall() == [
-        (22.0,)
-    ]
+    assert shop.query("SELECT sum(revenue) FROM 'out/revenue.csv'") == [(22.0,)]
 
 
 def test_changes_are_files_whose_net_is_the_view(shop):
@@ -95,10 +92,10 @@ def test_changes_are_files_whose_net_is_the_view(shop):
     shop.run("run")
     shop.write("data/2.csv", "op,customer,amount\ndelete,bob,7\ninsert,ann,1\n")
     shop.run("run")
-    net = duckdb.sql(
-        f"""SELECT customer, revenue FROM '{shop.folder}/out/r/*.json' GROUP BY ALL
+    net = shop.query(
+        """SELECT customer, revenue FROM 'out/r/*.json' GROUP BY ALL
         HAVING sum(CASE _change_type WHEN 'insert' THEN 1 ELSE -1 END) > 0"""
-    ).fetchall()
+    )
     assert net == [("ann", 16)]
     assert len(list((shop.folder / "out/r").iterdir())) == 2
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from viewmill.errors import (
     StorageFailed,
     WrongFormat,
 )
+from viewmill.mill import store as store_module
 from viewmill.mill.storage import crash_points
 from viewmill.mill.storage import files as files_module
 from viewmill.mill.storage import head as head_module
@@ -502,6 +504,70 @@ def test_an_error_of_the_caller_passes_and_leaves_no_file(path: Path) -> None:
             store.checkpoint(0, {"orders": batches()}, {})
         assert list(path.glob("*.arrow")) == []
         assert store.load_table("orders") is None
+
+
+class FailingCommit:
+    """A connection whose next COMMIT fails, before or after it is done."""
+
+    def __init__(self, connection: Any, *, done: bool) -> None:
+        self._connection, self._done, self._armed = connection, done, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if sql != "COMMIT" or not self._armed:
+            return self._connection.execute(sql, *values)
+        self._armed = False
+        if self._done:
+            self._connection.execute(sql)
+        raise sqlite3.OperationalError("made to fail")
+
+
+def test_a_refused_commit_is_undone_with_its_files(path: Path) -> None:
+    store: Any = Store.open(path)
+    store.append(1, {"orders": orders(1)})
+    before = held(store)
+    store._connection = FailingCommit(store._connection, done=False)
+    with pytest.raises(StorageFailed, match=r"mill\.db"):
+        store.append(2, {"orders": large_orders()}, {"orders": "{}"})
+    assert held(store) == before
+    assert list(path.glob("*.arrow")) == []
+    store.append(2, {"orders": orders(2)})
+    store.close()
+    with Store.open(path) as store:
+        assert [entry.deltas["orders"] for entry in store.replay()] == [orders(1), orders(2)]
+
+
+def test_a_commit_that_was_done_is_not_reported_as_refused(path: Path) -> None:
+    store: Any = Store.open(path)
+    store._connection = FailingCommit(store._connection, done=True)
+    store.append(1, {"orders": large_orders()}, {"orders": "{}"})
+    assert store.last_version() == 1
+    store.append(2, {"orders": orders(2)})
+    before = held(store)
+    store.close()
+    with Store.open(path) as store:
+        assert held(store) == before
+
+
+def test_files_stay_while_a_refused_commit_may_come_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When only the sync failed, the commit is in SQLite's log, and a crash would revive it."""
+    store: Any = Store.open(path)
+    store._connection = FailingCommit(store._connection, done=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "empty_log", lambda connection: False)
+        with pytest.raises(StorageFailed):
+            store.append(1, {"orders": large_orders()})
+        assert store.last_version() == 0
+        assert len(list(path.glob("delta-*"))) == 1
+    store.append(1, {"orders": orders(1)})
+    store.close()
+    with Store.open(path) as store:
+        assert next(store.replay()).deltas == {"orders": orders(1)}
+        assert list(path.glob("*.arrow")) == []
 
 
 class _Stop(BaseException):

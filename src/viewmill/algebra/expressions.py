@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal as OneOf
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
 
 from viewmill.algebra.types import BOOLEAN, Type
 from viewmill.errors import Span
@@ -108,7 +109,7 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Frame:
-    """ROWS or RANGE between two bounds; None is unbounded, 0 the current row, negative before it."""
+    """ROWS or RANGE between two bounds: None is unbounded, 0 the current row, negative before."""
 
     unit: OneOf["rows", "range"]
     start: int | None

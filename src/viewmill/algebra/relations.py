@@ -78,7 +78,7 @@ JoinKind = OneOf["inner", "cross", "left", "right", "full", "semi", "anti"]
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of rows that meet `condition`; outer joins pad with NULL; semi and anti keep the left."""
+    """Pairs of rows that meet `condition`; outer joins pad with NULL, semi and anti keep left."""
 
     kind: JoinKind
     left: Relation

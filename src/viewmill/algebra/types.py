@@ -7,6 +7,7 @@ microseconds), decimals (scaled), booleans and dictionary ids are int64; floats 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Integer:
     def __str__(self) -> str:
         return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[self.bits]
 
-    @property
+    @cached_property
     def low(self) -> int:
         """The smallest value."""
         return -(1 << (self.bits - 1))
 
-    @property
+    @cached_property
     def high(self) -> int:
         """The largest value."""
         return (1 << (self.bits - 1)) - 1

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -19,6 +19,9 @@ from rich.text import Text
 import viewmill as vm
 from viewmill.bench.order_book import COLUMNS, MULTIPLICITY, OrderBook
 from viewmill.cli.terminal import grid, print_text, remark, results, show_bytes
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
 
 VIEWS = {
     "brokers": """
@@ -75,14 +78,14 @@ def demo(
         _summarize(mill, tally)
 
 
-def _change(mill: vm.Mill, tables: dict[str, pa.Table]) -> None:
+def _change(mill: Mill, tables: dict[str, pa.Table]) -> None:
     with mill.batch():
         for side, table in tables.items():
             mill.apply(side, table, multiplicity=MULTIPLICITY)
 
 
 def _stream(
-    mill: vm.Mill, books: dict[str, OrderBook], tally: Tally, seconds: float, batch: int
+    mill: Mill, books: dict[str, OrderBook], tally: Tally, seconds: float, batch: int
 ) -> None:
     end = time.monotonic() + seconds
     frame_at = 0.0
@@ -112,7 +115,7 @@ def _screen(seconds: float) -> Iterator[Any]:
     task = bar.add_task("", total=seconds, note="")
     with Live(console=console, refresh_per_second=FRAMES_PER_SECOND, transient=True) as live:
 
-        def draw(mill: vm.Mill, tally: Tally, elapsed: float) -> None:
+        def draw(mill: Mill, tally: Tally, elapsed: float) -> None:
             note = f"{tally.rows:,} rows, {tally.refreshes_per_s:,.0f} refreshes/s"
             bar.update(task, completed=elapsed, note=note)
             live.update(
@@ -125,7 +128,7 @@ def _screen(seconds: float) -> Iterator[Any]:
 def _plain_drawer(seconds: float) -> Any:
     said_at = -1.0
 
-    def draw(mill: vm.Mill, tally: Tally, elapsed: float) -> None:
+    def draw(mill: Mill, tally: Tally, elapsed: float) -> None:
         nonlocal said_at
         if said_at < 0 or elapsed - said_at >= max(seconds / 5, 1.0):
             said_at = elapsed
@@ -138,7 +141,7 @@ def _plain_drawer(seconds: float) -> Any:
     return draw
 
 
-def _tables(mill: vm.Mill) -> Table:
+def _tables(mill: Mill) -> Table:
     outer = Table.grid(padding=(0, 4))
     names = {"brokers": "broker", "deep_levels": "price", "spread": ""}
     cells = []
@@ -156,7 +159,7 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, int) or value is None else f"{value:.2f}"
 
 
-def _summarize(mill: vm.Mill, tally: Tally) -> None:
+def _summarize(mill: Mill, tally: Tally) -> None:
     print_text(
         f"\n{tally.rows:,} changed rows in {tally.refreshes:,} atomic refreshes of three views: "
         f"{tally.refreshes_per_s:,.0f} refreshes/s, {tally.rows / tally.busy_s:,.0f} rows/s"

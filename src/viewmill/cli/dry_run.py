@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import viewmill as vm
+from typing import TYPE_CHECKING
+
 from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
 from viewmill.cli.definitions import read_definitions
 from viewmill.cli.project import scratch_mill
@@ -10,6 +11,9 @@ from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Spec, read_spec
 from viewmill.cli.take_files import file_schema
 from viewmill.cli.terminal import grid, print_json, print_text, results
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
 
 
 def dry_run(spec: SpecOption = SPEC, json: JsonOption = False) -> None:
@@ -40,7 +44,7 @@ def dry_run(spec: SpecOption = SPEC, json: JsonOption = False) -> None:
     print_text("everything is in order; nothing was changed. next: viewmill run")
 
 
-def _check_files(spec: Spec, mill: vm.Mill) -> list[dict[str, object]]:
+def _check_files(spec: Spec, mill: Mill) -> list[dict[str, object]]:
     """Read the first rows of every file, so that a wrong column or type shows now."""
     found: list[dict[str, object]] = []
     for source in spec.sources:
@@ -52,5 +56,5 @@ def _check_files(spec: Spec, mill: vm.Mill) -> list[dict[str, object]]:
     return found
 
 
-def _strategy(mill: vm.Mill, view: str) -> str:
+def _strategy(mill: Mill, view: str) -> str:
     return str(mill[view].status()["strategy"])

@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import viewmill as vm
 from viewmill.cli.definitions import Definition, dependents, read_definitions
 from viewmill.cli.spec import Spec
 from viewmill.errors import ForbiddenChange, InvalidArgument, ViewmillError, nearest
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
+    from viewmill.mill.readers import Result
 
 FILES = "_viewmill_files"
 DEFINITIONS = "_viewmill_definitions"
@@ -29,7 +34,7 @@ OWN = (
 
 
 @contextmanager
-def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[vm.Mill]:
+def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[Mill]:
     """A mill in memory with the project's tables and views, all empty."""
     with vm.connect(memory=spec.memory) as mill:
         for each in definitions:
@@ -39,7 +44,7 @@ def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[vm.M
 
 
 @contextmanager
-def durable_mill(spec: Spec, *, must_exist: bool = True) -> Iterator[vm.Mill]:
+def durable_mill(spec: Spec, *, must_exist: bool = True) -> Iterator[Mill]:
     """The project's mill on disk."""
     if must_exist and not spec.mill_path.exists():
         raise InvalidArgument(
@@ -58,7 +63,7 @@ def check(spec: Spec) -> list[Definition]:
         return definitions
 
 
-def _check_names(spec: Spec, mill: vm.Mill) -> None:
+def _check_names(spec: Spec, mill: Mill) -> None:
     tables, views = mill.tables(), mill.views()
     for source in spec.sources:
         if source.name.lower() not in _keys(tables):
@@ -73,7 +78,7 @@ def _check_names(spec: Spec, mill: vm.Mill) -> None:
 
 
 def define(
-    mill: vm.Mill, definitions: list[Definition], *, start_over: Collection[str] = ()
+    mill: Mill, definitions: list[Definition], *, start_over: Collection[str] = ()
 ) -> list[str]:
     """Bring the mill's tables and views in line; the remarks say what was done.
 
@@ -120,7 +125,7 @@ def _check_tables(
 
 
 def _drop(
-    mill: vm.Mill,
+    mill: Mill,
     noted: dict[str, tuple[str, str]],
     names: set[str],
     definitions: list[Definition],
@@ -145,19 +150,26 @@ def _drop(
             mill.sql(f"DROP {'MATERIALIZED ' if name in views else ''}VIEW IF EXISTS `{name}`")
 
 
-def _create_own(mill: vm.Mill) -> None:
+def _create_own(mill: Mill) -> None:
     tables = _keys(mill.tables())
     for name, sql in zip((FILES, DEFINITIONS), OWN, strict=True):
         if name not in tables:
             mill.sql(sql)
 
 
-def _noted(mill: vm.Mill) -> dict[str, tuple[str, str]]:
-    rows = mill.sql(f"SELECT name, kind, sql FROM {DEFINITIONS}").rows()
+def select(mill: Mill, query: str) -> Result:
+    """The rows of a SELECT."""
+    result = mill.sql(query)
+    assert result is not None
+    return result
+
+
+def _noted(mill: Mill) -> dict[str, tuple[str, str]]:
+    rows = select(mill, f"SELECT name, kind, sql FROM {DEFINITIONS}").rows()
     return {name: (kind, sql) for name, kind, sql in rows}
 
 
-def _create(mill: vm.Mill, definition: Definition) -> None:
+def _create(mill: Mill, definition: Definition) -> None:
     try:
         mill.sql(definition.placed_sql)
     except ViewmillError as error:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import viewmill as vm
 from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
 from viewmill.cli.definitions import Definition
 from viewmill.cli.project import check, define, durable_mill
@@ -18,6 +17,9 @@ from viewmill.cli.take_files import Taken, new_files, read_notes, take_files
 from viewmill.cli.terminal import print_json, print_text, progress, remark, results
 from viewmill.cli.write_sinks import catch_up, follow, write_table
 from viewmill.errors import UnknownName, nearest
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
 
 
 def run(
@@ -87,7 +89,7 @@ def _tables(names: Collection[str], definitions: Iterable[Definition]) -> set[st
     return {each.key for each in definitions if each.key in names and each.kind == "TABLE"}
 
 
-def _take(mill: vm.Mill, project: Spec, sinks: Iterable[Sink], batch_rows: int) -> int:
+def _take(mill: Mill, project: Spec, sinks: Iterable[Sink], batch_rows: int) -> int:
     """Take the new files; changes sinks follow batch by batch."""
     files = new_files(project, read_notes(mill))
     for sink in sinks:
@@ -106,7 +108,7 @@ def _take(mill: vm.Mill, project: Spec, sinks: Iterable[Sink], batch_rows: int) 
         return take_files(mill, files, batch_rows=batch_rows, report=report)
 
 
-def _write(mill: vm.Mill, sink: Sink) -> object:
+def _write(mill: Mill, sink: Sink) -> object:
     view = mill[sink.view]
     if sink.mode == "table":
         return write_table(sink, view.to_arrow())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import viewmill as vm
 from viewmill.cli.definitions import Definition, in_order, read_definitions, read_library
@@ -16,9 +17,12 @@ from viewmill.cli.project import durable_mill, scratch_mill
 from viewmill.cli.spec import Spec, read_spec
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
+
 
 @contextmanager
-def open_subject(subject: str, spec: Path, mill: Path | None) -> Iterator[tuple[vm.Mill, str]]:
+def open_subject(subject: str, spec: Path, mill: Path | None) -> Iterator[tuple[Mill, str]]:
     """The mill that holds the view, and the view's name."""
     if subject.endswith(".sql") or Path(subject).is_file():
         with _file_subject(Path(subject), spec) as found:
@@ -39,7 +43,7 @@ def open_subject(subject: str, spec: Path, mill: Path | None) -> Iterator[tuple[
 
 
 @contextmanager
-def _file_subject(file: Path, spec: Path) -> Iterator[tuple[vm.Mill, str]]:
+def _file_subject(file: Path, spec: Path) -> Iterator[tuple[Mill, str]]:
     """The last view of a file, over the project's tables if there is a project."""
     if not file.is_file():
         raise InvalidArgument(f"there is no file {file}")
@@ -59,7 +63,7 @@ def _others(project: Spec) -> list[Definition]:
     return read_definitions(project) if project.sources or project.libraries else []
 
 
-def _known(name: str, mill: vm.Mill) -> str:
+def _known(name: str, mill: Mill) -> str:
     views = mill.views()
     if name.lower() not in {each.lower() for each in views}:
         raise UnknownName(f"no view is called {name!r}", hint=nearest(name, views))

@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import viewmill as vm
-from viewmill.cli.project import FILES
+from viewmill.cli.project import FILES, select
 from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Source, Spec
 from viewmill.errors import ForbiddenChange, InvalidArgument, ViewmillError
+
+if TYPE_CHECKING:
+    from viewmill.mill.mill import Mill
 
 Report = Callable[["Taken"], None]
 
@@ -62,11 +64,10 @@ def new_files(spec: Spec, notes: dict[tuple[str, str], Note]) -> list[NewFile]:
     return [found for source in spec.sources for found in _new_files(spec, source, notes)]
 
 
-def read_notes(mill: vm.Mill) -> dict[tuple[str, str], Note]:
+def read_notes(mill: Mill) -> dict[tuple[str, str], Note]:
     """What the mill says about the files it took."""
-    rows = mill.sql(
-        f"SELECT source, path, size, modified, digest, taken, complete FROM {FILES}"
-    ).rows()
+    columns = "source, path, size, modified, digest, taken, complete"
+    rows = select(mill, f"SELECT {columns} FROM {FILES}").rows()
     return {(source, path): Note(*rest) for source, path, *rest in rows}
 
 
@@ -102,9 +103,9 @@ def digest_file(file: Path) -> str:
     return digest.hexdigest()
 
 
-def file_schema(mill: vm.Mill, source: Source) -> pa.Schema:
+def file_schema(mill: Mill, source: Source) -> pa.Schema:
     """The columns that the files of a source may have."""
-    schema: pa.Schema = mill.sql(f"SELECT * FROM `{source.name}` LIMIT 0").to_arrow().schema
+    schema: pa.Schema = select(mill, f"SELECT * FROM `{source.name}` LIMIT 0").to_arrow().schema
     if source.change:
         return schema.append(pa.field(source.change, pa.string()))
     if source.multiplicity:
@@ -112,7 +113,7 @@ def file_schema(mill: vm.Mill, source: Source) -> pa.Schema:
     return schema
 
 
-def take_files(mill: vm.Mill, files: Iterable[NewFile], *, batch_rows: int, report: Report) -> int:
+def take_files(mill: Mill, files: Iterable[NewFile], *, batch_rows: int, report: Report) -> int:
     """Put the rows of the files into their tables; how many there were."""
     total = 0
     for file in files:
@@ -123,7 +124,7 @@ def take_files(mill: vm.Mill, files: Iterable[NewFile], *, batch_rows: int, repo
     return total
 
 
-def _take_file(mill: vm.Mill, file: NewFile, schema: pa.Schema, batch_rows: int) -> Iterator[Taken]:
+def _take_file(mill: Mill, file: NewFile, schema: pa.Schema, batch_rows: int) -> Iterator[Taken]:
     tables = read_file(file.file, file.source.format, schema, skip=file.skip, batch_rows=batch_rows)
     position = file.skip
     # One table is read ahead, so that the last batch can say that the file is complete.
@@ -139,7 +140,7 @@ def _take_file(mill: vm.Mill, file: NewFile, schema: pa.Schema, batch_rows: int)
 
 
 def _commit(
-    mill: vm.Mill, file: NewFile, table: pa.Table | None, position: int, *, complete: bool
+    mill: Mill, file: NewFile, table: pa.Table | None, position: int, *, complete: bool
 ) -> None:
     source = file.source
     try:
@@ -156,7 +157,7 @@ def _commit(
         ) from error
 
 
-def _change(mill: vm.Mill, source: Source, table: pa.Table) -> None:
+def _change(mill: Mill, source: Source, table: pa.Table) -> None:
     wanted: dict[str, Any] = {}
     if source.change:
         wanted["change"] = source.change

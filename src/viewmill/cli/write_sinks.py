@@ -11,13 +11,17 @@ import os
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
-import viewmill as vm
 from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Format, Sink
+
+if TYPE_CHECKING:
+    from viewmill.mill.changes import Change
+    from viewmill.mill.mill import Mill
 
 MULTIPLICITY = "_multiplicity"
 CHANGE, VERSION = "_change_type", "_commit_version"
@@ -56,10 +60,10 @@ def _free_name(sink: Sink, version: int) -> Path:
     return path
 
 
-def follow(mill: vm.Mill, sink: Sink) -> None:
+def follow(mill: Mill, sink: Sink) -> None:
     """From now on, add a file for every refresh that changes the view."""
 
-    def write(change: vm.Change) -> None:
+    def write(change: Change) -> None:
         table = change.to_arrow()
         multiplicities = table[MULTIPLICITY].to_pylist()
         rows = table.drop_columns([MULTIPLICITY])

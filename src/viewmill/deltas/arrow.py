@@ -176,7 +176,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def encode_columns(schema: Schema, table: Any, dictionary: Dictionary) -> Delta:
-    """The rows of an Arrow table or record batch whose columns are those of `schema`, by position."""
+    """The rows of an Arrow table or record batch with the columns of `schema`, by position."""
     columns: list[Words] = []
     nulls: list[Mask | None] = []
     for i, field in enumerate(schema):
@@ -241,7 +241,8 @@ def _to_numpy(array: Any) -> npt.NDArray[Any]:
     # A column without NULL is handed over as it lies in memory.
     if array.null_count:
         array = array.fill_null(0)
-    return array.to_numpy(zero_copy_only=False)
+    words: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return words
 
 
 def _boolean_words(array: Any, field: Field, _: Dictionary) -> Words:
@@ -249,7 +250,8 @@ def _boolean_words(array: Any, field: Field, _: Dictionary) -> Words:
     _require(array, field, allowed=pa.types.is_boolean(array.type))
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int64)
-    return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+    words: Words = array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+    return words
 
 
 def _integer_words(array: Any, field: Field, _: Dictionary) -> Words:
@@ -283,7 +285,7 @@ def _float_words(array: Any, field: Field, _: Dictionary) -> Words:
         array = array.cast(pa.float64())
     if array.null_count:
         array = array.fill_null(0.0)
-    words = array.to_numpy(zero_copy_only=False)
+    words: Words = array.to_numpy(zero_copy_only=False)
     if field.type == FLOAT:
         words = words.astype(np.float32).astype(np.float64)
     return words
@@ -405,9 +407,9 @@ def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dic
     """One column as an Arrow array of the field's type."""
     type_ = field.type
     if isinstance(type_, String):
-        return dictionary.decode(words, mask)  # type: ignore[arg-type]
+        return dictionary.decode(words, mask)
     if isinstance(type_, Nested):
-        return dictionary.decode_nested(words, mask, arrow_type(type_))  # type: ignore[arg-type]
+        return dictionary.decode_nested(words, mask, arrow_type(type_))
     nulls = None if mask is None else mask.view(np.bool_)
     if isinstance(type_, Decimal):
         return decimal_array(words, nulls, type_)
@@ -428,7 +430,7 @@ def decimal_array(words: Words, nulls: Any, type_: Decimal) -> Any:
     """Scaled int64 as decimal128."""
     limbs = np.empty(2 * len(words), np.int64)
     limbs[0::2] = words
-    limbs[1::2] = words >> 63  # type: ignore[operator]
+    limbs[1::2] = words >> 63
     validity = None if nulls is None else pa.array(~nulls).buffers()[1]
     kind = pa.decimal128(type_.precision, type_.scale)
     return pa.Array.from_buffers(kind, len(words), [validity, pa.py_buffer(limbs)])

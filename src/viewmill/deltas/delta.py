@@ -1,21 +1,22 @@
 """A delta: the change of a relation, as columns of 8-byte words with a multiplicity per row.
 
-Insert is +1, delete is -1, update is both. Strings are ids of a `Dictionary`. The word of a NULL is 0
-and its mask is 1, so that equal rows have equal words.
+Insert is +1, delete is -1, update is both. Strings are ids of a `Dictionary`. The word of a NULL is
+0 and its mask is 1, so that equal rows have equal words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import is_float_word
+from viewmill.algebra.types import Type, is_float_word
 
-Words = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Words = npt.NDArray[Any]  # int64 or float64
 Mask = npt.NDArray[np.uint8]
 
 
@@ -87,9 +88,9 @@ class Delta:
         return cls(schema, tuple(columns), tuple(nulls), multiplicity, len(matrix))
 
 
-def word_dtype(type_: object) -> type[np.int64] | type[np.float64]:
+def word_dtype(type_: Type) -> type[np.int64] | type[np.float64]:
     """float64 for floats, int64 for all else."""
-    return np.float64 if is_float_word(type_) else np.int64  # type: ignore[arg-type]
+    return np.float64 if is_float_word(type_) else np.int64
 
 
 def null_words(width: int) -> int:

@@ -151,7 +151,7 @@ def _from_frame(
 
 
 def to_arrow(rows: Any) -> Any:
-    """An Arrow table or batch of a frame, or None if it is no frame. Never shares pandas' memory."""
+    """An Arrow table or batch of a frame, None if it is no frame. Never shares pandas' memory."""
     if isinstance(rows, pa.Table | pa.RecordBatch):
         return rows
     module = type(rows).__module__.split(".")[0]

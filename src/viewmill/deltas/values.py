@@ -38,11 +38,13 @@ def words_of(
     values: Sequence[Any], field: Field, dictionary: Dictionary
 ) -> tuple[Words, Mask | None]:
     """A column of Python values as words and a mask."""
-    convert = _CONVERT[type(field.type)]
+    kind = type(field.type)
+    convert, is_time = _CONVERT[kind], kind in (Timestamp, Date)
     words: list[Any] = []
     nulls: list[int] = []
     for row, value in enumerate(values):
-        if value is None or _is_no_time(value, field):
+        # pandas' NaT is the one value of a time column that is not equal to itself.
+        if value is None or (is_time and value != value):
             if not field.nullable:
                 raise NullViolation(
                     f'NULL in row {row} of column "{field.name}", which is NOT NULL',
@@ -68,11 +70,6 @@ def words_of(
     return array, mask
 
 
-def _is_no_time(value: Any, field: Field) -> bool:
-    # pandas' NaT is the one value of a time column that is not equal to itself.
-    return isinstance(field.type, Timestamp | Date) and value != value  # noqa: PLR0124
-
-
 def _integer(value: Any, type_: Any, _: Dictionary) -> int:
     if type(value) is not int:
         if isinstance(value, bool | np.bool_):
@@ -85,7 +82,7 @@ def _integer(value: Any, type_: Any, _: Dictionary) -> int:
         value = int(value)
     if not type_.low <= value <= type_.high:
         raise _Unfit(f"outside {type_.low} to {type_.high}")
-    return value
+    return int(value)
 
 
 def _float(value: Any, type_: Any, _: Dictionary) -> float:
@@ -157,7 +154,7 @@ def _timestamp(value: Any, _: Any, __: Dictionary) -> int:
         value = dt.datetime(value.year, value.month, value.day)
     else:
         raise _Unfit
-    return (value - _EPOCH) // _MICROSECOND
+    return int((value - _EPOCH) // _MICROSECOND)
 
 
 def _nested(value: Any, _: Any, dictionary: Dictionary) -> int:

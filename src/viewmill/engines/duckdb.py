@@ -99,10 +99,12 @@ def translate(error: duckdb.Error) -> ViewmillError:
     """DuckDB's error as ours, in DuckDB's words."""
     said = _sentence(error)
     low = said.lower()
-    if "overflow" in low or ("out of range" in low and isinstance(error, duckdb.OutOfRangeException)):
-        return Overflow("a number does not fit its type", detail=said)
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
-        if "out of range" in low or "could not cast value" in low:
+        is_time = any(word in low for word in ("date", "timestamp", "interval"))
+        too_large = any(
+            word in low for word in ("overflow", "out of range", "could not cast value")
+        )
+        if too_large and not is_time:
             return Overflow("a number does not fit its type", detail=said)
         return EvaluationFailed("a value cannot be converted", detail=said)
     if "division by zero" in low:

@@ -40,6 +40,4 @@ def describer(engine: Engine) -> Callable[[str, tuple[Scan, ...]], Schema]:
 def source_schema(scan: Scan) -> Schema:
     """The schema of a scan's table, its columns by their own names."""
     prefix = f"{scan.alias}."
-    return Schema(
-        tuple(replace(each, name=each.name.removeprefix(prefix)) for each in scan.schema)
-    )
+    return Schema(tuple(replace(each, name=each.name.removeprefix(prefix)) for each in scan.schema))

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from numba import types
 
-from viewmill.kernels.source import cache_directory, library_hash, load_source
+from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
 
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -93,7 +93,8 @@ def _callable(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]
 
 
 def _compiled(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int] | None:
-    dispatcher.compile(types.int64(*arguments))
+    with one_writer(dispatcher.py_func):
+        dispatcher.compile(types.int64(*arguments))
     dispatcher.disable_compile()
     return _entry_point(dispatcher)
 

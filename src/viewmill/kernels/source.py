@@ -10,10 +10,13 @@ notice an edit in a module that the file imports.
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module, metadata
@@ -60,6 +63,25 @@ def _writable(own: str | None, user: str | None) -> Path:
     except OSError:
         return Path(tempfile.mkdtemp(prefix="viewmill-kernels-"))
     return directory
+
+
+@contextmanager
+def one_writer(function: FunctionType) -> Iterator[None]:
+    """Let one process at a time compile; what was compiled before is fetched without waiting.
+
+    Numba numbers the files of its cache without a lock: two processes that compile one function
+    for different types could each write the other's file.
+    """
+    stem, directory = Path(function.__code__.co_filename).stem, cache_directory() / "compiled"
+    done = directory / f"{stem}.{function.__qualname__}.{library_hash()}"
+    if done.exists():
+        yield
+        return
+    directory.mkdir(exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
+        yield
+        done.touch()
 
 
 def _file_text(source: str, package: str | None, header: str) -> str:

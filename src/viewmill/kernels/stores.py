@@ -235,7 +235,7 @@ class Outlet:
             masks.append(self._nulls[c, :n].copy() if self._state[i] else None)
             if self._state[i]:
                 self._state[i] = 0
-                self._nulls[c, :n] = 0
+                self._nulls[c, : n + 1] = 0
         return tuple(masks)
 
 

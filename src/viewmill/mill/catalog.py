@@ -87,6 +87,9 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self._views: list[ViewEntry] | None = None  # in order; None when something changed
+        self._immediate: set[str] = set()
+        self._deferred: list[ViewEntry] = []
 
     # For the lowering.
 
@@ -115,10 +118,17 @@ class Catalog:
     def add(self, entry: Entry) -> None:
         """Add or replace."""
         self._entries[entry.name.lower()] = entry
+        self._views = None
 
     def remove(self, name: str) -> None:
         """Forget a name."""
         del self._entries[name.lower()]
+        self._views = None
+
+    def set_policies(self, entry: ViewEntry, policies: tuple[Policy, ...]) -> None:
+        """Change when a view is refreshed."""
+        entry.policies = policies
+        self._views = None
 
     def table(self, name: str) -> TableEntry:
         """A table, or an error that names the nearest one."""
@@ -192,8 +202,25 @@ class Catalog:
                 found |= entry.reads
         return found
 
+    def immediate(self) -> set[str]:
+        """The names of the views that take every batch as it comes."""
+        self.in_order()
+        return self._immediate
+
+    def deferred(self) -> list[ViewEntry]:
+        """The other views, each after those that it reads."""
+        self.in_order()
+        return self._deferred
+
     def in_order(self) -> list[ViewEntry]:
         """The views, each after those that it reads."""
+        if self._views is None:
+            self._views = self._sorted_views()
+            self._immediate = {entry.name for entry in self._views if entry.is_immediate}
+            self._deferred = [entry for entry in self._views if not entry.is_immediate]
+        return self._views
+
+    def _sorted_views(self) -> list[ViewEntry]:
         done: dict[str, ViewEntry] = {}
 
         def visit(entry: ViewEntry) -> None:

@@ -29,12 +29,10 @@ class Change(Readers):
     def to_arrow(self) -> Any:
         """A pyarrow.Table with a last column `_multiplicity`."""
         if self._table is None:
-            self._table = decode_delta(
-                self._delta, self._dictionary, multiplicity="_multiplicity"
-            )
+            self._table = decode_delta(self._delta, self._dictionary, multiplicity="_multiplicity")
         return self._table
 
-    def __iter__(self) -> Iterator[tuple[Row, int]]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[tuple[Row, int]]:
         return iter([(row[:-1], row[-1]) for row in self.rows()])
 
     def __len__(self) -> int:
@@ -65,11 +63,10 @@ class Changes(Iterator[Change]):
     change and goes on when asked again.
     """
 
-    def __init__(
-        self, writer: Callable[[], int], timeout: float | None, stop: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, writer: Callable[[], int], timeout: float | None) -> None:
         self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
-        self._writer, self._timeout, self._stop = writer, timeout, stop
+        self._writer, self._timeout = writer, timeout
+        self.stop: Callable[[], None] | None = None
 
     def put(self, change: Change | None) -> None:
         """Hand over a change; None ends the stream."""
@@ -90,4 +87,5 @@ class Changes(Iterator[Change]):
 
     def close(self) -> None:
         """Stop listening."""
-        self._stop(self)
+        if self.stop is not None:
+            self.stop()

@@ -30,9 +30,9 @@ class Clock:
         self._awake.set()
 
     def _next_due(self) -> int | None:
-        moments = []
-        for entry in self._core.catalog.views():
-            if not entry.is_immediate and entry.waiting_rows:
+        moments: list[int | None] = []
+        for entry in self._core.catalog.deferred():
+            if entry.waiting_rows:
                 moments.append(due_at(entry.policies, entry.waits()))
         return min((moment for moment in moments if moment is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""What a mill holds: one dictionary, one catalog, one runtime, one engine, one store, one version."""
+"""What a mill holds: one each of dictionary, catalog, runtime, engine, store and version."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ class Core:
             return entry.table.arrow()
         return expanded(self.contents(name), self.dictionary)
 
-    def run(
-        self, relation: Relation, *, view: ViewEntry | None = None, tables: Any = None
-    ) -> Any:
+    def run(self, relation: Relation, *, view: ViewEntry | None = None, tables: Any = None) -> Any:
         """Run a relation on the engine over the sources as they are now; counted for `view`."""
         given: Mapping[str, Any] = tables or {}
         names = sources(relation)

@@ -244,7 +244,7 @@ def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
     """Tell the readers and listeners of a view that it changed other than by its inputs."""
     if not change.size:
         return
-    among = {each.name for each in core.catalog.views() if each.is_immediate and each is not entry}
+    among = core.catalog.immediate() - {entry.name}
     outputs = core.runtime.refresh({entry.name: change}, among)
     publish(core, core.version, {entry.name: change}, outputs)
     notify(core, entry, change)
@@ -257,7 +257,7 @@ def _shape(schema: Schema) -> list[tuple[str, object]]:
 # Names.
 
 
-def names_in(core: Core, query: exp.Expression) -> frozenset[str]:
+def names_in(core: Core, query: exp.Expr) -> frozenset[str]:
     """Every name that a query's text mentions in FROM, and what plain views among them mention."""
     found: set[str] = set()
     for table in query.find_all(exp.Table):
@@ -328,15 +328,9 @@ def save(core: Core, objects: Mapping[str, str | None]) -> None:
 def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> None:
     """Change when a view is refreshed."""
     before = entry.policies
-    entry.policies = policies
+    core.catalog.set_policies(entry, policies)
     try:
         save(core, {entry.name: _view_record(entry)})
     except BaseException:
-        entry.policies = before
+        core.catalog.set_policies(entry, before)
         raise
-
-
-__all__ = [
-    "alter_policies", "create_plain_view", "create_table", "create_view", "describe",
-    "drop", "fill", "install_view", "plan_view", "prepare_view", "record", "refresh_fully", "save", "statistics",
-]  # fmt: skip

@@ -80,7 +80,12 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
 
 
 Definition = (
-    s.CreateTable | s.CreateView | s.CreateMaterializedView | s.AlterRefresh | s.DropTable | s.DropView
+    s.CreateTable
+    | s.CreateView
+    | s.CreateMaterializedView
+    | s.AlterRefresh
+    | s.DropTable
+    | s.DropView
 )
 
 
@@ -128,7 +133,7 @@ def _drop(core: Core, name: str, if_exists: bool, kinds: Any, word: str) -> None
 def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
     """Run any SELECT over tables and views, at the last version."""
     with core.lock:
-        relation = rewrite(lower(query, sql, core.catalog, describe(core)))  # type: ignore[arg-type]
+        relation = rewrite(lower(query, sql, core.catalog, describe(core)))
         names = set(sources(relation))
         for name in list(names):
             names |= core.catalog.reads_transitively(name)
@@ -172,8 +177,8 @@ def _delta_of(core: Core, statement: s.Insert | s.Delete | s.Update, sql: str) -
                 return _updated(core, statement, schema, sql)
 
 
-def _run(core: Core, query: exp.Expression, sql: str, shape: Callable[[Relation], Relation]) -> Any:
-    relation = lower(query, sql, core.catalog, describe(core))  # type: ignore[arg-type]
+def _run(core: Core, query: s.QueryTree, sql: str, shape: Callable[[Relation], Relation]) -> Any:
+    relation = lower(query, sql, core.catalog, describe(core))
     return core.run(rewrite(shape(relation)))
 
 
@@ -223,16 +228,16 @@ def _deleted(core: Core, statement: s.Delete, schema: Schema, sql: str) -> Delta
 
 
 def _updated(core: Core, statement: s.Update, schema: Schema, sql: str) -> Delta:
-    new: dict[int, exp.Expression] = {}
+    new: dict[int, exp.Expr] = {}
     for name, value in statement.assignments:
         position = _position(schema, name, statement)
         if position in new:
             raise InvalidArgument(f'column "{name}" is set twice', span=statement.span)
-        new[position] = value  # type: ignore[assignment]
+        new[position] = value
     columns = [exp.column(name, quoted=True) for name in schema.names]
-    shown: list[exp.Expression] = [*columns]  # type: ignore[list-item]
+    shown: list[exp.Expr] = [*columns]
     for i, name in enumerate(schema.names):
-        shown.append(exp.alias_(new.get(i, columns[i]).copy(), f"new {name}", quoted=True))  # type: ignore[arg-type]
+        shown.append(exp.alias_(new.get(i, columns[i]).copy(), f"new {name}", quoted=True))
     query = _rows_of(statement, shown)
     width = len(schema)
 
@@ -250,7 +255,7 @@ def _updated(core: Core, statement: s.Update, schema: Schema, sql: str) -> Delta
     return concat(schema, [old.negated(), fresh])
 
 
-def _rows_of(statement: s.Delete | s.Update, shown: list[Any]) -> exp.Expression:
+def _rows_of(statement: s.Delete | s.Update, shown: list[Any]) -> exp.Select:
     table = exp.Table(this=exp.to_identifier(statement.table, quoted=True))
     if statement.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(statement.alias, quoted=True)))

@@ -24,7 +24,6 @@ from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core
 from viewmill.mill.create import plan_view
 from viewmill.mill.execute import execute
-from viewmill.mill.readers import Result
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.store import Store
@@ -60,8 +59,8 @@ class Mill:
 
     # SQL.
 
-    def sql(self, text: str) -> Result | None:
-        """Carry out one statement, or several separated by `;`; the last one's result is returned."""
+    def sql(self, text: str) -> Any:
+        """Carry out one statement, or several separated by `;`; gives the last one's result."""
         self._core.require_open()
         result = None
         for statement in parse(text):

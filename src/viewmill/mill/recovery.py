@@ -76,13 +76,13 @@ def _take(core: Core, table: Table, rows: Any, version: int) -> None:
 
 def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
     """Views in the order of what they read, whatever order they were created in."""
-    waiting = {name: (saved, parse(saved["sql"])[0]) for name, saved in objects.items()}
+    waiting = {name: (saved, _statement(saved)) for name, saved in objects.items()}
     lower_names = {name.lower() for name in waiting}
     while waiting:
         ready = [
             name
             for name, (_, statement) in waiting.items()
-            if not (names_in(core, statement.query) - {name.lower()}) & lower_names  # type: ignore[union-attr]
+            if not (names_in(core, statement.query) - {name.lower()}) & lower_names
         ]
         if not ready:
             raise DamagedFile(
@@ -95,15 +95,22 @@ def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
             _open_view(core, name, saved, statement)
 
 
-def _open_view(core: Core, name: str, saved: dict[str, Any], statement: Any) -> None:
+def _statement(saved: dict[str, Any]) -> CreateView | CreateMaterializedView:
+    (statement,) = parse(saved["sql"])
+    assert isinstance(statement, CreateView | CreateMaterializedView)
+    return statement
+
+
+def _open_view(
+    core: Core, name: str, saved: dict[str, Any], statement: CreateView | CreateMaterializedView
+) -> None:
     sql = saved["sql"]
     if isinstance(statement, CreateView):
-        query = lower(statement.query, sql, core.catalog, None)  # type: ignore[arg-type]
-        view = PlainView(statement.query, sql)  # type: ignore[arg-type]
+        query = lower(statement.query, sql, core.catalog, None)
+        view = PlainView(statement.query, sql)
         names = names_in(core, statement.query)
         core.catalog.add(PlainEntry(name, sql, view, query.schema, names))
         return
-    assert isinstance(statement, CreateMaterializedView)
     statement = replace(statement, policies=_policies(name, saved["policies"]))
     entry = prepare_view(core, statement, sql)
     entry.created = saved["created"]

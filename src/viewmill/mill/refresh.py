@@ -59,8 +59,7 @@ def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
 
 def _refresh_immediate(core: Core, changed: Mapping[str, Delta]) -> dict[str, Delta]:
     """Refresh the views that take every batch, as far as what they read is fresh."""
-    among = {entry.name for entry in core.catalog.views() if entry.is_immediate}
-    return core.runtime.refresh(changed, among)
+    return core.runtime.refresh(changed, core.catalog.immediate())
 
 
 def publish(
@@ -70,13 +69,13 @@ def publish(
     core.runtime.commit()
     core.version = version
     now = core.now()
-    for entry in core.catalog.views():
-        if entry.name in outputs:
-            _note_refresh(core, entry, outputs[entry.name], now)
+    for name, output in outputs.items():
+        _note_refresh(core, core.catalog.view(name), output, now)
+    deferred = core.catalog.deferred()
+    if not deferred:
+        return
     moved = {**changed, **{name: delta for name, delta in outputs.items() if delta.size}}
-    for entry in core.catalog.views():
-        if entry.is_immediate:
-            continue
+    for entry in deferred:
         for name, delta in moved.items():
             if name.lower() in entry.reads and entry.name not in outputs:
                 _wait(entry, name, delta, now)
@@ -116,9 +115,12 @@ def _notice(
 
 def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
     """Refresh the deferred views whose policies ask for it; `reading` are those being read."""
+    deferred = core.catalog.deferred()
+    if not deferred:
+        return
     read = {name.lower() for name in reading or ()}
-    for entry in core.catalog.in_order():
-        if entry.is_immediate or not entry.waiting_rows:
+    for entry in deferred:
+        if not entry.waiting_rows:
             continue
         is_read = entry.name.lower() in read
         if is_due(entry.policies, entry.waits(), core.now(), reading=is_read):
@@ -132,7 +134,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         return
     try:
         outputs = core.runtime.refresh(netted(entry), {entry.name})
-        followers = {e.name for e in core.catalog.views() if e.is_immediate and e is not entry}
+        followers = core.catalog.immediate() - {entry.name}
         output = outputs.get(entry.name)
         if output is not None and output.size:
             outputs |= core.runtime.refresh({entry.name: output}, followers)

@@ -1,7 +1,7 @@
-"""Rows of a table that needs no index: deltas one behind the other, merged in tiers.
+"""Rows of a table that needs no index: deltas one behind the other, small ones merged in tiers.
 
-A million single-row inserts must not become a million small arrays, and no insert may copy the whole
-table: sixteen neighbours of one tier become one of the next.
+A million single-row inserts must not become a million small arrays, nor may an insert copy the
+whole table: sixteen small neighbours of one tier become one of the next, what is large stays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 
 _FAN = 16
+_LARGE = 4096  # rows
 
 
 class Segments:
@@ -18,7 +19,8 @@ class Segments:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._tiers: list[list[Delta]] = []
+        self._large: list[Delta] = []  # in order of arrival, before everything in the tiers
+        self._tiers: list[list[Delta]] = []  # higher tiers are older
         self._staged: list[Delta] = []
         self._has_deletes = False
 
@@ -30,7 +32,7 @@ class Segments:
         """Keep what was staged."""
         for delta in self._staged:
             if delta.size:
-                self._push(0, delta)
+                self._add(delta)
                 if delta.multiplicity is not None and (delta.multiplicity < 0).any():
                     self._has_deletes = True
         self._staged.clear()
@@ -39,6 +41,20 @@ class Segments:
         """Forget what was staged."""
         self._staged.clear()
 
+    def _add(self, delta: Delta) -> None:
+        if delta.size < _LARGE:
+            self._push(0, delta)
+            return
+        self._seal()
+        self._large.append(delta)
+
+    def _seal(self) -> None:
+        """Close the tiers, so that what comes next comes after them."""
+        waiting = [delta for tier in reversed(self._tiers) for delta in tier]
+        if waiting:
+            self._large.append(concat(self._schema, waiting))
+            self._tiers = []
+
     def _push(self, tier: int, delta: Delta) -> None:
         while len(self._tiers) <= tier:
             self._tiers.append([])
@@ -46,27 +62,31 @@ class Segments:
         if len(self._tiers[tier]) == _FAN:
             merged = concat(self._schema, self._tiers[tier])
             self._tiers[tier] = []
-            self._push(tier + 1, merged)
+            if merged.size < _LARGE:
+                self._push(tier + 1, merged)
+            else:
+                self._tiers[tier].append(merged)
+                self._seal()
 
     def contents(self) -> Delta:
         """All rows in order of arrival, what is staged included; opposite rows are netted."""
-        committed = [delta for tier in reversed(self._tiers) for delta in tier]
+        committed = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
         if not committed and not self._staged:
             return Delta.empty(self._schema)
         whole = concat(self._schema, [*committed, *self._staged])
         if not self._has_deletes and not any(
             each.multiplicity is not None for each in self._staged
         ):
-            if not self._staged and len(committed) > 1:
-                self._tiers = [[] for _ in self._tiers[:-1]] + [[whole]]
+            if not self._staged:
+                self._large, self._tiers = [whole], []
             return whole
         netted = consolidate(whole)
         if not self._staged:
-            self._tiers = [[] for _ in self._tiers[:-1]] + [[netted]]
+            self._large, self._tiers = [netted], []
         return netted
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        deltas = [delta for tier in self._tiers for delta in tier]
+        deltas = [*self._large, *(delta for tier in self._tiers for delta in tier)]
         return sum(column.nbytes for delta in deltas for column in delta.columns)

@@ -32,6 +32,7 @@ from viewmill.mill.storage.database import (
     check_database,
     digest_checkpoint,
     digest_texts,
+    empty_log,
     open_database,
     read_log,
     read_stored_head,
@@ -49,7 +50,7 @@ from viewmill.mill.storage.files import (
 from viewmill.mill.storage.head import HEAD, Head, HeadFile, read_head
 from viewmill.mill.storage.lock import Lock
 from viewmill.mill.storage.log import Entry, Kind, LogRow, link_row, pack_piece, read_entries
-from viewmill.mill.storage.refusals import damaged, refusal, reported
+from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
 
 __all__ = ["Entry", "Store"]
 
@@ -355,8 +356,11 @@ class Store:
             reach("transaction committed")
             self._adopt(after)
         except sqlite3.Error as error:
-            if not self._settle(after):
-                raise refusal(self._folder / DATABASE, "write", error) from error
+            if self._settle(after):
+                return
+            if is_full(error):
+                self._doubtful = None  # the end of the transaction has not been written
+            raise refusal(self._folder / DATABASE, "write", error) from error
         except BaseException:
             self._settle(after)
             raise
@@ -371,11 +375,7 @@ class Store:
             committed = read_stored_head(connection, path) == after.head
         if committed:
             self._adopt(after)
-        else:
-            # When only the sync failed, the frames of the refused commit are whole in SQLite's log,
-            # and a crash now would bring them back. Emptying that log takes them away.
-            with suppress(sqlite3.Error):
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        elif empty_log(connection):
             self._doubtful = None
         return committed
 

@@ -41,8 +41,8 @@ class TableOptions:
 class Table:
     """Rows with multiplicity under a schema.
 
-    A checked table has an index of its rows, so that a delete can be judged; UNCHECKED and APPEND ONLY
-    tables are plain segments, unless a primary key needs the index.
+    A checked table has an index of its rows, so that a delete can be judged; UNCHECKED and APPEND
+    ONLY tables are plain segments, unless a primary key needs the index.
     """
 
     def __init__(
@@ -84,6 +84,10 @@ class Table:
         others = [i for i in range(width) if i not in keys]
         self._order = np.array(keys + others, np.int64)
         self._index = row_index(len(keys), len(others), unique=True)
+
+    @property
+    def _holder(self) -> Any:
+        return self._index if self._segments is None else self._segments
 
     # Changes.
 
@@ -144,14 +148,14 @@ class Table:
 
     def commit(self, version: int) -> None:
         """Keep what was staged."""
-        (self._index or self._segments).commit()
+        self._holder.commit()
         self.rows += self._staged_rows
         self._staged_rows = 0
         self.version = version
 
     def rollback(self) -> None:
         """Forget what was staged."""
-        (self._index or self._segments).rollback()
+        self._holder.rollback()
         self._staged_rows = 0
         self._stamp += 1
 

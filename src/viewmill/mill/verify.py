@@ -1,7 +1,7 @@
 """Compare a view with its definition computed again, as bags.
 
-Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; decimals that a
-division or an average made, within one unit of their last digit.
+Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; decimals that
+a division or an average made, within one unit of their last digit.
 """
 
 from __future__ import annotations

@@ -96,11 +96,8 @@ class View(Readers):
 
     def changes(self, timeout: float | None = None) -> Changes:
         """An iterator over the deltas from now on; see `Changes` for when it waits."""
-        unsubscribe: list[Callable[[], None]] = []
-        stream = Changes(
-            lambda: self._mill.writer, timeout, lambda _: [stop() for stop in unsubscribe]
-        )
-        unsubscribe.append(self.subscribe(stream.put))
+        stream = Changes(lambda: self._mill.writer, timeout)
+        stream.stop = self.subscribe(stream.put)
         self._mill.streams.append(stream)
         return stream
 

@@ -101,7 +101,9 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
 
 
 def _text(record: Mapping[str, Any]) -> str:
-    children = [_answer("chosen", record["chosen"], [f"because  {record['reason']}", *_kept(record)])]
+    children = [
+        _answer("chosen", record["chosen"], [f"because  {record['reason']}", *_kept(record)])
+    ]
     children += [_answer("offered", each, []) for each in record["offered"]]
     for each in record["rejected"]:
         where = [line.strip() for line in each["where"]]

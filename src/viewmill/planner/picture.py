@@ -1,4 +1,4 @@
-"""Draw a plan as SVG: the query as boxes, beside it what is kept and what each strategy answered."""
+"""Draw a plan as SVG: the query as boxes, beside it what is kept and what strategies answered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class _Box:
         for i, line in enumerate(self.lines):
             y = self.y + _LINE * (i + 1)
             ink = _INK if i == 0 else _SOFT
-            parts.append(f'<text x="{self.x + _PAD:.0f}" y="{y:.0f}" fill="{ink}">{escape(line)}</text>')
+            parts.append(
+                f'<text x="{self.x + _PAD:.0f}" y="{y:.0f}" fill="{ink}">{escape(line)}</text>'
+            )
         return "".join(parts)
 
 

@@ -33,7 +33,7 @@ class Trigger:
     """What runs when a delta of `input` arrives.
 
     function(start, size, multiplicity, column, [column_null,] ..., state, ..., texts, errors)
-    works on rows start to size and returns where it stopped: at size, or earlier when a state is full.
+    works on rows start to size and returns where it stopped: at size, or where a state is full.
     """
 
     input: str
@@ -54,9 +54,9 @@ class Message:
 class Triggers:
     """A body that is generated Python source.
 
-    Besides the triggers it defines flush(start, state, ..., out, texts, errors), which emits the change
-    since the last commit, and contents(start, state, ..., out, texts, errors), which emits every row.
-    Both return where they stopped, or -1 at the end.
+    Besides the triggers it defines flush(start, state, ..., out, texts, errors), which emits the
+    change since the last commit, and contents(start, state, ..., out, texts, errors), which emits
+    every row. Both return where they stopped, or -1 at the end.
     """
 
     source: str

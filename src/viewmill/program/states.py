@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, DOUBLE, Decimal
+from viewmill.algebra.types import BIGINT, DOUBLE, Decimal, Type
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Keyed:
 
     Functions, with `s` the state, `e` an entry, `k` the number of the payload's first word:
 
-    keyed_full(s)                    no room for one more touch: return the row number, be called again
+    keyed_full(s)                    no room for one more touch: return the row, be called again
     keyed_touch(s, (w0, w1, ...))    the entry of a key (made if absent); its old payload is noted
     keyed_add(s, e, k, x)            int slot += x
     keyed_add_wide(s, e, k, x, m)    wide slot += x * m
@@ -85,19 +85,19 @@ class Keyed:
     @property
     def schema(self) -> Schema:
         """The columns of its definition and of its snapshots: key, then one for each slot."""
-        types = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+        types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
         slots = tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in self.payload)
         return Schema(self.key + slots)
 
 
 StateKind = Keyed
 
-# The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the row
-# under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that there
-# is no room for two more rows; emit_cancel(out) drops the last two rows if they differ in nothing.
+# The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
+# row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that
+# there is no room for two more rows; emit_cancel(out) drops the last two if they differ in nothing.
 EMIT = ("emit_word", "emit_float", "emit_null", "emit", "emit_full", "emit_cancel")
 
-# fail(errors, code, row) notes the first failure; failed(errors) asks. Codes index Triggers.messages.
+# fail(errors, code, row) notes the first failure, failed(errors) asks; codes are of Triggers.messages.
 # text(texts, i) is the dictionary id of Triggers.texts[i].
 OTHERS = ("fail", "failed", "text", "float_key", "key_float", "is_finite", "is_nan")
 

@@ -35,7 +35,7 @@ class Runtime(Protocol):
         """The output change of a block that was refreshed but not committed."""
 
     def refresh(self, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
-        """Apply the change of sources to the blocks in `among`, and theirs to others; not committed.
+        """Apply the change of sources to the blocks in `among`, theirs to others; not committed.
 
         Gives the output change of every block that was applied to.
         """

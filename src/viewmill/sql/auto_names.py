@@ -1,6 +1,6 @@
 """The names Spark gives to outputs that the user did not name.
 
-takes  the sqlglot node of one output
+takes  the sqlglot node of one output, the text it came from
 gives  `sum(amount)`, `count(1)`, `(a + b)` and so on
 """
 
@@ -12,97 +12,117 @@ from viewmill.sql.read_functions import read_function
 
 _SIGNS: dict[type[exp.Expr], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
-    exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>", exp.And: "AND", exp.Or: "OR", exp.BitwiseAnd: "&", exp.BitwiseOr: "|",
-    exp.BitwiseXor: "^",
+    exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+    exp.And: "AND", exp.Or: "OR", exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
 }  # fmt: skip
 
 
-def auto_name(node: exp.Expr) -> str:
-    """The name Spark would show."""
-    kind = type(node)
-    if isinstance(node, exp.Column | exp.Identifier):
-        return node.name
-    if isinstance(node, exp.Paren):
-        return auto_name(node.this)
-    if kind is exp.NEQ:
-        return f"(NOT ({auto_name(node.this)} = {auto_name(node.expression)}))"
-    if kind in _SIGNS:
-        return f"({auto_name(node.this)} {_SIGNS[kind]} {auto_name(node.expression)})"
-    if isinstance(node, exp.Literal):
-        return node.name
-    if isinstance(node, exp.Star):
-        return "1"
-    if isinstance(node, exp.Null | exp.Boolean):
-        return "NULL" if isinstance(node, exp.Null) else str(bool(node.this)).lower()
-    return _special(node)
+def auto_name(node: exp.Expr, sql: str) -> str:
+    """The name Spark would show. `sql` is where `node` stands, for functions of several names."""
+    return _Namer(sql).name(node)
 
 
-def _special(node: exp.Expr) -> str:
-    match node:
-        case exp.Neg():
-            inner = auto_name(node.this)
-            return f"-{inner}" if isinstance(node.this, exp.Literal) else f"(- {inner})"
-        case exp.Not():
-            if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-                return f"({auto_name(node.this.this)} IS NOT NULL)"
-            return f"(NOT {auto_name(node.this)})"
-        case exp.Is():
-            return f"({auto_name(node.this)} IS {auto_name(node.expression).upper()})"
-        case exp.Like() | exp.ILike():
-            word = "LIKE" if isinstance(node, exp.Like) else "ILIKE"
-            text = f"{auto_name(node.this)} {word} {auto_name(node.expression)}"
-            return f"(NOT {text})" if node.args.get("negate") else text
-        case exp.Cast():
-            return f"CAST({auto_name(node.this)} AS {node.args['to'].sql('spark').upper()})"
-        case exp.Case():
-            return _case(node)
-        case exp.In() if node.expressions:
-            options = ", ".join(map(auto_name, node.expressions))
-            return f"({auto_name(node.this)} IN ({options}))"
-        case exp.Between():
-            subject = auto_name(node.this)
-            low, high = auto_name(node.args["low"]), auto_name(node.args["high"])
-            return f"(({subject} >= {low}) AND ({subject} <= {high}))"
-        case exp.Extract():
-            return f"extract({node.name} FROM {auto_name(node.expression)})"
-        case exp.Subquery() | exp.Exists():
-            return "exists()" if isinstance(node, exp.Exists) else "scalarsubquery()"
-        case exp.Window():
-            return _window(node)
-        case exp.Filter():
-            where = auto_name(node.expression.this)
-            return f"{auto_name(node.this)} FILTER (WHERE {where})"
-        case exp.Distinct():
-            return "DISTINCT " + ", ".join(map(auto_name, node.expressions))
-        case exp.DPipe():
-            return f"concat({auto_name(node.this)}, {auto_name(node.expression)})"
-        case exp.Func():
-            name, arguments = read_function(node)
-            return f"{name}({', '.join(map(auto_name, arguments))})"
-        case _:
-            return node.sql("spark")
+class _Namer:
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
 
+    def name(self, node: exp.Expr) -> str:
+        match node:
+            case exp.Column() | exp.Identifier() | exp.Literal():
+                return node.name
+            case exp.Paren():
+                return self.name(node.this)
+            case exp.Star():
+                return "1"
+            case exp.Null():
+                return "NULL"
+            case exp.Boolean():
+                return str(bool(node.this)).lower()
+            case exp.NEQ():
+                return f"(NOT ({self.name(node.this)} = {self.name(node.expression)}))"
+            case exp.Cast():
+                return f"CAST({self.name(node.this)} AS {node.args['to'].sql('spark').upper()})"
+            case exp.Case():
+                return self._case(node)
+            case exp.Window():
+                return self._window(node)
+            case exp.Func() if type(node) not in _SIGNS:
+                return self._function(node)
+            case _ if type(node) in _SIGNS:
+                left, right = self.name(node.this), self.name(node.expression)
+                return f"({left} {_SIGNS[type(node)]} {right})"
+            case _:
+                return self._predicate(node)
 
-def _case(node: exp.Case) -> str:
-    subject = node.args.get("this")
-    words = ["CASE"] if subject is None else ["CASE", auto_name(subject)]
-    for each in node.args["ifs"]:
-        words.append(f"WHEN {auto_name(each.this)} THEN {auto_name(each.args['true'])}")
-    default = node.args.get("default")
-    if default is not None:
-        words.append(f"ELSE {auto_name(default)}")
-    return " ".join([*words, "END"])
+    def _list(self, nodes: list[exp.Expr]) -> str:
+        return ", ".join(map(self.name, nodes))
 
+    def _function(self, node: exp.Func) -> str:
+        name, arguments = read_function(node)
+        if isinstance(node, exp.Extract):
+            return f"extract({node.name} FROM {self.name(node.expression)})"
+        if isinstance(node, exp.Exists):
+            return "exists()"
+        return f"{self._written(node) or name}({self._list(arguments)})"
 
-def _window(node: exp.Window) -> str:
-    parts = []
-    if partition := node.args.get("partition_by"):
-        parts.append("PARTITION BY " + ", ".join(map(auto_name, partition)))
-    if order := node.args.get("order"):
-        keys = (f"{auto_name(each.this)} {_direction(each)}" for each in order.expressions)
-        parts.append("ORDER BY " + ", ".join(keys))
-    return f"{auto_name(node.this)} OVER ({' '.join(parts)})"
+    def _written(self, node: exp.Func) -> str:
+        """The name as the user wrote it: variance and var_samp are one function to sqlglot."""
+        if "start" not in node.meta:
+            return ""
+        word = self.sql[node.meta["start"] : node.meta["end"] + 1]
+        return word.lower() if word.isidentifier() else ""
+
+    def _predicate(self, node: exp.Expr) -> str:
+        match node:
+            case exp.Neg():
+                inner = self.name(node.this)
+                return f"-{inner}" if isinstance(node.this, exp.Literal) else f"(- {inner})"
+            case exp.Not(this=exp.Is(this=operand, expression=exp.Null())):
+                return f"({self.name(operand)} IS NOT NULL)"
+            case exp.Not():
+                return f"(NOT {self.name(node.this)})"
+            case exp.Is():
+                return f"({self.name(node.this)} IS {self.name(node.expression).upper()})"
+            case exp.Like() | exp.ILike():
+                word = "LIKE" if isinstance(node, exp.Like) else "ILIKE"
+                text = f"{self.name(node.this)} {word} {self.name(node.expression)}"
+                return f"(NOT {text})" if node.args.get("negate") else text
+            case exp.In() if node.expressions:
+                return f"({self.name(node.this)} IN ({self._list(node.expressions)}))"
+            case exp.Between():
+                subject = self.name(node.this)
+                low, high = self.name(node.args["low"]), self.name(node.args["high"])
+                return f"(({subject} >= {low}) AND ({subject} <= {high}))"
+            case exp.Subquery():
+                return "scalarsubquery()"
+            case exp.Filter():
+                where = self.name(node.expression.this)
+                return f"{self.name(node.this)} FILTER (WHERE {where})"
+            case exp.Distinct():
+                return f"DISTINCT {self._list(node.expressions)}"
+            case exp.DPipe():
+                return f"concat({self.name(node.this)}, {self.name(node.expression)})"
+            case _:
+                return str(node.sql("spark"))
+
+    def _case(self, node: exp.Case) -> str:
+        subject = node.args.get("this")
+        words = ["CASE"] if subject is None else ["CASE", self.name(subject)]
+        for each in node.args["ifs"]:
+            words.append(f"WHEN {self.name(each.this)} THEN {self.name(each.args['true'])}")
+        default = node.args.get("default")
+        if default is not None:
+            words.append(f"ELSE {self.name(default)}")
+        return " ".join([*words, "END"])
+
+    def _window(self, node: exp.Window) -> str:
+        parts = []
+        if partition := node.args.get("partition_by"):
+            parts.append(f"PARTITION BY {self._list(partition)}")
+        if order := node.args.get("order"):
+            keys = (f"{self.name(each.this)} {_direction(each)}" for each in order.expressions)
+            parts.append(f"ORDER BY {', '.join(keys)}")
+        return f"{self.name(node.this)} OVER ({' '.join(parts)})"
 
 
 def _direction(node: exp.Ordered) -> str:

@@ -15,7 +15,7 @@ from viewmill.algebra.schema import Schema
 class PlainView:
     """CREATE VIEW: a name for a query, put in where it is used. `sql` is the text `query` is in."""
 
-    query: exp.Query
+    query: exp.Query | exp.Values
     sql: str
 
 

@@ -6,34 +6,37 @@ the rendered SQL stays readable: spark_divide(a, b) instead of its CASE.
 
 from __future__ import annotations
 
+_UNIT = 2**90
+
 MACROS: tuple[str, ...] = (
-    # Division by zero is an error, for floats too. NULL over zero is NULL.
+    # Division by zero is an error, for floats too: 1 // 0 raises it. NULL over zero is NULL.
     """spark_divide(a, b) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a / b END""",
+       CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE a / b END""",
     """spark_remainder(a, b) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a % b END""",
-    """spark_integral_divide(a, b) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero') ELSE a // b END""",
-    """spark_pmod(a, b) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero')
-            WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END""",
+       CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE a % b END""",
+    "spark_pmod(a, b) AS CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END",
+    """spark_pmod_float(a, b) AS
+       CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE spark_pmod(a, b) END""",
     # a * power / b for HUGEINT, rounded half up. The whole part goes first, so that a * power, which
     # may not fit into 128 bits, is never computed.
     """spark_quotient(a, b, power) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero')
-            ELSE (a // b) * power + ((a % b) * power) // b
-                 + CASE WHEN abs(((a % b) * power) % b) >= abs(b) - abs(((a % b) * power) % b)
-                        THEN CAST(sign(a) * sign(b) AS HUGEINT) ELSE 0 END END""",
+       (a // b) * power + ((a % b) * power) // b
+       + CASE WHEN abs(((a % b) * power) % b) >= abs(b) - abs(((a % b) * power) % b)
+              THEN CAST(sign(a) * sign(b) AS HUGEINT) ELSE 0 END""",
     # Text to whole numbers: digits only, so neither '1.5' nor '1e3'.
+    """spark_whole_or_null(x) AS
+       CASE WHEN regexp_full_match(trim(x, ' \t\n\r'), '[+-]?[0-9]+')
+            THEN trim(x, ' \t\n\r') END""",
     """spark_whole(x) AS
-       CASE WHEN x IS NULL OR regexp_full_match(trim(x, ' \t\n\r'), '[+-]?[0-9]+')
-            THEN trim(x, ' \t\n\r')
-            ELSE error('the text ''' || x || ''' is not a whole number') END""",
-    """spark_truth(x) AS
+       CASE WHEN x IS NOT NULL AND spark_whole_or_null(x) IS NULL
+            THEN x || ' (not a whole number)' ELSE spark_whole_or_null(x) END""",
+    """spark_truth_or_null(x) AS
        CASE WHEN lower(trim(x)) IN ('t', 'true', 'y', 'yes', '1') THEN TRUE
-            WHEN lower(trim(x)) IN ('f', 'false', 'n', 'no', '0') THEN FALSE
-            WHEN x IS NULL THEN NULL
-            ELSE error('the text ''' || x || ''' is not a BOOLEAN') END""",
+            WHEN lower(trim(x)) IN ('f', 'false', 'n', 'no', '0') THEN FALSE END""",
+    """spark_truth(x) AS
+       CASE WHEN x IS NOT NULL AND spark_truth_or_null(x) IS NULL
+            THEN CAST(x || ' (not a truth value)' AS BOOLEAN)
+            ELSE spark_truth_or_null(x) END""",
     # Java's spelling of floats: 1.0E10, 1.0E-4, Infinity, NaN.
     """spark_scientific(digits, exponent, minus) AS
        minus || digits[1:1] || '.' || CASE WHEN length(digits) > 1 THEN digits[2:] ELSE '0' END
@@ -74,7 +77,7 @@ MACROS: tuple[str, ...] = (
        CASE WHEN count IS NULL THEN NULL ELSE right(s, greatest(count, 0)) END""",
     """spark_split_part(s, delimiter, part) AS
        CASE WHEN s IS NULL OR delimiter IS NULL THEN NULL
-            WHEN part = 0 THEN error('the index of split_part is not zero')
+            WHEN part = 0 THEN CAST(CAST(part || ' (an index of split_part)' AS INTEGER) AS VARCHAR)
             WHEN delimiter = '' THEN CASE WHEN abs(part) = 1 THEN s ELSE '' END
             ELSE split_part(s, delimiter, part) END""",
     """spark_locate(sub, s, position) AS
@@ -97,4 +100,16 @@ MACROS: tuple[str, ...] = (
     # Division that rounds down, for moments before 1970.
     "spark_floor_divide(a, b) AS (a - ((a % b + b) % b)) // b",
     "spark_finite(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END",
+    # Sums of floats are exact: whole parts and fractions (times 2**90) are added as integers, and
+    # come together without cancelling. 1e16 + 1 - 1e16 is 1.
+    "spark_whole_part(x) AS CASE WHEN abs(x) < 1e30 THEN CAST(trunc(x) AS HUGEINT) END",
+    f"""spark_fraction(x) AS
+        CASE WHEN abs(x) < 1e30 THEN CAST((x - trunc(x)) * {_UNIT}.0 AS HUGEINT) END""",
+    f"""spark_joined(whole, fraction) AS
+        CASE WHEN whole < 0 AND fraction > 0
+             THEN CAST(whole + 1 AS DOUBLE) - CAST({_UNIT} - fraction AS DOUBLE) / {_UNIT}.0
+             ELSE CAST(whole AS DOUBLE) + CAST(fraction AS DOUBLE) / {_UNIT}.0 END""",
+    f"""spark_exact_sum(whole, fraction) AS
+        spark_joined(whole + spark_floor_divide(fraction, {_UNIT}),
+                     fraction - spark_floor_divide(fraction, {_UNIT}) * {_UNIT})""",
 )

@@ -32,7 +32,7 @@ def lower_foreign(
     refuse_volatile(query, environment)
     scans: list[Scan] = []
     tree = _inlined(query, environment, scans)
-    _name_outputs(tree)
+    _name_outputs(tree, environment.sql)
     text = tree.sql("spark")
     if describe is None:
         raise _refused(reason, UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span))
@@ -43,12 +43,12 @@ def lower_foreign(
     return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", reason.span)
 
 
-def _name_outputs(tree: exp.Expr) -> None:
+def _name_outputs(tree: exp.Expr, sql: str) -> None:
     """Outputs without a name get Spark's, which is not the engine's."""
     for node in tree.selects if isinstance(tree, exp.Query) else []:
         is_star = isinstance(node, exp.Star) or isinstance(node.this, exp.Star)
         if not is_star and not node.alias_or_name:
-            node.replace(exp.alias_(node.copy(), auto_name(node), quoted=True))
+            node.replace(exp.alias_(node.copy(), auto_name(node, sql), quoted=True))
 
 
 def refuse_volatile(query: exp.Expr, environment: Environment) -> None:

@@ -279,6 +279,8 @@ def _isnan(arguments: Arguments, span: Span | None) -> Expression:
 
 
 def _to_date(arguments: Arguments, span: Span | None) -> Expression:
+    if len(arguments) > 1:
+        raise NotModelled("to_date with a format", span)
     return implicit(arguments[0], DATE, "to_date")
 
 
@@ -360,7 +362,7 @@ _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "least": (_extreme("least"), 2, None), "coalesce": (_coalesce, 1, None), "if": (_if, 3, 3),
     "nvl2": (_nvl2, 3, 3), "nullif": (_nullif, 2, 2), "concat": (_concat, 1, None),
     "concat_ws": (_concat_ws, 1, None), "pmod": (_pmod, 2, 2), "mod": (_mod, 2, 2),
-    "isnan": (_isnan, 1, 1), "to_date": (_to_date, 1, 1), "date": (_to_date, 1, 1),
+    "isnan": (_isnan, 1, 1), "to_date": (_to_date, 1, 2), "date": (_to_date, 1, 1),
     "to_timestamp": (_to_timestamp, 1, 1), "date_trunc": (_date_trunc, 2, 2),
     "trunc": (_trunc, 2, 2), "-": (_minus, 1, 1), "rlike": (_rlike, 2, 2),
     "isnull": (_isnull, 1, 1), "isnotnull": (_isnotnull, 1, 1),

@@ -33,7 +33,7 @@ __all__ = ["Catalog", "Describe", "PlainView", "lower"]
 Describe = Callable[[str, tuple[Scan, ...]], Schema]
 
 
-def lower(query: exp.Query, sql: str, catalog: Catalog, describe: Describe | None = None) -> Relation:
+def lower(query: exp.Query | exp.Values, sql: str, catalog: Catalog, describe: Describe | None = None) -> Relation:
     """The meaning of `query`, whose text is `sql`.
 
     A query that the algebra cannot model becomes `Foreign` as a whole; `describe` then tells the

@@ -126,7 +126,7 @@ def _lower_outputs(
         expression = lowering.lower(inner)
         if isinstance(expression.type, Interval):
             raise NotModelled("an interval as an output", expression.span)
-        name = node.alias if isinstance(node, exp.Alias) else auto_name(inner)
+        name = node.alias if isinstance(node, exp.Alias) else auto_name(inner, environment.sql)
         outputs.names.append(name)
         outputs.items.append(expression)
         if isinstance(node, exp.Alias):

@@ -114,7 +114,8 @@ def _integral_division(left: Expression, right: Expression, span: Span | None) -
 def negate(operand: Expression, span: Span | None) -> Expression:
     """-x; a minus before a number is part of the number."""
     if isinstance(operand, Literal) and isinstance(operand.value, int | float | Number):
-        if is_numeric(operand.type):
+        fits = not isinstance(operand.type, Integer) or -operand.value <= operand.type.high
+        if is_numeric(operand.type) and fits:
             return Literal(-operand.value, operand.type, span)
     if isinstance(operand, Literal) and isinstance(operand.value, tuple):
         months, microseconds = operand.value

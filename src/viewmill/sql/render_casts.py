@@ -19,6 +19,15 @@ from viewmill.algebra.types import (
 from viewmill.sql.render_names import duckdb_type
 
 
+def duckdb_try_cast(text: str, source: Type, target: Type) -> str:
+    """TRY_CAST(text AS target): NULL where the cast would fail."""
+    if isinstance(source, String) and isinstance(target, Integer):
+        return f"TRY_CAST(spark_whole_or_null({text}) AS {duckdb_type(target)})"
+    if isinstance(source, String) and isinstance(target, Boolean):
+        return f"spark_truth_or_null({text})"
+    return f"TRY({duckdb_cast(text, source, target)})"
+
+
 def duckdb_cast(text: str, source: Type, target: Type) -> str:
     """CAST(text AS target)."""
     name = duckdb_type(target)

@@ -6,6 +6,7 @@ gives  DuckDB SQL over HUGEINT: the digits without the point, divided, rounded h
 
 from __future__ import annotations
 
+from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Type
 from viewmill.sql.decimals import MAX_PRECISION
 
@@ -58,7 +59,16 @@ def integral_divide(left: str, a: Decimal, right: str, b: Decimal) -> str:
     scale = max(a.scale, b.scale)
     digits_a = f"({unscaled(left, a)} * {_power(scale - a.scale)})"
     digits_b = f"({unscaled(right, b)} * {_power(scale - b.scale)})"
-    return f"CAST(spark_integral_divide({digits_a}, {digits_b}) AS BIGINT)"
+    return f"CAST({digits_a} // {digits_b} AS BIGINT)"
+
+
+def multiply(call: Call, texts: list[str]) -> str:
+    """Left * right; DuckDB wants at most 38 digits behind the point."""
+    scales = [each.type.scale for each in call.arguments if isinstance(each.type, Decimal)]
+    if sum(scales) > MAX_PRECISION:
+        cut = [f"CAST({text} AS DECIMAL(38,{min(s, 19)}))" for text, s in zip(texts, scales, strict=True)]
+        return f"({cut[0]} * {cut[1]})"
+    return f"({texts[0]} * {texts[1]})"
 
 
 def _power(exponent: int) -> str:

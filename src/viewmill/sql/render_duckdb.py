@@ -34,7 +34,7 @@ from viewmill.algebra.types import (
     Type,
 )
 from viewmill.sql import render_decimals
-from viewmill.sql.render_casts import duckdb_cast
+from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
 from viewmill.sql.render_duckdb_aggregates import aggregate_sql
 from viewmill.sql.render_names import duckdb_literal, duckdb_name, duckdb_text, duckdb_type
 
@@ -104,10 +104,9 @@ class DuckdbExpressions:
             case Literal():
                 return duckdb_literal(expression)
             case Cast():
-                text = duckdb_cast(
-                    self.render(expression.input), expression.input.type, expression.type
-                )
-                return f"TRY({text})" if expression.lenient else text
+                inner = self.render(expression.input)
+                cast = duckdb_try_cast if expression.lenient else duckdb_cast
+                return cast(inner, expression.input.type, expression.type)
             case Call():
                 return self._call(expression)
             case Case():
@@ -225,6 +224,8 @@ def _arithmetic(call: Call, texts: list[str]) -> str:
     if isinstance(call.type, Date):
         return f"CAST({text} AS DATE)"
     if isinstance(call.type, Decimal):
+        if call.function == "*":
+            text = render_decimals.multiply(call, texts)
         return f"CAST({text} AS {call.type})"
     return text
 
@@ -240,12 +241,17 @@ def _integral_divide(call: Call, texts: list[str]) -> str:
     a, b = call.arguments[0].type, call.arguments[1].type
     if isinstance(a, Decimal) and isinstance(b, Decimal):
         return render_decimals.integral_divide(texts[0], a, texts[1], b)
-    return f"spark_integral_divide({texts[0]}, {texts[1]})"
+    return f"({texts[0]} // {texts[1]})"
 
 
 def _remainder(call: Call, texts: list[str]) -> str:
-    macro = "spark_pmod" if call.function == "pmod" else "spark_remainder"
-    text = f"{macro}({texts[0]}, {texts[1]})"
+    # Whole numbers and decimals over zero are errors to DuckDB too, floats are not.
+    is_float, is_pmod = isinstance(call.type, Float), call.function == "pmod"
+    text = f"({texts[0]} % {texts[1]})"
+    if is_pmod:
+        text = f"spark_pmod{'_float' if is_float else ''}({texts[0]}, {texts[1]})"
+    elif is_float:
+        text = f"spark_remainder({texts[0]}, {texts[1]})"
     return f"CAST({text} AS {call.type})" if isinstance(call.type, Decimal) else text
 
 

@@ -84,20 +84,28 @@ def _count(group: _Group) -> str:
 
 def _sum(group: _Group) -> str:
     if isinstance(group.types[0], Float):
-        return _float(group, "fsum", "sum")
+        return _float_sum(group)
     return group.cast(group.of("sum"))
 
 
-def _float(group: _Group, compensated: str, plain: str) -> str:
-    """Compensated when all is finite; else the plain one knows what inf and NaN make."""
-    finite = group.plain("bool_and", f"isfinite({group.arguments[0]})")
-    return f"CASE WHEN {finite} THEN {group.of(compensated)} ELSE {group.of(plain)} END"
+def _float_sum(group: _Group) -> str:
+    """Exact for numbers of usual size, compensated for the rest; sum knows what inf and NaN make."""
+    x = group.arguments[0]
+    largest = group.plain("max", f"abs({x})")
+    whole = group.of("sum", f"spark_whole_part({x})")
+    fraction = group.of("sum", f"spark_fraction({x})")
+    if group.distinct:
+        # 1.5 and 2.5 have one fraction, but are two numbers.
+        whole = fraction = ""
+    exact = f"WHEN {largest} BETWEEN 1e-9 AND 1e30 THEN spark_exact_sum({whole}, {fraction}) "
+    finite = f"WHEN isfinite({largest}) THEN {group.of('fsum')} "
+    return f"CASE {exact if whole else ''}{finite}ELSE {group.of('sum')} END"
 
 
 def _avg(group: _Group) -> str:
     type_ = group.types[0]
     if isinstance(type_, Float):
-        return _float(group, "favg", "avg")
+        return f"({_float_sum(group)} / NULLIF({group.of('count')}, 0))"
     if isinstance(type_, Decimal):
         return render_decimals.average(group.of("sum"), type_, group.of("count"), group.result)
     # The sum of whole numbers is exact.

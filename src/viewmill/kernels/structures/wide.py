@@ -8,12 +8,12 @@ from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.memory import load_word, store_word
+from viewmill.kernels.structures.memory import load_word
 
 _I64, _I128 = ir.IntType(64), ir.IntType(128)
 
 U = np.uint64
-_U0, _U1, _U32, _U63, _U64 = U(0), U(1), U(32), U(63), U(64)
+_U0, _U1, _U32, _U63 = U(0), U(1), U(32), U(63)
 _LOW = U(0xFFFFFFFF)
 _BASE = U(1 << 32)
 _HIGHEST = U((1 << 63) - 1)
@@ -63,23 +63,14 @@ def magnitude(a):
     return U(a) if a >= 0 else _U0 - U(a)
 
 
-@structure
-def leading_zeros(x):
+@intrinsic
+def leading_zeros(typing_context, x):
     """How many upper bits of x are zero; x is not."""
-    n = _U0
-    if x <= U(0x00000000FFFFFFFF):
-        n, x = n + _U32, x << _U32
-    if x <= U(0x0000FFFFFFFFFFFF):
-        n, x = n + U(16), x << U(16)
-    if x <= U(0x00FFFFFFFFFFFFFF):
-        n, x = n + U(8), x << U(8)
-    if x <= U(0x0FFFFFFFFFFFFFFF):
-        n, x = n + U(4), x << U(4)
-    if x <= U(0x3FFFFFFFFFFFFFFF):
-        n, x = n + U(2), x << U(2)
-    if x <= U(0x7FFFFFFFFFFFFFFF):
-        n = n + _U1
-    return n
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
 
 
 @structure
@@ -145,16 +136,6 @@ def product_ratio(a, b, n):
     quotient, remainder = divide(high, x * y, divisor)
     rounded = round_half_up(quotient, remainder, divisor)
     return rounded, rounded >= quotient
-
-
-@structure
-def add_wide(at, other):
-    """The wide number at `at` += the one at `other`."""
-    low = U(load_word(at)) + U(load_word(other))
-    carry = _U1 if low < U(load_word(other)) else _U0
-    high = U(load_word(at + 8)) + U(load_word(other + 8)) + carry
-    store_word(at, np.int64(low))
-    store_word(at + 8, np.int64(high))
 
 
 @structure

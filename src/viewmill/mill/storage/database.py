@@ -96,10 +96,12 @@ def create_database(folder: Path, head: Head) -> None:
         for leftover in folder.glob(DRAFT + "*"):
             leftover.unlink()
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
+            # Not by way of a WAL: moved into the file on closing, and errors are not told then.
+            connection.execute("PRAGMA journal_mode = MEMORY")
             connection.executescript(f"BEGIN; {_SCHEMA}")
             connection.execute("INSERT INTO head VALUES (1, ?)", (head.encode(),))
             connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()  # from the next opening on
             reach("draft committed")
         sync_file(draft)
         reach("draft synced")
@@ -208,6 +210,18 @@ def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
         if row.kind == Kind.DELTA_FILE:
             deltas[row.piece] = row.version
     return Contents(head, catalog, pieces, notes, log_bytes, deltas)
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite's log could be emptied, so that a refused commit cannot come back.
+
+    When only the sync failed, the frames of the commit are whole in the log; SQLite would write
+    over them at the next commit, but until then a crash would bring them back.
+    """
+    with suppress(sqlite3.Error):
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+    return False
 
 
 def read_stored_head(connection: sqlite3.Connection, path: Path) -> Head:

@@ -1,4 +1,4 @@
-"""Aggregates as payloads: which slots an aggregate keeps, how a row lifts into them, how they finish.
+"""Aggregates as payloads: the slots they keep, how a row lifts into them, how they finish.
 
 takes  algebra aggregate calls over the scan's columns
 gives  slots with their definitions, the source that adds a row, the source that shows a value

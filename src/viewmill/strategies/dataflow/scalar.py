@@ -351,7 +351,8 @@ def _multiply(scalar: Scalar, expression: Expression, values: list[str]) -> str:
             return f"{a} * {b}"
         case Integer():
             _only(types, Integer, expression)
-            return f"mul_checked({_overflow(scalar, expression)}, {a}, {b}, {_bounds(expression.type)})"
+            why, bounds = _overflow(scalar, expression), _bounds(expression.type)
+            return f"mul_checked({why}, {a}, {b}, {bounds})"
         case Decimal(scale=scale):
             _only(types, Integer | Decimal, expression)
             have = sum(each.scale for each in types if isinstance(each, Decimal))
