@@ -13,7 +13,7 @@ JOBS   ?= 2
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
             then echo $$p; break; fi; done)
-say    := @printf '\033[1mviewmill:\033[0m %s\n'
+say    := @printf 'viewmill: %s\n'
 
 .PHONY: help setup demo test check format golden fuzz crash bench docs clean
 
@@ -31,9 +31,9 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "viewmill: $(PYTHON) cannot create environments."; \
 	  echo "  hint: on Debian and Ubuntu, apt install python3-venv"; rm -rf $(VENV); exit 1; }
-	$(say) "[2/3] installing the product: DuckDB, Numba, PyArrow, sqlglot (about 500 MB on disk)"
+	$(say) "[2/3] installing the product: DuckDB, Numba, PyArrow, sqlglot (about 600 MB on disk)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
-	$(say) "[3/3] installing PySpark and the tools for tests (about 900 MB on disk, a few minutes once)"
+	$(say) "[3/3] installing PySpark and the tools for tests (1.1 GB more, a few minutes, once)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $(READY)
 
@@ -65,8 +65,8 @@ golden: $(READY)  ## Rewrite golden outputs; review the diff
 	@$(BIN)/python -m pytest tests/golden -q --update-golden
 
 fuzz: $(READY)  ## Property tests against DuckDB, many more cases
-	$(say) "property tests with the long Hypothesis profile"
-	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -q tests/equivalence tests/laws
+	$(say) "property tests with the Hypothesis profile fuzz"
+	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(JOBS) -q $(wildcard tests/equivalence tests/laws)
 
 crash: $(READY)  ## Long kill and restart sweeps
 	$(say) "killing and restarting"

@@ -52,6 +52,6 @@ def test_a_report_finds_its_figures_and_draws_them():
     report.add("viewmill", {"batch": 10, "table": "checked"}, rows_per_s=2e6, p50_ms=0.1)
     report.add("duckdb", {"batch": 10}, rows_per_s=1e3)
     assert report.value("viewmill", "rows_per_s", batch=10) == 2e6
-    assert "2,000,000  rows per second" in report.to_text()
+    assert "viewmill  batch 10  table checked  2,000,000     0.1" in report.to_text()
     assert "DIFFERENT FROM" in report.to_text()
     assert report.to_svg().count("<rect") == 1 + 2 + 2

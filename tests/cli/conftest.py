@@ -40,12 +40,12 @@ class Project:
         out, err = io.StringIO(), io.StringIO()
         argv = ["viewmill", *arguments]
         code = 0
-        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
-            with patch.object(sys, "argv", argv):
-                try:
-                    main()
-                except SystemExit as done:
-                    code = int(done.code or 0)
+        patched = patch.object(sys, "argv", argv)
+        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err), patched:
+            try:
+                main()
+            except SystemExit as done:
+                code = int(done.code or 0)
         return Command(argv, code, out.getvalue(), err.getvalue())
 
     def spawn(self, *arguments: str) -> Command:
@@ -67,7 +67,7 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, uncompiled):
     return Project(tmp_path)
 
 

@@ -108,4 +108,4 @@ def test_the_demo_works_without_a_terminal_and_verifies_itself(project):
     out = project.run("demo", "--seconds", "0.5", "--depth", "500", "--batch", "50")
     assert out.count("equal") == 3
     assert "dataflow" in out
-    assert "try next: viewmill init" in out
+    assert "init mybook && " in out

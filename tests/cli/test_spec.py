@@ -20,7 +20,6 @@ def test_everything_in_a_spec_is_read(tmp_path):
 name: orderbook
 storage: state/
 runtime: in-process
-memory: 512 MB
 sources:
   bids: {path: data/bids/*.csv, format: csv, schema: "t TIMESTAMP, id BIGINT", change: op,
          timestamp: t}
@@ -31,7 +30,7 @@ sinks:
 """,
         )
     )
-    assert (spec.name, spec.memory, spec.storage) == ("orderbook", "512 MB", tmp_path / "state")
+    assert (spec.name, spec.storage) == ("orderbook", tmp_path / "state")
     assert spec.libraries == ("views/**/*.sql",)
     (bids,) = spec.sources
     assert bids.create_statement() == (
@@ -63,6 +62,7 @@ MISTAKES = {
     "a name that is none": ("sources:\n  a-b: {path: a.csv}\n", "'a-b' cannot name a table", ""),
     "a key twice": ("name: a\nname: b\n", "name is there twice", ""),
     "Spark, which is not built yet": ("runtime: spark\n", "not built yet", "in-process"),
+    "a budget, which is not built yet": ("memory: 1 GB\n", "not built yet", "Leave the key out"),
     "no YAML": ("name: [a\n", "not YAML", ""),
     "nothing": ("", "is empty", "viewmill init"),
 }

@@ -204,6 +204,17 @@ def test_entries_survive_growth_and_shrinking() -> None:
     assert maintainer.state_bytes()["groups"] < large / 20
 
 
+def test_the_journal_of_a_large_batch_is_given_back() -> None:
+    maintainer = build(PROGRAM, Dictionary(), compiled=True)
+    feed(maintainer, [(simple(k, k), 1) for k in range(50_000)])
+    maintainer.commit()
+    large = maintainer.state_bytes()["groups"]
+    for _ in range(10):
+        feed(maintainer, [(simple(7, 1), 1)])
+        maintainer.commit()
+    assert maintainer.state_bytes()["groups"] < large * 3 / 4
+
+
 @settings(deadline=None, max_examples=50)
 @given(batches, batches)
 def test_load_is_the_inverse_of_snapshot(first: Batch, second: Batch) -> None:

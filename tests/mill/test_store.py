@@ -26,6 +26,7 @@ from viewmill.mill import store as store_module
 from viewmill.mill.storage import crash_points
 from viewmill.mill.storage import files as files_module
 from viewmill.mill.storage import head as head_module
+from viewmill.mill.storage.log import Kind, check_links, link_row
 from viewmill.mill.store import Entry, Store
 
 SOURCES = Path(viewmill.errors.__file__).parents[1]
@@ -84,6 +85,18 @@ def test_a_new_mill_is_empty(path: Path) -> None:
 def test_missing_parents_are_made(tmp_path: Path) -> None:
     Store.open(tmp_path / "a" / "b" / "orders.mill").close()
     assert (tmp_path / "a" / "b" / "orders.mill" / "HEAD").exists()
+
+
+def test_the_path_may_be_relative_and_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = Store.open("a?b#c%20 d.mill")
+    monkeypatch.chdir("/")
+    store.append(1, {"orders": large_orders()})
+    store.checkpoint(1, {"orders": orders(1)}, {})
+    store.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["a?b#c%20 d.mill"]
+    with Store.open(tmp_path / "a?b#c%20 d.mill") as store:
+        assert store.load_table("orders") == orders(1)
 
 
 def test_a_version_is_there_after_reopening(path: Path) -> None:
@@ -325,6 +338,14 @@ def test_a_directory_with_other_things_is_refused(path: Path) -> None:
     assert [each.name for each in path.iterdir()] == ["letter.txt"]
 
 
+def test_a_git_directory_is_not_taken_for_a_mill(path: Path) -> None:
+    path.mkdir()
+    (path / "HEAD").write_text("ref: refs/heads/main")
+    with pytest.raises(WrongFormat, match="is not a mill, and not empty"):
+        Store.open(path)
+    assert [each.name for each in path.iterdir()] == ["HEAD"]
+
+
 def test_a_file_is_refused(path: Path) -> None:
     path.write_text("dear ann")
     with pytest.raises(WrongFormat, match="is a file"):
@@ -395,6 +416,15 @@ def test_an_altered_row_is_noticed(path: Path) -> None:
             Store.open(path)
         (path / "mill.db").write_bytes(content)
     Store.open(path).close()
+
+
+def test_an_altered_row_is_not_given_out() -> None:
+    first = link_row(b"anchor", 1, Kind.STATEMENT, "", b"a")
+    second = link_row(first.link, 2, Kind.STATEMENT, "", b"b")
+    given = check_links([first, second._replace(payload=b"c")], b"anchor", second.link, Path("x"))
+    assert next(given) == first
+    with pytest.raises(DamagedFile, match="x"):
+        next(given)
 
 
 # The disk refuses.

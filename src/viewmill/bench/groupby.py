@@ -103,7 +103,7 @@ def _viewmill(
             )
             report.add("viewmill", {"batch": size, "table": table}, **timing.metrics())
         held = mill["v"].status()["state_bytes"]
-        report.add("viewmill", {"table": table, "groups": GROUPS}, state_bytes=_total(held))
+        report.add("viewmill", {"table": table, "groups": GROUPS}, state_bytes=held)
         return same(mill["v"].to_arrow(), pa.concat_tables(rows.arrow))
 
 
@@ -113,10 +113,6 @@ def _given(rows: Rows, size: int, count: int) -> list[object]:
     if size > 10:
         return list(batches)
     return [list(zip(*batch.to_pydict().values(), strict=True)) for batch in batches]
-
-
-def _total(held: object) -> float:
-    return float(sum(held.values())) if isinstance(held, dict) else float(held)  # type: ignore[arg-type]
 
 
 def _duckdb(report: Report, seed: int, sizes: tuple[tuple[int, int], ...]) -> None:

@@ -1,4 +1,4 @@
-"""An order book that never rests: orders come, are filled or withdrawn, prices wander.
+"""An order book that never rests: orders come, are filled or withdrawn, prices sway.
 
 takes  a seed and how many orders stay open
 gives  batches of bids or asks: +1 a new order, -1 one that left, exactly as it came
@@ -6,6 +6,7 @@ gives  batches of bids or asks: +1 a new order, -1 one that left, exactly as it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -37,7 +38,7 @@ class OrderBook:
         self._random = np.random.default_rng([self.seed, self.side == "asks"])
         self._next_id = 1
         self._clock = int(START.timestamp() * 1e6)
-        self._middle = 100_00.0
+        self._batches = 0
 
     def batch(self, rows: int) -> pa.Table:
         """The next `rows` changes; once the book is full, half of them are orders that leave."""
@@ -56,15 +57,18 @@ class OrderBook:
 
     def _arrive(self, count: int) -> Orders:
         random = self._random
-        self._middle = max(1_00.0, self._middle + random.normal(0, 3))
+        # The middle sways by 4 cents and orders keep 5 away from it, so that bids and asks of any
+        # age never cross: an order that crosses would have been filled.
+        self._batches += 1
+        middle = 100_00 + 4 * math.sin(self._batches / 40)
         away = np.abs(random.normal(0, 60, count)) + 5
-        price = self._middle - away if self.side == "bids" else self._middle + away
+        price = middle - away if self.side == "bids" else middle + away
         orders = np.empty((count, 5), np.int64)
         orders[:, 0] = self._clock + np.cumsum(random.integers(0, 2_000, count))
         orders[:, 1] = np.arange(self._next_id, self._next_id + count)
         orders[:, 2] = random.integers(1, BROKERS + 1, count)
         orders[:, 3] = random.integers(1, 50, count) * 10
-        orders[:, 4] = np.maximum(1, price).astype(np.int64)
+        orders[:, 4] = np.maximum(1, np.floor(price) if self.side == "bids" else np.ceil(price))
         self._next_id += count
         self._clock = int(orders[-1, 0]) if count else self._clock
         return orders

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,14 +11,14 @@ from viewmill.bench.plot import Series, bar_chart
 Say = Callable[[str], None]  # progress, for people
 
 UNITS = {
-    "rows_per_cpu_s": "rows per CPU second",
-    "rows_per_s": "rows per second",
-    "us_per_update": "µs of CPU per call",
-    "p50_ms": "ms, median call",
-    "p99_ms": "ms, 99th percentile",
-    "state_bytes": "bytes of state",
-    "compile_s": "s to the first result",
-    "speedup": "times faster than duckdb",
+    "rows_per_cpu_s": "rows / CPU s",
+    "rows_per_s": "rows / s",
+    "us_per_update": "CPU µs / call",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "state_bytes": "state bytes",
+    "compile_s": "s to first result",
+    "speedup": "times duckdb's rows / s",
 }
 
 
@@ -76,18 +75,20 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """For people: a paragraph per system and workload."""
-        lines = [f"bench {self.bench}   seed {self.seed}   {platform.processor() or 'cpu'}"]
-        last = None
+        """For people: a line per system and workload, a column per metric."""
+        lines: dict[tuple[str, str], dict[str, float]] = {}
         for each in self.results:
-            place = f"{each.system}  " + "  ".join(f"{k}={v}" for k, v in each.workload.items())
-            if place != last:
-                lines += ["", place]
-                last = place
-            unit = UNITS.get(each.metric, each.metric)
-            lines.append(f"  {_number(each.value):>14}  {unit}")
+            workload = "  ".join(f"{key} {_shown(value)}" for key, value in each.workload.items())
+            lines.setdefault((each.system, workload), {})[each.metric] = each.value
+        blocks: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        for (system, workload), metrics in lines.items():
+            names = tuple(UNITS.get(name, name) for name in metrics)
+            cells = tuple(_number(value) for value in metrics.values())
+            blocks.setdefault(names, []).append((system, workload, *cells))
+        parts = [_columns(("system", "workload", *names), rows) for names, rows in blocks.items()]
         word = "equal to" if self.verified else "DIFFERENT FROM"
-        return "\n".join([*lines, "", f"final result {word} DuckDB's"])
+        end = f"bench {self.bench}, seed {self.seed}: the final result is {word} DuckDB's"
+        return "\n\n".join([*parts, end])
 
     def to_svg(self) -> str:
         """For the docs: one group of bars per value of `across`."""
@@ -106,6 +107,23 @@ class Bench(Protocol):
 
     def __call__(self, *, seed: int, quick: bool, say: Say) -> Report:
         """Run it; `quick` means fewer rows."""
+
+
+def _columns(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Lines of cells; the first two stand to the left, numbers to the right."""
+    widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
+    lines = []
+    for row in (head, *rows):
+        aligned = [
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _number(value: float) -> str:

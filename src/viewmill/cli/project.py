@@ -36,7 +36,7 @@ OWN = (
 @contextmanager
 def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[Mill]:
     """A mill in memory with the project's tables and views, all empty."""
-    with vm.connect(memory=spec.memory) as mill:
+    with vm.connect() as mill:
         for each in definitions:
             _create(mill, each)
         _check_names(spec, mill)
@@ -52,7 +52,7 @@ def durable_mill(spec: Spec, *, must_exist: bool = True) -> Iterator[Mill]:
             hint=f"viewmill run --spec {spec.file}",
         )
     spec.storage.mkdir(parents=True, exist_ok=True)
-    with vm.connect(spec.mill_path, memory=spec.memory) as mill:
+    with vm.connect(spec.mill_path) as mill:
         yield mill
 
 
@@ -159,7 +159,7 @@ def _create_own(mill: Mill) -> None:
 
 def select(mill: Mill, query: str) -> Result:
     """The rows of a SELECT."""
-    result = mill.sql(query)
+    result: Result | None = mill.sql(query)
     assert result is not None
     return result
 

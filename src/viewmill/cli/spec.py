@@ -70,7 +70,6 @@ class Spec:
     sources: tuple[Source, ...] = ()
     libraries: tuple[str, ...] = ()
     sinks: tuple[Sink, ...] = ()
-    memory: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -104,12 +103,13 @@ def read_spec(file: Path) -> Spec:
         _check_runtime(runtime)
     if spark := root.get("spark"):
         raise spark.error("the key spark belongs to runtime: spark, which is not built yet")
+    if memory := root.get("memory"):
+        raise memory.error("a memory budget is not built yet", hint="Leave the key out.")
     sources, libraries, sinks = (root.get(key) for key in ("sources", "libraries", "sinks"))
     return Spec(
         file=file,
         name=root.text("name") or file.resolve().parent.name,
         storage=file.parent / (root.text("storage") or "storage"),
-        memory=root.text("memory"),
         sources=_read_sources(sources) if sources else (),
         libraries=_read_libraries(libraries) if libraries else (),
         sinks=_read_sinks(sinks, file.parent) if sinks else (),

@@ -26,12 +26,7 @@ def status(spec: SpecOption = SPEC, mill: MillOption = None, json: JsonOption = 
 def status_grid(found: dict[str, dict[str, Any]]) -> Any:
     """One line per view."""
     rows = [
-        [view, *(facts.get(name) for name in COLUMNS), show_bytes(_bytes(facts))]
+        [view, *(facts[name] for name in COLUMNS), show_bytes(facts["state_bytes"])]
         for view, facts in found.items()
     ]
     return grid(["view", *(name.replace("_", " ") for name in COLUMNS), "state"], rows)
-
-
-def _bytes(facts: dict[str, Any]) -> int:
-    held = facts.get("state_bytes") or 0
-    return sum(held.values()) if isinstance(held, dict) else int(held)

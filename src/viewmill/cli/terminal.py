@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -44,6 +46,11 @@ def _console(stream: Any) -> Console:
 def remark(text: str) -> None:
     """Say something that is not the result."""
     remarks().print(escape(text), style="dim" if sys.stderr.isatty() else None)
+
+
+def own_name() -> str:
+    """How to call this command from here: by name, or by path where it is not on the PATH."""
+    return "viewmill" if shutil.which("viewmill") else os.path.relpath(sys.argv[0])
 
 
 def print_text(text: str) -> None:

@@ -31,7 +31,7 @@ _SETTINGS = (
 
 
 class DuckdbEngine:
-    """One in-memory DuckDB. Each call has a cursor of its own, so several threads may run queries."""
+    """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:")
@@ -84,7 +84,10 @@ def _as_schema(table: pa.Table, wanted: pa.Schema) -> pa.Table:
     if table.schema.equals(wanted):
         return table
     names = table.rename_columns(wanted.names)
-    return names.cast(wanted)
+    try:
+        return names.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise Overflow("a number does not fit its type", detail=str(error)) from error
 
 
 @contextmanager

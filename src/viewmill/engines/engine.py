@@ -13,7 +13,7 @@ from viewmill.algebra.schema import Schema
 
 
 class Engine(Protocol):
-    """Runs whole queries over Arrow tables. SQL text is always Spark's; the engine translates it."""
+    """Runs whole queries over Arrow tables. SQL text is Spark's; the engine translates it."""
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""

@@ -66,14 +66,14 @@ def _known(*options: str) -> dict[str, bool]:
 def structure(function: Callable[..., Any]) -> Any:
     """A function of the structures library, compiled into the kernels that call it."""
     dispatcher = _dispatcher(function, "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
-    _cache_with_library(dispatcher)
+    _cache_with_library(dispatcher, _LibraryLocator)
     return dispatcher
 
 
 def compile_structure(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]:
     """A function of the structures library as a kernel of its own."""
     own = _dispatcher(dispatcher.py_func, "_nrt")
-    _cache_with_library(own)
+    _cache_with_library(own, _KernelLocator)
     return _callable(own, arguments)
 
 
@@ -164,16 +164,23 @@ class _LibraryLocator:
         return str(self._line)
 
 
-def _cache_with_library(dispatcher: Any) -> None:
+class _KernelLocator(_LibraryLocator):
+    """The same for those with what calls from Python need."""
+
+    def get_disambiguator(self) -> str:
+        return f"{self._line}-kernel"
+
+
+def _cache_with_library(dispatcher: Any, locator: Any) -> None:
     """Cache under the library's hash; a Numba that does it otherwise compiles anew."""
     if FunctionCache is None or not hasattr(dispatcher, "_cache"):
         return
-    dispatcher._cache = _library_cache()(dispatcher.py_func)
+    dispatcher._cache = _library_cache(locator)(dispatcher.py_func)
 
 
 @cache
-def _library_cache() -> Any:
+def _library_cache(locator: Any) -> Any:
     implementation = type(
-        "LibraryCacheImpl", (CompileResultCacheImpl,), {"_locator_classes": [_LibraryLocator]}
+        "LibraryCacheImpl", (CompileResultCacheImpl,), {"_locator_classes": [locator]}
     )
     return type("LibraryCache", (FunctionCache,), {"_impl_class": implementation})

@@ -93,7 +93,7 @@ class Table:
         count, touched = self.get(keyed.COUNT), self.get(keyed.TOUCHED)
         full = count >= self.get(keyed.LIMIT)
         if full:
-            self.reserve(count * 2)
+            self.reserve(count + 1)
         if touched < self.get(keyed.ROOM):
             return full
         old = self._journal
@@ -107,7 +107,8 @@ class Table:
             self._shrink()
 
     def _shrink(self) -> None:
-        self.reserve(len(self) * 2)
+        if len(self) * 8 < self.get(keyed.MASK) + 1:
+            self.reserve(len(self) * 2)
         if self.get(keyed.ROOM) > _FIRST_ROOM:
             self._make_journal(max(self.get(keyed.ROOM) // 4, _FIRST_ROOM))
 

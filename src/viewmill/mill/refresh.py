@@ -29,22 +29,41 @@ def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
     entries = {name: core.catalog.table(name) for name in changed}
     version = core.version + 1
     staged: list[TableEntry] = []
+    outputs: dict[str, Delta] = {}
+    by_source = {entries[name].name: delta for name, delta in changed.items()}
     try:
         for name, delta in changed.items():
             staged.append(entries[name])
             entries[name].table.stage(delta)
-        by_source = {entries[name].name: delta for name, delta in changed.items()}
-        outputs = _refresh_immediate(core, by_source)
+        outputs = core.runtime.refresh(by_source, core.catalog.immediate())
         _append(core, version, {entries[name].key: delta for name, delta in changed.items()})
     except BaseException:
-        core.runtime.rollback()
-        for entry in staged:
-            entry.table.rollback()
+        if not _is_appended(core, version):
+            core.runtime.rollback()
+            for entry in staged:
+                entry.table.rollback()
+            raise
+        # An interrupt that came after the commit point: the change is durable, so it stays.
+        _keep(core, version, staged, by_source, outputs)
         raise
+    _keep(core, version, staged, by_source, outputs)
+    refresh_due(core, reading=None)
+
+
+def _keep(
+    core: Core,
+    version: int,
+    staged: Iterable[TableEntry],
+    changed: Mapping[str, Delta],
+    outputs: Mapping[str, Delta],
+) -> None:
     for entry in staged:
         entry.table.commit(version)
-    publish(core, version, by_source, outputs)
-    refresh_due(core, reading=None)
+    publish(core, version, changed, outputs)
+
+
+def _is_appended(core: Core, version: int) -> bool:
+    return core.store is not None and core.store.last_version() >= version
 
 
 def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
@@ -55,11 +74,6 @@ def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
         for key, delta in deltas.items()
     }
     core.store.append(version, tables)
-
-
-def _refresh_immediate(core: Core, changed: Mapping[str, Delta]) -> dict[str, Delta]:
-    """Refresh the views that take every batch, as far as what they read is fresh."""
-    return core.runtime.refresh(changed, core.catalog.immediate())
 
 
 def publish(

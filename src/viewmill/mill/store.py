@@ -84,7 +84,7 @@ class Store:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Store:
         """Open the mill at `path`; create it when the directory is absent or empty."""
-        folder = Path(path)
+        folder = Path(path).absolute()  # the program may change its directory
         check_folder(folder)
         with ExitStack() as undo:
             lock = Lock(folder)

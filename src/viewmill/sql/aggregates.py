@@ -7,7 +7,6 @@ gives  algebra `Aggregate` and `Over` expressions with every conversion explicit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from viewmill.algebra.expressions import Aggregate, Expression, Frame, Literal, Over, SortKey
 from viewmill.algebra.types import (
@@ -19,8 +18,6 @@ from viewmill.algebra.types import (
     Integer,
     Interval,
     Nested,
-    Null,
-    String,
     Type,
 )
 from viewmill.errors import Span, TypeMismatch
@@ -110,6 +107,8 @@ _WINDOW_TYPES: dict[str, Type] = {
     "row_number": INT, "rank": INT, "dense_rank": INT, "ntile": INT, "percent_rank": DOUBLE,
     "cume_dist": DOUBLE,
 }  # fmt: skip
+# Over a window these aggregates go by the names of window functions.
+_OVER_NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
 _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
 
 
@@ -188,11 +187,8 @@ def over(
         arguments, type_, nullable = _window_typed(name, arguments, span)
         if not order and name not in ("first_value", "last_value", "nth_value"):
             raise TypeMismatch(f"{name} needs ORDER BY in its OVER clause", span=span)
-    name = {"first": "first_value", "last": "last_value", "any_value": "first_value"}.get(
-        name, name
-    )
-    call_over = Over(name, arguments, partition, order, frame, type_, nullable, ignore_nulls, span)
-    return replace(call_over)
+    name = _OVER_NAMES.get(name, name)
+    return Over(name, arguments, partition, order, frame, type_, nullable, ignore_nulls, span)
 
 
 def _window_typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
@@ -202,7 +198,7 @@ def _window_typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
             raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
         return arguments, _WINDOW_TYPES[name], False
     value, *rest = arguments
-    if isinstance(value.type, Null | String | Type) and name in ("lag", "lead"):
+    if name in ("lag", "lead"):
         return _shifted(value, rest)
     return arguments, value.type, True
 

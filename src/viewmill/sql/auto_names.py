@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from viewmill.sql.literals import joined_text
 from viewmill.sql.read_functions import read_function
 
 _SIGNS: dict[type[exp.Expr], str] = {
@@ -58,6 +59,8 @@ class _Namer:
         return ", ".join(map(self.name, nodes))
 
     def _function(self, node: exp.Func) -> str:
+        if (text := joined_text(node, self.sql)) is not None:
+            return text
         name, arguments = read_function(node)
         if isinstance(node, exp.Extract):
             return f"extract({node.name} FROM {self.name(node.expression)})"

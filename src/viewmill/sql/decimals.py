@@ -1,7 +1,7 @@
 """Spark's rules for the precision and scale of decimals.
 
 takes  the types of the operands
-gives  the type of the result, precision loss allowed (spark.sql.decimalOperations.allowPrecisionLoss)
+gives  the type of the result; digits behind the point go when 38 are not enough
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ the rendered SQL stays readable: spark_divide(a, b) instead of its CASE.
 from __future__ import annotations
 
 _UNIT = 2**90
+_HALF = f"CAST({10**19} AS HUGEINT)"
 
 MACROS: tuple[str, ...] = (
     # Division by zero is an error, for floats too: 1 // 0 raises it. NULL over zero is NULL.
@@ -16,13 +17,27 @@ MACROS: tuple[str, ...] = (
        CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE a % b END""",
     "spark_pmod(a, b) AS CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END",
     """spark_pmod_float(a, b) AS
-       CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE spark_pmod(a, b) END""",
-    # a * power / b for HUGEINT, rounded half up. The whole part goes first, so that a * power, which
-    # may not fit into 128 bits, is never computed.
+       CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER)
+            ELSE spark_pmod(a, b) END""",
+    # a * power / b for whole numbers, rounded half up. The whole part goes first, so that
+    # a * power, which may not fit into 128 bits, is never computed.
     """spark_quotient(a, b, power) AS
        (a // b) * power + ((a % b) * power) // b
        + CASE WHEN abs(((a % b) * power) % b) >= abs(b) - abs(((a % b) * power) % b)
-              THEN CAST(sign(a) * sign(b) AS HUGEINT) ELSE 0 END""",
+              THEN sign(a) * sign(b) ELSE 0 END""",
+    # a * b / power for HUGEINT, rounded half up; the product may have 76 digits, so it is made of
+    # halves of 19. upper is 10**38 / power.
+    f"spark_low(x) AS abs(x) % {_HALF}",
+    f"spark_high(x) AS abs(x) // {_HALF}",
+    f"""spark_middle(a, b) AS spark_high(a) * spark_low(b) + spark_low(a) * spark_high(b)
+        + (spark_low(a) * spark_low(b)) // {_HALF}""",
+    f"spark_top(a, b) AS spark_high(a) * spark_high(b) + spark_middle(a, b) // {_HALF}",
+    f"""spark_rest(a, b) AS (spark_middle(a, b) % {_HALF}) * {_HALF}
+        + (spark_low(a) * spark_low(b)) % {_HALF}""",
+    """spark_product(a, b, power, upper) AS CAST(sign(a) * sign(b) AS HUGEINT)
+       * (spark_top(a, b) * upper + spark_rest(a, b) // power
+          + CASE WHEN spark_rest(a, b) % power >= power - spark_rest(a, b) % power
+                 THEN 1 ELSE 0 END)""",
     # Text to whole numbers: digits only, so neither '1.5' nor '1e3'.
     """spark_whole_or_null(x) AS
        CASE WHEN regexp_full_match(trim(x, ' \t\n\r'), '[+-]?[0-9]+')

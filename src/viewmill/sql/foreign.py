@@ -18,12 +18,13 @@ from viewmill.sql import aggregates, functions
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.catalog import PlainView, spelled
 from viewmill.sql.environment import Environment
+from viewmill.sql.literals import joined_text
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
 
 
 def lower_foreign(
-    query: exp.Query,
+    query: exp.Query | exp.Values,
     environment: Environment,
     reason: NotModelled,
     describe: Callable[[str, tuple[Scan, ...]], Schema] | None,
@@ -35,7 +36,8 @@ def lower_foreign(
     _name_outputs(tree, environment.sql)
     text = tree.sql("spark")
     if describe is None:
-        raise _refused(reason, UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span))
+        error = UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span)
+        raise _refused(reason, error)
     try:
         schema = describe(text, tuple(scans))
     except UnsupportedQuery as error:
@@ -83,6 +85,9 @@ def _is_unknown(name: str, error: UnsupportedQuery) -> bool:
 def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> exp.Expr:
     """A copy of the query in which every table goes by its own name."""
     tree = query.copy()
+    for node in list(tree.find_all(exp.Concat)):
+        if (text := joined_text(node, environment.sql)) is not None:
+            node.replace(exp.Literal.string(text))
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier):
@@ -117,7 +122,9 @@ def _put_in(
     inside = replace(environment, sql=view.sql, views=(*environment.views, name.lower()))
     alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
     inner = _inlined(view.query, inside, scans)
-    others = {key: value for key, value in table.args.items() if key in ("joins", "pivots", "laterals")}
+    others = {
+        key: value for key, value in table.args.items() if key in ("joins", "pivots", "laterals")
+    }
     table.replace(exp.Subquery(this=inner, alias=alias, **others))
 
 

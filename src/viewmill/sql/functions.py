@@ -25,7 +25,6 @@ from viewmill.algebra.types import (
     TIMESTAMP,
     Date,
     Decimal,
-    Float,
     Integer,
     Null,
     String,
@@ -124,7 +123,7 @@ SYNONYMS = {
     "signum": "sign", "nvl": "coalesce", "ifnull": "coalesce", "dayofmonth": "day",
     "negative": "-", "date_diff": "datediff", "starts_with": "startswith",
     "ends_with": "endswith", "dateadd": "date_add", "unix_timestamp": "unix_seconds",
-    "timestamp_seconds": "timestamp_seconds", "regexp_like": "rlike", "regexp": "rlike",
+    "regexp_like": "rlike", "regexp": "rlike",
     "week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear",
 }  # fmt: skip
 
@@ -389,8 +388,3 @@ def extract(field: str, argument: Expression, span: Span | None) -> Expression:
     if name is None or not isinstance(argument.type, Date | Timestamp | String):
         raise NotModelled(f"EXTRACT of {field} from {argument.type}", span)
     return call(name, (argument,), span)
-
-
-def is_float(type_: Type) -> bool:
-    """FLOAT and DOUBLE."""
-    return isinstance(type_, Float)

@@ -15,6 +15,7 @@ from sqlglot import exp
 from viewmill.algebra.expressions import Column, Expression, SortKey
 from viewmill.algebra.relations import Project, Relation, Scan, SetOperation
 from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import Type
 from viewmill.errors import TypeMismatch, UnsupportedQuery
 from viewmill.sql.catalog import Catalog, PlainView
 from viewmill.sql.coercion import cast, common_type
@@ -33,7 +34,9 @@ __all__ = ["Catalog", "Describe", "PlainView", "lower"]
 Describe = Callable[[str, tuple[Scan, ...]], Schema]
 
 
-def lower(query: exp.Query | exp.Values, sql: str, catalog: Catalog, describe: Describe | None = None) -> Relation:
+def lower(
+    query: exp.Query | exp.Values, sql: str, catalog: Catalog, describe: Describe | None = None
+) -> Relation:
     """The meaning of `query`, whose text is `sql`.
 
     A query that the algebra cannot model becomes `Foreign` as a whole; `describe` then tells the
@@ -87,9 +90,7 @@ def _parenthesized(node: exp.Subquery, environment: Environment, prefix: str | N
 # UNION, INTERSECT, EXCEPT.
 
 
-def _set_operation(
-    node: exp.SetOperation, environment: Environment, prefix: str | None
-) -> Lowered:
+def _set_operation(node: exp.SetOperation, environment: Environment, prefix: str | None) -> Lowered:
     if any(node.args.get(key) for key in ("by_name", "side", "kind", "on")):
         raise NotModelled("UNION BY NAME", environment.span(node))
     # A chain of a thousand UNION ALL leans to the left: no recursion along it.
@@ -123,7 +124,7 @@ def _combined(
     a, b = left.relation.schema, right.relation.schema
     if len(a) != len(b):
         raise TypeMismatch(f"{word} of {len(a)} and {len(b)} columns", span=span)
-    types = []
+    types: list[Type] = []
     for first, second in zip(a, b, strict=True):
         meeting = common_type(first.type, second.type)
         if meeting is None:
@@ -141,14 +142,14 @@ def _combined(
     return Lowered(relation, left.names)
 
 
-def _converted(relation: Relation, types: list[object]) -> Relation:
+def _converted(relation: Relation, types: list[Type]) -> Relation:
     """The relation with its columns in `types`."""
     if [each.type for each in relation.schema] == types:
         return relation
     outputs: list[tuple[str, Expression]] = []
     for each, type_ in zip(relation.schema, types, strict=True):
         column = Column(each.name, each.type, each.nullable)
-        outputs.append((each.name, cast(column, type_)))  # type: ignore[arg-type]
+        outputs.append((each.name, cast(column, type_)))
     return Project(relation, tuple(outputs))
 
 

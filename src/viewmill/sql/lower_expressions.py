@@ -1,13 +1,13 @@
 """Lower expressions: sqlglot's nodes to typed algebra.
 
 takes  exp.Expr, the scope its columns are in
-gives  algebra Expression with aggregates and OVER calls still inside; sql.lower_select takes them out
+gives  algebra Expression with aggregates and OVER calls still inside
+next   sql.lower_select takes them out
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal as Number
 
 from sqlglot import exp
 
@@ -15,21 +15,19 @@ from viewmill.algebra.expressions import (
     Aggregate,
     Call,
     Column,
-    Exists,
     Expression,
-    InSubquery,
     Literal,
-    ScalarSubquery,
     SortKey,
 )
-from viewmill.algebra.relations import Project, Relation
-from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Integer, Nested
+from viewmill.algebra.types import BOOLEAN, NULL, STRING, Integer, Nested
 from viewmill.errors import Span, TypeMismatch, UnsupportedQuery
-from viewmill.sql import aggregates, decimals, functions, operators
-from viewmill.sql.coercion import cast, common_type, explicit_cast
+from viewmill.sql import aggregates, functions, operators
+from viewmill.sql.coercion import explicit_cast
 from viewmill.sql.data_types import type_of
 from viewmill.sql.environment import Environment
 from viewmill.sql.intervals import lower_interval
+from viewmill.sql.literals import joined_text, number_literal, whole_number
+from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
@@ -86,6 +84,8 @@ class ExpressionLowering:
         handler = _HANDLERS.get(kind)
         if handler is not None:
             return handler(self, node)
+        if (text := joined_text(node, self.environment.sql)) is not None:
+            return Literal(text, STRING, self.span(node))
         if isinstance(node, exp.Func):
             return self._function(node)
         raise NotModelled(_words(node), self.span(node))
@@ -145,24 +145,16 @@ class ExpressionLowering:
 
     def _literal(self, node: exp.Expr) -> Expression:
         span = self.span(node)
-        text = node.name
         if node.args.get("is_string"):
-            return Literal(text, STRING, span)
-        if "e" in text.lower():
-            return Literal(float(text), DOUBLE, span)
-        if "." in text:
-            number = Number(text)
-            type_ = decimals.for_number(number)
-            if type_.precision > decimals.MAX_PRECISION:
-                raise TypeMismatch("a number has at most 38 digits", span=span)
-            return Literal(number, type_, span)
-        return whole_number(int(text), span)
+            return Literal(node.name, STRING, span)
+        return number_literal(node.name, span)
 
     def _negation(self, node: exp.Expr) -> Expression:
         inner = node.this
-        if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-            if inner.name.isdigit():
-                return whole_number(-int(inner.name), self.span(node))
+        is_number = isinstance(inner, exp.Literal) and not inner.args.get("is_string")
+        if is_number and inner.name.isdigit():
+            # -2147483648 is an INT, though 2147483648 is not.
+            return whole_number(-int(inner.name), self.span(node))
         return operators.negate(self.lower(inner), self.span(node))
 
     def _boolean(self, node: exp.Expr) -> Expression:
@@ -244,7 +236,7 @@ class ExpressionLowering:
         subject = _bare(node.this)
         if query is not None:
             values = subject.expressions if isinstance(subject, exp.Tuple) else [node.this]
-            return self._in_query(self.all(values), query, span)
+            return lower_in(self, self.all(values), query, span)
         if node.args.get("unnest") is not None or node.args.get("field") is not None:
             raise NotModelled("IN over an array", span)
         if isinstance(subject, exp.Tuple):
@@ -307,8 +299,8 @@ class ExpressionLowering:
         if aggregates.is_aggregate(name):
             return self.aggregate(node)
         if name in ("grouping", "grouping_id"):
-            type_ = Integer(8) if name == "grouping" else BIGINT
-            return Aggregate(name, self.all(arguments), type_, False, span=span)
+            bits = 8 if name == "grouping" else 64
+            return Aggregate(name, self.all(arguments), Integer(bits), False, span=span)
         if aggregates.is_window_function(name):
             raise TypeMismatch(f"{name} needs an OVER clause", span=span)
         if name in ("date_part", "datepart") and len(arguments) == 2:
@@ -356,48 +348,11 @@ class ExpressionLowering:
 
     # Queries inside expressions.
 
-    def _query(self, node: exp.Expr) -> Relation:
-        prefix = self.environment.names.fresh("subquery")
-        inner = self.environment.inside(self.scope)
-        return self.environment.lower_query(node, inner, prefix).relation
-
     def _scalar(self, node: exp.Expr) -> Expression:
-        relation = self._query(node)
-        if len(relation.schema) != 1:
-            raise TypeMismatch(
-                f"a query used as a value has one column, this has {len(relation.schema)}",
-                span=self.span(node),
-            )
-        return ScalarSubquery(relation, relation.schema[0].type, True, self.span(node))
+        return lower_scalar(self, node)
 
     def _exists(self, node: exp.Expr) -> Expression:
-        if not isinstance(node.this, exp.Query):
-            raise NotModelled("the function exists", self.span(node), function="exists")
-        return Exists(self._query(node.this), span=self.span(node))
-
-    def _in_query(
-        self, values: tuple[Expression, ...], node: exp.Expr, span: Span | None
-    ) -> Expression:
-        relation = self._query(node)
-        if len(values) != len(relation.schema):
-            raise TypeMismatch(
-                f"IN compares {len(values)} values with a query of {len(relation.schema)} columns",
-                span=span,
-            )
-        left: list[Expression] = []
-        right: list[tuple[str, Expression]] = []
-        for value, field in zip(values, relation.schema, strict=True):
-            meeting = common_type(value.type, field.type)
-            if meeting is None:
-                raise TypeMismatch(f"{value.type} and {field.type} cannot be compared", span=span)
-            left.append(cast(value, meeting))
-            right.append(
-                (field.name, cast(Column(field.name, field.type, field.nullable), meeting))
-            )
-        if any(not isinstance(each, Column) for _, each in right):
-            relation = Project(relation, tuple(right))
-        nullable = any(each.nullable for each in (*left, *relation.schema))
-        return InSubquery(tuple(left), relation, BOOLEAN, nullable, span)
+        return lower_exists(self, node)
 
     def _paren(self, node: exp.Expr) -> Expression:
         return self.lower(node.this)
@@ -416,9 +371,10 @@ class ExpressionLowering:
         return functions.call("concat", self.all(parts[::-1]), span)
 
 
-_TYPE_FUNCTIONS = frozenset(
-    "boolean tinyint smallint int bigint float double decimal string date timestamp".split()
-)
+_TYPE_FUNCTIONS = frozenset({
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string",
+    "date", "timestamp",
+})  # fmt: skip
 
 _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Expression]] = {
     exp.Column: ExpressionLowering._column,
@@ -451,19 +407,6 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
 }
 
 
-def whole_number(value: int, span: Span | None) -> Literal:
-    """A whole number in the narrowest of INT, BIGINT and DECIMAL that holds it."""
-    for type_ in (INT, BIGINT):
-        assert isinstance(type_, Integer)
-        if type_.low <= value <= type_.high:
-            return Literal(value, type_, span)
-    number = Number(value)
-    wide = decimals.for_number(number)
-    if wide.precision > decimals.MAX_PRECISION:
-        raise TypeMismatch("a number has at most 38 digits", span=span)
-    return Literal(number, wide, span)
-
-
 def _bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
@@ -477,8 +420,11 @@ def _placed(expression: Expression, span: Span | None) -> Expression:
     return expression
 
 
+_WORDS: dict[type[exp.Expr], str] = {
+    exp.Bracket: "a subscript", exp.Dot: "a field of a column", exp.Lambda: "a lambda",
+    exp.AtTimeZone: "AT TIME ZONE", exp.HexString: "binary text",
+}  # fmt: skip
+
+
 def _words(node: exp.Expr) -> str:
-    return {
-        exp.Bracket: "a subscript", exp.Dot: "a field of a column", exp.Lambda: "a lambda",
-        exp.AtTimeZone: "AT TIME ZONE", exp.HexString: "binary text",
-    }.get(type(node), type(node).__name__)  # fmt: skip
+    return _WORDS.get(type(node), type(node).__name__)

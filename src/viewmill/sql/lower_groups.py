@@ -87,7 +87,7 @@ def lower_groups(
     trailing = [*(group.args.get("cube") or []), *(group.args.get("rollup") or [])]
     trailing += group.args.get("grouping_sets") or []
     for node in trailing:
-        # GROUP BY a, b WITH ROLLUP, and GROUP BY a, b GROUPING SETS (...): the keys are named before.
+        # In GROUP BY a, b WITH ROLLUP the keys are named before.
         nodes = node.expressions or group.expressions
         alternatives = [_sets(type(node), nodes, groups, resolve)]
     if any(len(each) != 1 for each in alternatives) or trailing:
@@ -97,18 +97,16 @@ def lower_groups(
 
 
 def _all_keys(outputs: Sequence[tuple[str, Expression]]) -> list[Expression]:
-    keys = []
+    keys: list[Expression] = []
     for _, expression in outputs:
         parts = list(walk(expression))
-        if not any(isinstance(each, Aggregate | Over) for each in parts):
-            if any(isinstance(each, Column) for each in parts):
-                keys += _columns(expression)
+        is_whole = any(isinstance(each, Aggregate | Over) for each in parts)
+        if not is_whole and any(isinstance(each, Column) for each in parts):
+            keys += _columns(expression)
     return list(dict.fromkeys(keys))
 
 
-def _alternatives(
-    node: exp.Expr, groups: Groups, resolve: Resolve
-) -> list[tuple[int, ...]]:
+def _alternatives(node: exp.Expr, groups: Groups, resolve: Resolve) -> list[tuple[int, ...]]:
     if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _sets(type(node), node.expressions, groups, resolve)
     return [_positions(node, groups, resolve)]
@@ -220,7 +218,7 @@ class Grouping:
         return UnsupportedQuery(
             f'"{shown}" is neither in GROUP BY nor inside an aggregate',
             detail="A group has many rows, and so many values of it.",
-            hint=f"Add {shown} to GROUP BY, or use min({shown}), max({shown}) or any_value({shown}).",
+            hint=f"Add {shown} to GROUP BY, or use min({shown}) or max({shown}).",
             span=span,
         )
 

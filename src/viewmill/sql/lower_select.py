@@ -1,7 +1,7 @@
 """Lower one SELECT: from FROM to LIMIT, in the order in which SQL means it.
 
 takes  exp.Select, its surroundings
-gives  Limit(Sort(Distinct(Project(Filter(Window(Filter(Aggregate(Filter(from)))))))), what is needed
+gives  Limit(Sort(Distinct(Project(Filter(Window(Filter(Aggregate(Filter(from)))))))), as needed
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KNOWN = {
 
 @dataclass
 class Outputs:
-    """What a SELECT computes: the outputs under the user's names, then what only sorts or filters."""
+    """What a SELECT computes: outputs under the user's names, and what only sorts or filters."""
 
     names: list[str]
     items: list[Expression]
@@ -54,9 +54,7 @@ class Outputs:
         self.items = [change(each) for each in self.items]
         self.having = None if self.having is None else change(self.having)
         self.qualify = None if self.qualify is None else change(self.qualify)
-        self.order = [
-            replace(key, expression=change(key.expression)) for key in self.order or []
-        ]
+        self.order = [replace(key, expression=change(key.expression)) for key in self.order or []]
 
     def all(self) -> list[Expression]:
         """Every expression."""
@@ -140,9 +138,7 @@ def _is_star(node: exp.Expr) -> bool:
     )
 
 
-def _star(
-    node: exp.Expr, scope: Scope, environment: Environment
-) -> list[tuple[str, Expression]]:
+def _star(node: exp.Expr, scope: Scope, environment: Environment) -> list[tuple[str, Expression]]:
     span = environment.span(node)
     star = node if isinstance(node, exp.Star) else node.this
     if any(star.args.get(key) for key in ("replace", "rename", "ilike")):
@@ -180,17 +176,17 @@ def _lower_rest(select: exp.Select, outputs: Outputs, lowering: ExpressionLoweri
         outputs.having = preferring.condition(having.this, "HAVING")
     if (qualify := select.args.get("qualify")) is not None:
         outputs.qualify = lowering.condition(qualify.this, "QUALIFY")
-    outputs.order = []
-    if (order := select.args.get("order")) is not None:
-        for node in order.expressions:
-            position = position_of(node, len(outputs.items), lowering.span(node))
-            key = SortKey(outputs.items[position]) if position is not None else None
-            lowered = preferring.sort_key(node) if key is None else key
-            outputs.order.append(
-                SortKey(
-                    lowered.expression, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-                )
-            )
+    order = select.args.get("order")
+    nodes = order.expressions if order is not None else []
+    outputs.order = [_sort_key(node, outputs, preferring) for node in nodes]
+
+
+def _sort_key(node: exp.Expr, outputs: Outputs, lowering: ExpressionLowering) -> SortKey:
+    position = position_of(node, len(outputs.items), lowering.span(node))
+    if position is None:
+        return lowering.sort_key(node)
+    descending, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+    return SortKey(outputs.items[position], descending, nulls_first)
 
 
 # Groups and windows.
@@ -235,9 +231,7 @@ def _windowed(relation: Relation, outputs: Outputs, environment: Environment) ->
             return None
         inner = (part for part in walk(expression) if part is not expression)
         if any(isinstance(part, Over) for part in inner):
-            raise TypeMismatch(
-                "a window function cannot hold another one", span=expression.span
-            )
+            raise TypeMismatch("a window function cannot hold another one", span=expression.span)
         call = break_ties(expression, schema)
         if call not in calls:
             calls[call] = made_name(environment.names, expression, expression.function)

@@ -112,4 +112,3 @@ def _moment(ticks: Expression) -> Expression:
     made = functions.call("timestamp_micros", (ticks,))
     # Rows without a time were filtered out.
     return Call(made.function, made.arguments, made.type, False) if isinstance(made, Call) else made
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 from viewmill.errors import Span
 
 
-class NotModelled(Exception):  # noqa: N818 - not an error: the query becomes Foreign
+class NotModelled(Exception):
     """`reason` says what the algebra lacks; `function` names a function nobody here knows."""
 
     def __init__(self, reason: str, span: Span | None = None, *, function: str = "") -> None:

@@ -84,10 +84,10 @@ def _numbers(
     if isinstance(left.type, String) and isinstance(right.type, String):
         return cast(left, DOUBLE), cast(right, DOUBLE)
     left, right = _literal_as_decimal(left, right), _literal_as_decimal(right, left)
-    exact = decimals.as_decimal(left.type), decimals.as_decimal(right.type)
-    if all(exact) and (isinstance(left.type, Decimal) or isinstance(right.type, Decimal)):
-        assert exact[0] is not None and exact[1] is not None
-        return cast(left, exact[0]), cast(right, exact[1])
+    exact_left, exact_right = decimals.as_decimal(left.type), decimals.as_decimal(right.type)
+    has_decimal = isinstance(left.type, Decimal) or isinstance(right.type, Decimal)
+    if has_decimal and exact_left and exact_right:
+        return cast(left, exact_left), cast(right, exact_right)
     meeting = common_type(left.type, right.type)
     if meeting is None or not is_numeric(meeting):
         raise TypeMismatch(f"{sign} cannot take {left.type} and {right.type}", span=span)
@@ -173,11 +173,12 @@ def _date_shifted(interval: Expression) -> Type:
 
 
 def _interval_sum(sign: str, left: Expression, right: Expression, span: Span | None) -> Expression:
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        if isinstance(left.value, tuple) and isinstance(right.value, tuple):
-            factor = 1 if sign == "+" else -1
-            months = left.value[0] + factor * right.value[0]
-            return Literal((months, left.value[1] + factor * right.value[1]), INTERVAL, span)
+    values = [each.value for each in (left, right) if isinstance(each, Literal)]
+    pairs = [each for each in values if isinstance(each, tuple)]
+    if len(pairs) == 2:
+        factor = 1 if sign == "+" else -1
+        months, microseconds = (a + factor * b for a, b in zip(*pairs, strict=True))
+        return Literal((months, microseconds), INTERVAL, span)
     return make_call(sign, (left, right), INTERVAL, span)
 
 

@@ -15,7 +15,7 @@ from textwrap import indent
 from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Column, Literal, SortKey
+from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -115,9 +115,7 @@ class _Renderer:
         if not values.schema.fields:
             rows = ", ".join("(1)" for _ in values.rows)
             return f"SELECT * FROM (VALUES {rows}) AS {self._alias()}({self._name('_')})"
-        rows = ", ".join(
-            f"({', '.join(map(self.expressions.render, row))})" for row in values.rows
-        )
+        rows = ", ".join(f"({', '.join(map(self.expressions.render, row))})" for row in values.rows)
         names = ", ".join(map(self._name, values.schema.names))
         if not values.rows:
             return self._no_rows(values)
@@ -218,10 +216,10 @@ class _Renderer:
         floats = [field for field in relation.schema if isinstance(field.type, Float)]
         if not floats or self.dialect == "spark":
             return "*"
-        changed = [
-            f"{self.expressions.group_key(self._name(each.name), each.type)} AS {self._name(each.name)}"
-            for each in floats
-        ]
+        changed = []
+        for field in floats:
+            name = self._name(field.name)
+            changed.append(f"{self.expressions.group_key(name, field.type)} AS {name}")
         return f"* REPLACE ({', '.join(changed)})"
 
     def _set_operation(self, relation: SetOperation) -> str:
@@ -242,9 +240,3 @@ class _Renderer:
             type_ = self.expressions.type_name(field.type)
             columns.append(f"CAST({name} AS {type_}) AS {name}" if known else name)
         return f"SELECT {', '.join(columns)} FROM (\n{indent(text, '  ')}\n) AS {self._alias()}"
-
-
-def sort_keys(keys: Iterable[SortKey], dialect: Dialect = "duckdb") -> str:
-    """ORDER BY keys as text."""
-    expressions = _Renderer(dialect, str).expressions
-    return ", ".join(map(expressions.sort_key, keys))

@@ -6,20 +6,21 @@ gives  DuckDB SQL over HUGEINT: the digits without the point, divided, rounded h
 
 from __future__ import annotations
 
-from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Type
 from viewmill.sql.decimals import MAX_PRECISION
 
+_NARROW = 18  # digits that surely fit 64 bits
 
-def unscaled(text: str, type_: Decimal) -> str:
-    """The decimal's digits as a HUGEINT: 12.34 is 1234."""
+
+def unscaled(text: str, type_: Decimal, word: str = "HUGEINT") -> str:
+    """The decimal's digits as a whole number: 12.34 is 1234."""
     if type_.scale == 0:
-        return f"CAST({text} AS HUGEINT)"
+        return f"CAST({text} AS {word})"
     if type_.precision + type_.scale <= MAX_PRECISION:
         power = f"CAST({10**type_.scale} AS DECIMAL({type_.scale + 1},0))"
-        return f"CAST({text} * {power} AS HUGEINT)"
+        return f"CAST({text} * {power} AS {word})"
     # The product would have more than 38 digits; the text never does.
-    return f"CAST(replace(CAST({text} AS VARCHAR), '.', '') AS HUGEINT)"
+    return f"CAST(replace(CAST({text} AS VARCHAR), '.', '') AS {word})"
 
 
 def scaled(digits: str, type_: Decimal) -> str:
@@ -39,10 +40,14 @@ def divide(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
     """left / right in the type of the result."""
     assert isinstance(result, Decimal)
     shift = result.scale - a.scale + b.scale
-    digits_a, digits_b = unscaled(left, a), unscaled(right, b)
+    # 64 bits are ten times as fast as 128, where the digits fit.
+    narrow = shift >= 0 and max(a.precision, b.precision) + shift <= _NARROW
+    word = "BIGINT" if narrow else "HUGEINT"
+    digits_a, digits_b = unscaled(left, a, word), unscaled(right, b, word)
     if shift < 0:
         digits_b, shift = f"({digits_b} * {_power(-shift)})", 0
-    return scaled(f"spark_quotient({digits_a}, {digits_b}, {_power(shift)})", result)
+    power = f"CAST({10**shift} AS {word})"
+    return scaled(f"spark_quotient({digits_a}, {digits_b}, {power})", result)
 
 
 def average(total: str, type_: Decimal, count: str, result: Type) -> str:
@@ -62,13 +67,20 @@ def integral_divide(left: str, a: Decimal, right: str, b: Decimal) -> str:
     return f"CAST({digits_a} // {digits_b} AS BIGINT)"
 
 
-def multiply(call: Call, texts: list[str]) -> str:
-    """Left * right; DuckDB wants at most 38 digits behind the point."""
-    scales = [each.type.scale for each in call.arguments if isinstance(each.type, Decimal)]
-    if sum(scales) > MAX_PRECISION:
-        cut = [f"CAST({text} AS DECIMAL(38,{min(s, 19)}))" for text, s in zip(texts, scales, strict=True)]
-        return f"({cut[0]} * {cut[1]})"
-    return f"({texts[0]} * {texts[1]})"
+def multiply(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
+    """Left * right in the type of the result."""
+    assert isinstance(result, Decimal)
+    lost = a.scale + b.scale - result.scale
+    if lost <= 0:
+        # What DuckDB cannot hold does not fit the result either.
+        return f"CAST(({left} * {right}) AS {result})"
+    if lost > MAX_PRECISION:
+        left, right = f"CAST({left} AS DECIMAL(38,19))", f"CAST({right} AS DECIMAL(38,19))"
+        return f"CAST(({left} * {right}) AS {result})"
+    # The product has more digits than 38, of which the last ones go.
+    digits = f"{unscaled(left, a)}, {unscaled(right, b)}"
+    powers = f"{_power(lost)}, {_power(MAX_PRECISION - lost)}"
+    return scaled(f"spark_product({digits}, {powers})", result)
 
 
 def _power(exponent: int) -> str:

@@ -218,14 +218,18 @@ def _bound(offset: int | None, unbounded: str, frame: Frame, key: Type | None) -
 
 def _arithmetic(call: Call, texts: list[str]) -> str:
     if len(texts) == 1:
-        return f"(-{texts[0]})"
+        # DuckDB gives -(-2147483648) a wider type; a difference keeps it and overflows.
+        is_whole = isinstance(call.type, Integer)
+        zero = f"CAST(0 AS {duckdb_type(call.type)}) " if is_whole else ""
+        return f"({zero}- {texts[0]})"
     left, right = texts
     text = f"({left} {call.function} {right})"
     if isinstance(call.type, Date):
         return f"CAST({text} AS DATE)"
     if isinstance(call.type, Decimal):
-        if call.function == "*":
-            text = render_decimals.multiply(call, texts)
+        a, b = call.arguments[0].type, call.arguments[1].type
+        if call.function == "*" and isinstance(a, Decimal) and isinstance(b, Decimal):
+            return render_decimals.multiply(left, a, right, b, call.type)
         return f"CAST({text} AS {call.type})"
     return text
 

@@ -89,7 +89,7 @@ def _sum(group: _Group) -> str:
 
 
 def _float_sum(group: _Group) -> str:
-    """Exact for numbers of usual size, compensated for the rest; sum knows what inf and NaN make."""
+    """Exact for numbers of usual size, else compensated; sum knows what inf and NaN make."""
     x = group.arguments[0]
     largest = group.plain("max", f"abs({x})")
     whole = group.of("sum", f"spark_whole_part({x})")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.schema import Schema
-from viewmill.sql.replace_parts import replace_parts
 from viewmill.errors import Span, UnknownName, nearest
+from viewmill.sql.replace_parts import replace_parts
 
 Visible = tuple[str, Expression]  # the name the user knows, and what it means
 

@@ -25,12 +25,12 @@ from viewmill.mill.storage.database import (
     first_contents,
 )
 from viewmill.mill.storage.files import is_arrow_file, sync_folder
-from viewmill.mill.storage.head import HEAD, create_head
+from viewmill.mill.storage.head import HEAD, create_head, is_head
 from viewmill.mill.storage.lock import LOCK
 from viewmill.mill.storage.refusals import damaged, reported
 
 _UNFINISHED = {LOCK, DRAFT, f"{DRAFT}-wal", f"{DRAFT}-shm", f"{DRAFT}-journal", f"{HEAD}.new"}
-_OURS = {HEAD, DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY}
+_OURS = {DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY}  # HEAD is not ours alone: git has one
 
 
 def check_folder(folder: Path) -> None:
@@ -43,7 +43,7 @@ def check_folder(folder: Path) -> None:
         _make_folder(folder)
     with reported(folder, "read"):
         names = {path.name for path in folder.iterdir()}
-    if names & _OURS or names <= _UNFINISHED:
+    if names & _OURS or names <= _UNFINISHED or (HEAD in names and is_head(folder / HEAD)):
         return
     if any(is_arrow_file(name) for name in names):
         raise damaged(folder / DATABASE, f"it is missing, and {HEAD} too")

@@ -112,6 +112,12 @@ def create_head(folder: Path, head: Head) -> None:
     replace_file(folder / HEAD, body * 2)
 
 
+def is_head(path: Path) -> bool:
+    """Whether the file at `path` looks like a HEAD of ours."""
+    with reported(path, "read"), path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def read_head(folder: Path) -> Head:
     """The newest commit that HEAD knows of."""
     path = folder / HEAD

@@ -1,0 +1,82 @@
+"""Memory that a structure takes and gives back while a kernel runs.
+
+A row that fans out may add any number of entries, so the structures of view trees grow where they
+stand instead of asking to be called again. The memory is the C library's.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
+_POINTER = _I8.as_pointer()
+
+
+def _library(builder, name, result, arguments):
+    kind = ir.FunctionType(result, arguments)
+    return cgutils.get_or_insert_function(builder.module, kind, name)
+
+
+@intrinsic
+def allocate(typing_context, size):
+    """The address of `size` bytes, not cleared."""
+
+    def generate(context, builder, signature, arguments):
+        malloc = _library(builder, "malloc", _POINTER, [_I64])
+        return builder.ptrtoint(builder.call(malloc, [arguments[0]]), _I64)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def release(typing_context, address):
+    """Give memory back; 0 is none."""
+
+    def generate(context, builder, signature, arguments):
+        free = _library(builder, "free", _VOID, [_POINTER])
+        builder.call(free, [builder.inttoptr(arguments[0], _POINTER)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def copy_bytes(typing_context, to, source, size):
+    """Copy bytes; the places do not overlap."""
+
+    def generate(context, builder, signature, arguments):
+        to, source = (builder.inttoptr(each, _POINTER) for each in arguments[:2])
+        cgutils.raw_memcpy(builder, to, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def clear_bytes(typing_context, address, size):
+    """Set bytes to 0."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _POINTER)
+        cgutils.memset(builder, pointer, arguments[1], 0)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def prefetch(typing_context, address):
+    """Ask for the cache line at `address`, which will be written."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(_VOID, [_POINTER, _I32, _I32, _I32])
+        name = "llvm.prefetch.p0i8" if "i8*" in str(_POINTER) else "llvm.prefetch.p0"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        pointer = builder.inttoptr(arguments[0], _POINTER)
+        builder.call(function, [pointer, *(ir.Constant(_I32, x) for x in (1, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate

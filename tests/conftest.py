@@ -1,0 +1,49 @@
+"""Hypothesis profiles, the switch that rewrites golden outputs, and a mill to test with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import viewmill as vm
+
+_COMMON = {
+    "deadline": None,  # the machines are shared
+    "suppress_health_check": list(HealthCheck),
+    "print_blob": True,
+}
+settings.register_profile("dev", max_examples=100, **_COMMON)
+settings.register_profile("ci", max_examples=100, derandomize=True, **_COMMON)
+settings.register_profile("fuzz", max_examples=3000, **_COMMON)
+settings.register_profile("debug", max_examples=10, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def scaled(share: float) -> int:
+    """So many examples as the profile says, times `share`."""
+    return max(5, int(settings.default.max_examples * share))  # type: ignore[union-attr]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden outputs")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    asked = bool(request.config.getoption("--update-golden"))
+    return asked or os.environ.get("VIEWMILL_GOLDEN") == "update"
+
+
+@pytest.fixture
+def mill() -> Iterator[vm.Mill]:
+    with vm.connect() as made:
+        yield made
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triggers run as plain Python, so that creating a view costs no compilation."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
