@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import tpch
-from lowering import LINES, Tables, lowered, parse, view
+from tests.sql import tpch
+from tests.sql.lowering import LINES, Tables, lowered, parse, view
 
 from viewmill.algebra.display import display
 from viewmill.algebra.relations import Foreign, Limit, Sort, Window
@@ -71,10 +71,8 @@ def test_ties_at_a_limit_are_broken_by_the_other_outputs():
 def test_ties_of_row_number_are_broken_by_the_other_inputs():
     relation = lowered("SELECT row_number() OVER (PARTITION BY order_id ORDER BY id) n FROM lines")
     window = next(each for each in walk_relations(relation) if isinstance(each, Window))
-    assert [key.expression.name for key in window.calls[0][1].order] == [
-        "lines.id",
-        "lines.quantity",
-    ]
+    keys = [key.expression.name for key in window.calls[0][1].order]
+    assert keys == ["lines.id", "lines.quantity"]
 
 
 def test_rank_keeps_its_ties():
@@ -151,7 +149,7 @@ def test_two_outputs_of_one_name_are_an_error():
     [
         "SELECT transform(array(1, 2), x -> x + 1) AS a FROM orders",
         "SELECT date_format(day, 'yyyy') AS a FROM orders",
-        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r",
+        "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n+1 FROM r WHERE n < 3) SELECT n FROM r",
     ],
 )
 def test_what_the_algebra_lacks_becomes_foreign(engine, sql):

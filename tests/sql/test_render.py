@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tpch
-from lowering import lowered, output
-from test_lower import tpch_catalog
+from tests.sql import tpch
+from tests.sql.lowering import lowered, output
+from tests.sql.test_lower import tpch_catalog
 
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.engines.duckdb import DuckdbEngine

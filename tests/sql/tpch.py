@@ -1,4 +1,4 @@
-"""The tables and the 22 queries of TPC-H, with the parameters of the specification's validation run."""
+"""The tables and the 22 queries of TPC-H, with the parameters of its validation run."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ where l_shipdate >= date '1994-01-01' and l_shipdate < date '1994-01-01' + inter
   and l_discount between 0.06 - 0.01 and 0.06 + 0.01 and l_quantity < 24""",
     7: """
 select supp_nation, cust_nation, l_year, sum(volume) as revenue from (
-  select n1.n_name as supp_nation, n2.n_name as cust_nation, extract(year from l_shipdate) as l_year,
-    l_extendedprice * (1 - l_discount) as volume
+  select n1.n_name as supp_nation, n2.n_name as cust_nation,
+    extract(year from l_shipdate) as l_year, l_extendedprice * (1 - l_discount) as volume
   from supplier, lineitem, orders, customer, nation n1, nation n2
   where s_suppkey = l_suppkey and o_orderkey = l_orderkey and c_custkey = o_custkey
     and s_nationkey = n1.n_nationkey and c_nationkey = n2.n_nationkey
@@ -135,7 +135,8 @@ select c_count, count(*) as custdist from (
   group by c_custkey) as c_orders (c_custkey, c_count)
 group by c_count order by custdist desc, c_count desc""",
     14: """
-select 100.00 * sum(case when p_type like 'PROMO%' then l_extendedprice * (1 - l_discount) else 0 end)
+select 100.00
+  * sum(case when p_type like 'PROMO%' then l_extendedprice * (1 - l_discount) else 0 end)
   / sum(l_extendedprice * (1 - l_discount)) as promo_revenue
 from lineitem, part
 where l_partkey = p_partkey and l_shipdate >= date '1995-09-01'

@@ -392,7 +392,7 @@ def decode_delta(delta: Delta, dictionary: Dictionary, *, multiplicity: str | No
     ]
     schema = arrow_schema(delta.schema)
     if multiplicity is not None:
-        arrays.append(pa.array(delta.multiplicities()))
+        arrays.append(fixed_width(delta.multiplicities(), delta.size, None, pa.int64()))
         schema = schema.append(pa.field(multiplicity, pa.int64()))
     if not arrays:
         return pa.table({}).select([]) if delta.size == 0 else _rows_without_columns(delta.size)
@@ -410,34 +410,40 @@ def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dic
         return dictionary.decode(words, mask)
     if isinstance(type_, Nested):
         return dictionary.decode_nested(words, mask, arrow_type(type_))
-    nulls = None if mask is None else mask.view(np.bool_)
-    if isinstance(type_, Decimal):
-        return decimal_array(words, nulls, type_)
     if isinstance(type_, Null):
         return pa.nulls(len(words))
-    if isinstance(type_, Boolean):
-        return pa.array(words.astype(np.bool_), mask=nulls)
-    if isinstance(type_, Date):
-        return pa.array(words.astype(np.int32), mask=nulls).view(pa.date32())
-    if isinstance(type_, Timestamp):
-        return pa.array(words, mask=nulls).view(MICROSECONDS)
-    target = arrow_type(type_)
-    array = pa.array(words, mask=nulls)
-    return array if array.type == target else array.cast(target)
+    return fixed_width(_as_stored(words, type_), len(words), mask, arrow_type(type_))
 
 
-def decimal_array(words: Words, nulls: Any, type_: Decimal) -> Any:
-    """Scaled int64 as decimal128."""
-    limbs = np.empty(2 * len(words), np.int64)
-    limbs[0::2] = words
-    limbs[1::2] = words >> 63
-    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
-    kind = pa.decimal128(type_.precision, type_.scale)
-    return pa.Array.from_buffers(kind, len(words), [validity, pa.py_buffer(limbs)])
+def _as_stored(words: Words, type_: Type) -> npt.NDArray[Any]:
+    """The words as Arrow lays out values of their type."""
+    match type_:
+        case Boolean():
+            return np.packbits(words.astype(np.bool_), bitorder="little")
+        case Date():
+            return words.astype(np.int32)
+        case Integer(bits) if bits < 64:
+            return words.astype(np.dtype(f"int{bits}"))
+        case Float(bits) if bits < 64:
+            return words.astype(np.float32)
+        case Decimal():
+            limbs = np.empty(2 * len(words), np.int64)
+            limbs[0::2] = words
+            limbs[1::2] = words >> 63
+            return limbs
+        case _:
+            return words
+
+
+def fixed_width(stored: npt.NDArray[Any], size: int, mask: Mask | None, type_: Any) -> Any:
+    """An Arrow array over a buffer; `pa.array` would import pandas to look at its argument."""
+    stored = np.ascontiguousarray(stored)
+    validity = None if mask is None else pa.py_buffer(np.packbits(mask == 0, bitorder="little"))
+    return pa.Array.from_buffers(type_, size, [validity, pa.py_buffer(stored)])
 
 
 __all__ = [
-    "BIGINT", "arrow_schema", "arrow_type", "decimal_array", "decimal_words", "decode_column",
+    "BIGINT", "arrow_schema", "arrow_type", "decimal_words", "decode_column",
     "decode_delta", "encode_array", "encode_columns", "float_keys", "from_arrow_type",
     "nested_arrow_type", "nested_name", "wrong_value",
 ]  # fmt: skip

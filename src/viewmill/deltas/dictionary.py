@@ -23,7 +23,7 @@ class Dictionary:
     def __init__(self) -> None:
         self._ids: dict[object, int] = {}
         self._values: list[Any] = []
-        self._arrow = pa.array([], pa.string())  # the first len(_arrow) values
+        self._arrow = pa.nulls(0, pa.string())  # the first len(_arrow) values
 
     def __len__(self) -> int:
         return len(self._values)
@@ -54,19 +54,17 @@ class Dictionary:
         """The strings of ids, NULL where the mask is set."""
         if len(ids) <= _FEW:
             values = self._values
-            if mask is None:
-                return pa.array([values[i] for i in ids.tolist()], pa.string())
-            pairs = zip(ids.tolist(), mask.tolist(), strict=True)
-            return pa.array([None if null else values[i] for i, null in pairs], pa.string())
+            return string_array([values[i] if i < len(values) else "" for i in ids.tolist()], mask)
         self._extend_arrow()
-        indices = pa.array(ids, mask=None if mask is None else mask.view(np.bool_))
-        return self._arrow.take(indices)
+        validity = None if mask is None else np.packbits(mask == 0, bitorder="little")
+        buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ids)]
+        return self._arrow.take(pa.Array.from_buffers(pa.int64(), len(ids), buffers))
 
     def _extend_arrow(self) -> None:
         done = len(self._arrow)
         if done < len(self._values):
             new = [each if isinstance(each, str) else "" for each in self._values[done:]]
-            self._arrow = pa.concat_arrays([self._arrow, pa.array(new, pa.string())])
+            self._arrow = pa.concat_arrays([self._arrow, string_array(new, None)])
 
     def encode_nested(self, values: Sequence[Any]) -> Ids:
         """The ids of nested values: equal when they print alike."""
@@ -87,3 +85,13 @@ class Dictionary:
         nulls = [0] * len(ids) if mask is None else mask.tolist()
         pairs = zip(ids.tolist(), nulls, strict=True)
         return pa.array([None if null else self._values[i] for i, null in pairs], type_)
+
+
+def string_array(values: Sequence[str], mask: npt.NDArray[np.uint8] | None) -> pa.Array:
+    """An Arrow array of strings; `pa.array` would import pandas to look at its argument."""
+    encoded = [value.encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(each) for each in encoded], out=offsets[1:])
+    validity = None if mask is None else pa.py_buffer(np.packbits(mask == 0, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers).cast(pa.string())

@@ -90,7 +90,132 @@ class Keyed:
         return Schema(self.key + slots)
 
 
-StateKind = Keyed
+@dataclass(frozen=True)
+class Indexed:
+    """A map from key to payload that grows while a trigger runs, so a row may add any number of entries.
+
+    Functions besides those that read payloads (`int_at`, `sum_at` and the like):
+
+    indexed_find(s, (w0, ...))       the entry of a key, or 0
+    indexed_touch(s, (w0, ...))      the entry, made if absent; it holds until the next touch of `s`
+    indexed_settle(s, e)             the change of e is done: without journal it is dropped if zero
+    indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  indexed_add_sum(s, e, k, x)
+    indexed_word(s, e, i)            word i of the key of entry e
+    wide_at(s, e, k)                 a wide slot as a value
+
+    Only with a journal, which notes each key touched since the last commit:
+
+    indexed_touched(s)  indexed_before(s, t)  indexed_now(s, t)
+    indexed_count(s)  indexed_at(s, i)    every position, and its entry or 0 where there is none
+
+    Without one a rollback runs the triggers again, with the opposite multiplicities.
+    """
+
+    key: tuple[Field, ...]
+    payload: tuple[Slot, ...]
+    journal: bool = False
+
+    @property
+    def has_null_word(self) -> bool:
+        """Whether keys end with a word of null bits."""
+        return any(field.nullable for field in self.key)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key."""
+        return len(self.key) + self.has_null_word
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return sum(slot.words for slot in self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of the first word of slot `name`."""
+        return _word(self.payload, name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition and of its snapshots: key, then one for each slot."""
+        return Schema(self.key + _slot_fields(self.payload))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A map whose entries can be visited by the first columns of their key; it grows like `Indexed`.
+
+    list_of(s, (w0, ...))            the list of the entries whose first columns are these, or 0
+    list_size(s, l)  list_at(s, l, j)    its entries
+    list_find(s, (first ...), (rest ...))     the entry of a whole key, or 0
+    list_touch(s, (first ...), (rest ...))    the entry, made if absent
+    list_settle(s, (first ...), e)   the change of e is done: it is dropped if zero
+    list_word(s, e, i)               word i of the rest of the key
+    and indexed_add, int_at and the like
+
+    First columns and rest each end with a word of null bits if one of them is nullable.
+    """
+
+    first: tuple[Field, ...]
+    rest: tuple[Field, ...]
+    payload: tuple[Slot, ...]
+
+    @property
+    def key(self) -> tuple[Field, ...]:
+        """All columns of the key."""
+        return self.first + self.rest
+
+    @property
+    def first_words(self) -> int:
+        """Words in the first part of a key."""
+        return len(self.first) + any(field.nullable for field in self.first)
+
+    @property
+    def rest_words(self) -> int:
+        """Words in the rest of a key."""
+        return len(self.rest) + any(field.nullable for field in self.rest)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key."""
+        return self.first_words + self.rest_words
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return sum(slot.words for slot in self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of the first word of slot `name`."""
+        return _word(self.payload, name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition and of its snapshots: key, then one for each slot."""
+        return Schema(self.key + _slot_fields(self.payload))
+
+
+StateKind = Keyed | Indexed | Listed
+
+# Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
+# wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w).
+WIDE = (
+    "wide_of", "wide_product", "wide_times", "wide_mul", "wide_plus", "wide_is_zero",
+    "wide_value_fits", "wide_low", "wide_to_real",
+)  # fmt: skip
+
+
+def _word(payload: tuple[Slot, ...], name: str) -> int:
+    at = 0
+    for slot in payload:
+        if slot.name == name:
+            return at
+        at += slot.words
+    raise KeyError(name)
+
+
+def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
+    types = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+    return tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in payload)
 
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
 # row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that

@@ -312,7 +312,13 @@ class ExpressionLowering:
         if name in _TYPE_FUNCTIONS and len(arguments) == 1:
             type_ = type_of(exp.DataType.build(name, dialect="databricks"), span)
             return explicit_cast(self.lower(arguments[0]), type_, span=span)
-        return functions.call(name, self.all(arguments), span)
+        try:
+            return functions.call(name, self.all(arguments), span)
+        except NotModelled as reason:
+            # What sqlglot knows exists in Spark: it is not modelled, but not unknown.
+            if reason.function == name and not isinstance(node, exp.Anonymous):
+                raise NotModelled(reason.reason, reason.span) from None
+            raise
 
     def aggregate(self, node: exp.Expr, where: Expression | None = None) -> Expression:
         """An aggregate function, which sql.lower_select later takes out of the expression."""

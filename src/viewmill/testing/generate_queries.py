@@ -219,7 +219,8 @@ class Expressions:
         if kind == "count(*)" or (kind in ("sum", "avg") and not numbers):
             return both("COUNT(*)", type="BIGINT")
         if kind == "count":
-            return both("COUNT({})", self.value(self.pick(*self.types()), depth), type="BIGINT")
+            # A COUNT need not look at values that cannot be NULL, so they must not fail.
+            return both("COUNT({})", self.leaf(self.pick(*self.types())), type="BIGINT")
         if kind == "filter":
             inner, condition = self._numeric_argument(numbers, 0), self.condition(depth)
             return both("COUNT({}) FILTER (WHERE {})", inner, condition, type="BIGINT")

@@ -49,7 +49,7 @@ class PlainKeyed:
         """Forget the copies, drop what is zero."""
         for key, before, _ in self.journal:
             del self.entries[before]
-            if all(_is_zero(value) for value in self.entries[self.numbers[key]][1].values()):
+            if all(is_zero(value) for value in self.entries[self.numbers[key]][1].values()):
                 del self.entries[self.numbers.pop(key)]
         self.journal, self.touched = [], set()
 
@@ -72,7 +72,8 @@ class PlainKeyed:
         self.positions = [old.get(key, now[key]) if committed else now[key] for key in now]
 
 
-def _is_zero(value: int | tuple[Fraction, Fraction]) -> bool:
+def is_zero(value: int | tuple[Fraction, Fraction]) -> bool:
+    """Whether a slot is zero, a sum but for rounding."""
     if isinstance(value, tuple):
         total, largest = value
         return abs(total) <= largest / 2**40

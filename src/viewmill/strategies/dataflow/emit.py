@@ -217,46 +217,48 @@ class _Groups(_Writer):
             operands = [scalar.emit(each) for each in keys]
             self.source.line(f"e = keyed_touch({self.state}, {self.key(operands, self.kind.key)})")
             self.payload.lift(scalar, self.word, self.state)
+        self._show()
         self._flush()
         self._contents()
         return self.build(self.kind, self._definition(), trigger)
 
     def _flush(self) -> None:
         with self.function("flush", "t", "keyed_touched"):
-            self.source.line("shown = 0")
-            with self.source.block("for side in range(2):  # as it was, and as it is"):
-                with self.source.block("if side == 0:"):
-                    self.source.line(f"e = keyed_before({self.state}, t)")
-                with self.source.block("else:"):
-                    self.source.line(f"e = keyed_now({self.state}, t)")
-                self._show("t", "2 * side - 1")
-                self.source.line("shown += 1")
+            now, before = f"keyed_now({self.state}, t)", f"keyed_before({self.state}, t)"
+            self.source.line(f"shown = show({self.state}, {before}, t, -1, out, texts, errors)")
+            self.source.line(f"shown += show({self.state}, {now}, t, 1, out, texts, errors)")
             with self.source.block("if shown == 2:"):
                 self.source.line("emit_cancel(out)")
 
     def _contents(self) -> None:
         with self.function("contents", "t", "keyed_capacity"):
             self.source.line(f"e = keyed_at({self.state}, t)")
-            with self.source.block("if e == -1:"):
-                self.source.line("continue")
-            self._show("t", "1")
+            with self.source.block("if e != -1:"):
+                self.source.line(f"show({self.state}, e, t, 1, out, texts, errors)")
 
-    def _show(self, row: str, times: str) -> None:
-        """Write what shows entry e, or goes on to the next."""
+    def _show(self) -> None:
+        """Write what hands out entry e as a row, if it is one: 1, else 0."""
+        arguments = f"{self.state}, e, t, times, out, texts, errors"
+        with self.source.block(f"def show({arguments}):"):
+            self._show_body()
+            self.source.line("return 1")
+        self.source.line()
+
+    def _show_body(self) -> None:
         shown = "present" if self.is_global else "rows"
         with self.source.block(f"if int_at({self.state}, e, {self.word[shown]}) == 0:"):
-            self.source.line("continue")
+            self.source.line("return 0")
         bound = {} if self.is_global else self.bind_key(self.kind.key)
-        scalar = Scalar(self.source, bound, row)
+        scalar = Scalar(self.source, bound, "t")
         needed = self._needed()
         for name, call in self.shape.aggregates:
             if name in needed:
                 bound[name] = self.payload.finish(name, call, scalar, self.word, self.state)
         for condition in self.shape.having:
             with self.source.block(f"if not {scalar.is_true(condition)}:"):
-                self.source.line("continue")
+                self.source.line("return 0")
         operands = [scalar.emit(each) for _, each in self.shape.outputs]
-        self.emit_row(operands, self.query.schema.fields, times)
+        self.emit_row(operands, self.query.schema.fields, "times")
 
     def _needed(self) -> set[str]:
         shown = (*self.shape.having, *(each for _, each in self.shape.outputs))

@@ -1,0 +1,163 @@
+"""An indexed state as a dict; entries are numbered from 1, as 0 means none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from viewmill.kernels.plain.keyed import Key, Values, is_zero
+from viewmill.program.states import Indexed, Listed, Slot
+
+
+def zero_of(payload: Sequence[Slot]) -> Values:
+    """The payload of no rows, by the number of each slot's first word."""
+    values: Values = {}
+    at = 0
+    for slot in payload:
+        values[at] = (Fraction(0), Fraction(0)) if slot.kind == "sum" else 0
+        at += slot.words
+    return values
+
+
+class PlainIndexed:
+    """The entries by number. Numbers are never used twice, so an old copy is an entry too."""
+
+    def __init__(self, kind: Indexed | Listed) -> None:
+        self.kind = kind
+        self.clear()
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.numbers: dict[Key, int] = {}
+        self.entries: dict[int, tuple[Key, Values]] = {}
+        self.journal: dict[Key, tuple[int, bool]] = {}  # number of its old copy, was it there
+        self.committed = False
+        self._next = 0
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether changes are noted."""
+        return isinstance(self.kind, Indexed) and self.kind.journal
+
+    def new_entry(self, key: Key, values: Values) -> int:
+        """A number for an entry."""
+        self._next += 1
+        self.entries[self._next] = (key, values)
+        return self._next
+
+    def touch(self, key: Key) -> int:
+        """The number of a key's entry, made if absent, noted."""
+        existed = key in self.numbers
+        if not existed:
+            self.numbers[key] = self.new_entry(key, zero_of(self.kind.payload))
+        number = self.numbers[key]
+        if self.has_journal and key not in self.journal:
+            old = self.new_entry(key, dict(self.entries[number][1]))
+            self.journal[key] = (old, existed)
+        return number
+
+    def is_zero(self, number: int) -> bool:
+        """Whether a whole payload is zero."""
+        return all(is_zero(value) for value in self.entries[number][1].values())
+
+    def drop(self, key: Key) -> None:
+        """Forget an entry."""
+        del self.entries[self.numbers.pop(key)]
+
+    def commit(self) -> None:
+        """Forget the copies, drop what is zero."""
+        for key, (before, _) in self.journal.items():
+            del self.entries[before]
+            if self.is_zero(self.numbers[key]):
+                self.drop(key)
+        self.journal = {}
+
+    def rollback(self) -> None:
+        """Put the copies back."""
+        for key, (before, existed) in self.journal.items():
+            copy = self.entries.pop(before)
+            if existed:
+                self.entries[self.numbers[key]] = copy
+            else:
+                self.drop(key)
+        self.journal = {}
+
+    def positions(self) -> list[int]:
+        """The entries that a scan sees, 0 where there is none."""
+        if not self.committed:
+            return list(self.numbers.values())
+        old = {key: before if existed else 0 for key, (before, existed) in self.journal.items()}
+        return [old.get(key, number) for key, number in self.numbers.items()]
+
+
+def words_of(key: Sequence[int]) -> Key:
+    """A key of plain integers."""
+    return tuple(map(int, key))
+
+
+def indexed_find(s: PlainIndexed, key: Sequence[int]) -> int:
+    """The entry of a key, or 0."""
+    return s.numbers.get(words_of(key), 0)
+
+
+def indexed_touch(s: PlainIndexed, key: Sequence[int]) -> int:
+    """The entry of a key, made if absent."""
+    return s.touch(words_of(key))
+
+
+def indexed_settle(s: PlainIndexed, e: int) -> None:
+    """Drop an entry without journal if its whole payload is zero."""
+    if not s.has_journal and s.is_zero(e):
+        s.drop(s.entries[e][0])
+
+
+def indexed_word(s: PlainIndexed, e: int, i: int) -> int:
+    """Word i of the key of entry e."""
+    return s.entries[e][0][i]
+
+
+def indexed_add(s: PlainIndexed, e: int, k: int, x: int) -> None:
+    """Int slot += x."""
+    value = s.entries[e][1][k]
+    assert isinstance(value, int)
+    s.entries[e][1][k] = value + int(x)
+
+
+def indexed_add_wide(s: PlainIndexed, e: int, k: int, w: int) -> None:
+    """Wide slot += w."""
+    indexed_add(s, e, k, w)
+
+
+def indexed_add_sum(s: PlainIndexed, e: int, k: int, x: float) -> None:
+    """Sum slot += x."""
+    value = s.entries[e][1][k]
+    assert isinstance(value, tuple)
+    total, largest = value
+    change = Fraction(float(x))
+    total += change
+    s.entries[e][1][k] = (total, max(largest, abs(change), abs(total)))
+
+
+def indexed_touched(s: PlainIndexed) -> int:
+    """How many keys were touched since the last commit."""
+    return len(s.journal)
+
+
+def indexed_before(s: PlainIndexed, t: int) -> int:
+    """Touched key t as it was at the last commit."""
+    return list(s.journal.values())[t][0]
+
+
+def indexed_now(s: PlainIndexed, t: int) -> int:
+    """Touched key t as it is."""
+    return s.numbers[list(s.journal)[t]]
+
+
+def indexed_count(s: PlainIndexed) -> int:
+    """How many positions `indexed_at` takes."""
+    return len(s.numbers)
+
+
+def indexed_at(s: PlainIndexed, i: int) -> int:
+    """The entry at position i, or 0."""
+    return s.positions()[i]

@@ -1,0 +1,57 @@
+"""A listed state as a dict of dicts; a list is known by the first words of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from viewmill.kernels.plain.indexed import PlainIndexed, words_of
+from viewmill.kernels.plain.keyed import Key
+from viewmill.program.states import Listed
+
+
+class PlainListed(PlainIndexed):
+    """The entries by number, and the numbers by the first words of their keys."""
+
+    def __init__(self, kind: Listed) -> None:
+        self.first_words = kind.first_words
+        super().__init__(kind)
+
+    def members(self, first: Key) -> list[int]:
+        """The entries whose key begins so."""
+        return [n for key, n in self.numbers.items() if key[: self.first_words] == first]
+
+
+def list_of(s: PlainListed, first: Sequence[int]) -> list[int]:
+    """The list of the entries whose first words are these."""
+    return s.members(words_of(first))
+
+
+def list_size(s: PlainListed, list_: list[int]) -> int:
+    """How many entries a list has."""
+    return len(list_)
+
+
+def list_at(s: PlainListed, list_: list[int], j: int) -> int:
+    """Entry j of a list."""
+    return list_[j]
+
+
+def list_word(s: PlainListed, e: int, i: int) -> int:
+    """Word i of the rest of the key of entry e."""
+    return s.entries[e][0][s.first_words + i]
+
+
+def list_find(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int:
+    """The entry of a key, or 0."""
+    return s.numbers.get(words_of(first) + words_of(rest), 0)
+
+
+def list_touch(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int:
+    """The entry of a key, made if absent."""
+    return s.touch(words_of(first) + words_of(rest))
+
+
+def list_settle(s: PlainListed, first: Sequence[int], e: int) -> None:
+    """Drop an entry if its whole payload is zero."""
+    if s.is_zero(e):
+        s.drop(s.entries[e][0])

@@ -1,0 +1,218 @@
+"""Tables whose entries lie side by side, found through a separate table of slots.
+
+table   ENTRIES (address)  COUNT  ROOM  MASK (slots - 1, or -1 for a table so small that it has none)
+entry   [mark]  key words  payload words
+slots   behind the last entry's place: upper half of the hash, then the entry's number + 1; 0 is free
+
+Entries are dense, so visiting them is a walk through memory; a probe that meets another key hardly
+ever looks at its entry; a slot is small, so many fit the cache. Erasing moves the last entry into the
+hole. A table knows neither the length of its keys nor of its entries: who calls says both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, release
+from viewmill.kernels.structures.memory import load_word, store_word
+
+ENTRIES, COUNT, ROOM, MASK = 0, 8, 16, 24
+TABLE_WORDS = 4
+
+U = np.uint64
+_SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB133111EB)
+_U32, _U29 = U(32), U(29)
+_NUMBER = 0xFFFFFFFF
+_TAG = ~_NUMBER
+_SCANNED = 8  # up to so many entries are compared one by one
+
+
+@structure
+def hash_key(key, words):
+    """The hash of `words` words: its lower bits are the home slot, the upper half is the tag."""
+    h = _SEED
+    for i in range(words):
+        h ^= U(load_word(key + 8 * i))
+        h *= _FIRST
+        h ^= h >> _U32
+    h *= _SECOND
+    return np.int64(h ^ (h >> _U29))
+
+
+@structure
+def same_key(left, right, words):
+    """Whether two keys are equal."""
+    for i in range(words):  # noqa: SIM110
+        if load_word(left + 8 * i) != load_word(right + 8 * i):
+            return False
+    return True
+
+
+@structure
+def slots_of(d, stride):
+    """Where the slots begin."""
+    return load_word(d + ENTRIES) + load_word(d + ROOM) * stride
+
+
+@structure
+def dense_find(d, key, words, h, key_at, stride):
+    """The address of the key in its entry, or 0. `key_at` is where keys begin in an entry."""
+    mask = load_word(d + MASK)
+    first = load_word(d + ENTRIES) + key_at
+    if mask < 0:
+        for j in range(load_word(d + COUNT)):
+            if same_key(first + j * stride, key, words):
+                return first + j * stride
+        return 0
+    slots = slots_of(d, stride)
+    i = h & mask
+    while True:
+        slot = load_word(slots + 8 * i)
+        if slot == 0:
+            return 0
+        if (slot ^ h) & _TAG == 0:
+            at = first + ((slot & _NUMBER) - 1) * stride
+            if same_key(at, key, words):
+                return at
+        i = (i + 1) & mask
+
+
+@structure
+def take_slot(slots, mask, h, number):
+    """Note an entry's number in the first free slot."""
+    i = h & mask
+    while load_word(slots + 8 * i) != 0:
+        i = (i + 1) & mask
+    store_word(slots + 8 * i, (h & _TAG) | (number + 1))
+
+
+@structure
+def slot_count(room):
+    """Slots for so many entries: a power of two, three quarters full at most."""
+    if room <= _SCANNED:
+        return 0
+    n = 16
+    while n * 3 < room * 4:
+        n *= 2
+    return n
+
+
+@structure
+def table_bytes(room, stride):
+    """What a table of this room takes."""
+    return room * stride + 8 * slot_count(room)
+
+
+@structure
+def dense_resize(d, room, words, key_at, stride):
+    """Move the entries to a place with another room. Gives the bytes taken more than before."""
+    old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
+    n = slot_count(room)
+    entries = allocate(table_bytes(room, stride))
+    copy_bytes(entries, old, count * stride)
+    slots = entries + room * stride
+    clear_bytes(slots, 8 * n)
+    store_word(d + ENTRIES, entries)
+    store_word(d + ROOM, room)
+    store_word(d + MASK, n - 1)
+    if n > 0:
+        for j in range(count):
+            take_slot(slots, n - 1, hash_key(entries + j * stride + key_at, words), j)
+    more = table_bytes(room, stride)
+    if old_room > 0:
+        release(old)
+        more -= table_bytes(old_room, stride)
+    return more
+
+
+@structure
+def larger(room):
+    """The next room: twice while small, then half as much again."""
+    if room < 4:
+        return 4
+    return room * 2 if room < 64 else room + (room >> 1)
+
+
+@structure
+def dense_add(d, key, words, h, key_at, stride):
+    """A new entry with this key and a payload of zeros, where there is room; its key's address."""
+    count = load_word(d + COUNT)
+    entry = load_word(d + ENTRIES) + count * stride
+    clear_bytes(entry, stride)
+    at = entry + key_at
+    for i in range(words):
+        store_word(at + 8 * i, load_word(key + 8 * i))
+    mask = load_word(d + MASK)
+    if mask >= 0:
+        take_slot(slots_of(d, stride), mask, h, count)
+    store_word(d + COUNT, count + 1)
+    return at
+
+
+@structure
+def slot_of(slots, mask, h, number):
+    """The slot of an entry that is there."""
+    i = h & mask
+    while load_word(slots + 8 * i) & _NUMBER != number + 1:
+        i = (i + 1) & mask
+    return i
+
+
+@structure
+def free_slot(d, hole, words, key_at, stride):
+    """Free a slot, moving those that were pushed past it back towards home."""
+    slots, mask = slots_of(d, stride), load_word(d + MASK)
+    first = load_word(d + ENTRIES) + key_at
+    i = hole
+    while True:
+        i = (i + 1) & mask
+        slot = load_word(slots + 8 * i)
+        if slot == 0:
+            break
+        h = hash_key(first + ((slot & _NUMBER) - 1) * stride, words)
+        if ((i - h) & mask) >= ((i - hole) & mask):
+            store_word(slots + 8 * hole, slot)
+            hole = i
+    store_word(slots + 8 * hole, 0)
+
+
+@structure
+def dense_erase(d, number, words, key_at, stride):
+    """Drop an entry; the last one takes its number. Gives the address of the one that moved, or 0."""
+    entries, last = load_word(d + ENTRIES), load_word(d + COUNT) - 1
+    entry, moved = entries + number * stride, entries + last * stride
+    mask = load_word(d + MASK)
+    if mask >= 0:
+        slots = slots_of(d, stride)
+        hole = slot_of(slots, mask, hash_key(entry + key_at, words), number)
+        free_slot(d, hole, words, key_at, stride)
+        if number != last:
+            h = hash_key(moved + key_at, words)
+            i = slot_of(slots, mask, h, last)
+            store_word(slots + 8 * i, (h & _TAG) | (number + 1))
+    store_word(d + COUNT, last)
+    if number == last:
+        return 0
+    copy_bytes(entry, moved, stride)
+    return entry
+
+
+@structure
+def is_sparse(d):
+    """Whether a table should give memory back."""
+    room = load_word(d + ROOM)
+    return room > 64 and load_word(d + COUNT) * 4 < room
+
+
+@structure
+def dense_release(d, stride):
+    """Hold nothing. Gives the bytes given back."""
+    room = load_word(d + ROOM)
+    if room > 0:
+        release(load_word(d + ENTRIES))
+    store_word(d + ENTRIES, 0)
+    store_word(d + COUNT, 0)
+    store_word(d + ROOM, 0)
+    store_word(d + MASK, -1)
+    return table_bytes(room, stride) if room > 0 else 0

@@ -1,0 +1,319 @@
+"""A map from key to payload, growing inside the kernel, with or without a journal.
+
+header   a table (see `dense`), BYTES KEY_WORDS PAYLOAD_WORDS STRIDE KEY_AT KINDS COMMITTED
+         JOURNAL TOUCHED JOURNAL_ROOM
+journal  entry's number   1 if the key was there before   key words   payload words as they were
+
+Without a journal an entry is dropped by `indexed_settle` as soon as its payload is zero. With one,
+entries stay until commit or rollback, which also tell the journal when an entry moves.
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.dense import (
+    COUNT,
+    ENTRIES,
+    ROOM,
+    TABLE_WORDS,
+    dense_add,
+    dense_erase,
+    dense_find,
+    dense_release,
+    dense_resize,
+    hash_key,
+    is_sparse,
+    larger,
+)
+from viewmill.kernels.structures.floats import add_sum, is_residue
+from viewmill.kernels.structures.heap import allocate, copy_bytes, release
+from viewmill.kernels.structures.memory import load_word, spill, store_word
+from viewmill.kernels.structures.wide_values import add_wide_value
+
+BYTES = 8 * TABLE_WORDS
+KEY_WORDS, PAYLOAD_WORDS, STRIDE, KEY_AT, KINDS, COMMITTED = 40, 48, 56, 64, 72, 80
+JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
+HEADER_WORDS = 16
+
+EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
+
+
+@structure
+def indexed_find(s, key):
+    """The entry of a key, or 0."""
+    at = spill(key)
+    words = len(key)
+    found = dense_find(
+        s, at, words, hash_key(at, words), load_word(s + KEY_AT), load_word(s + STRIDE)
+    )
+    return found + 8 * words if found != 0 else 0
+
+
+@structure
+def indexed_touch(s, key):
+    """The entry of a key, made if absent; noted in the journal if there is one."""
+    return touch_key(s, spill(key), len(key))
+
+
+@structure
+def touch_key(s, at, words):
+    """The same by the key's address."""
+    h, key_at, stride = hash_key(at, words), load_word(s + KEY_AT), load_word(s + STRIDE)
+    found = dense_find(s, at, words, h, key_at, stride)
+    existed = 1
+    if found == 0:
+        existed = 0
+        if load_word(s + COUNT) == load_word(s + ROOM):
+            grow(s, larger(load_word(s + ROOM)))
+        found = dense_add(s, at, words, h, key_at, stride)
+    if key_at != 0 and load_word(found - 8) == 0:
+        note(s, found, existed)
+    return found + 8 * words
+
+
+@structure
+def grow(s, room):
+    """Give the table another room."""
+    more = dense_resize(
+        s, room, load_word(s + KEY_WORDS), load_word(s + KEY_AT), load_word(s + STRIDE)
+    )
+    store_word(s + BYTES, load_word(s + BYTES) + more)
+
+
+@structure
+def record_bytes(s):
+    """How long a record of the journal is: an entry has a mark where a record has two words."""
+    return load_word(s + STRIDE) + 8
+
+
+@structure
+def record_at(s, t):
+    """The address of journal record t."""
+    return load_word(s + JOURNAL) + t * record_bytes(s)
+
+
+@structure
+def note(s, at, existed):
+    """Journal an entry before its first change; `at` is its key's address."""
+    t = load_word(s + TOUCHED)
+    if t == load_word(s + JOURNAL_ROOM):
+        grow_journal(s)
+    stride = load_word(s + STRIDE)
+    record = record_at(s, t)
+    store_word(record, (at - 8 - load_word(s + ENTRIES)) // stride)
+    store_word(record + 8, existed)
+    copy_bytes(record + 16, at, stride - 8)
+    store_word(at - 8, t + 1)
+    store_word(s + TOUCHED, t + 1)
+
+
+@structure
+def grow_journal(s):
+    """Twice the room for records."""
+    old, room = load_word(s + JOURNAL), load_word(s + JOURNAL_ROOM)
+    more = room * 2 if room > 0 else 64
+    size = record_bytes(s)
+    journal = allocate(more * size)
+    if room > 0:
+        copy_bytes(journal, old, load_word(s + TOUCHED) * size)
+        release(old)
+    store_word(s + JOURNAL, journal)
+    store_word(s + JOURNAL_ROOM, more)
+    store_word(s + BYTES, load_word(s + BYTES) + (more - room) * size)
+
+
+# Payloads. An entry is the address of its payload.
+
+
+@structure
+def indexed_word(s, e, i):
+    """Word i of the key of entry e."""
+    return load_word(e - 8 * (load_word(s + KEY_WORDS) - i))
+
+
+@structure
+def indexed_add(s, e, k, x):
+    """Int slot += x."""
+    store_word(e + 8 * k, load_word(e + 8 * k) + x)
+
+
+@structure
+def indexed_add_wide(s, e, k, w):
+    """Wide slot += the wide value w."""
+    add_wide_value(e + 8 * k, w)
+
+
+@structure
+def indexed_add_sum(s, e, k, x):
+    """Sum slot += x."""
+    add_sum(e + 8 * k, x)
+
+
+@structure
+def is_zero(kinds, words, e):
+    """Whether a whole payload is zero, sums but for rounding."""
+    for k in range(words):
+        kind = load_word(kinds + 8 * k)
+        if kind == EXACT and load_word(e + 8 * k) != 0:
+            return False
+        if kind == SUM and not is_residue(e + 8 * k):
+            return False
+    return True
+
+
+@structure
+def indexed_settle(s, e):
+    """Drop an entry without journal if its whole payload is zero."""
+    if load_word(e) == 0 and is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+        erase(s, (e - load_word(s + ENTRIES)) // load_word(s + STRIDE))
+        if is_sparse(s):
+            grow(s, load_word(s + ROOM) >> 1)
+
+
+@structure
+def erase(s, number):
+    """Drop an entry, telling the journal where the last one went."""
+    key_at = load_word(s + KEY_AT)
+    moved = dense_erase(s, number, load_word(s + KEY_WORDS), key_at, load_word(s + STRIDE))
+    if moved != 0 and key_at != 0 and load_word(moved) != 0:
+        store_word(record_at(s, load_word(moved) - 1), number)
+
+
+# The journal.
+
+
+@structure
+def indexed_touched(s):
+    """How many keys were touched since the last commit."""
+    return load_word(s + TOUCHED)
+
+
+@structure
+def indexed_before(s, t):
+    """Touched key t as it was at the last commit; the payload of an absent key is zero."""
+    return record_at(s, t) + 16 + 8 * load_word(s + KEY_WORDS)
+
+
+@structure
+def entry_at(s, number):
+    """The payload of entry `number`."""
+    key = load_word(s + ENTRIES) + number * load_word(s + STRIDE) + load_word(s + KEY_AT)
+    return key + 8 * load_word(s + KEY_WORDS)
+
+
+@structure
+def indexed_now(s, t):
+    """Touched key t as it is."""
+    return entry_at(s, load_word(record_at(s, t)))
+
+
+@structure
+def indexed_count(s):
+    """How many positions `indexed_at` takes."""
+    return load_word(s + COUNT)
+
+
+@structure
+def indexed_at(s, i):
+    """The entry at position i, or 0. While COMMITTED is set: as it was at the last commit."""
+    e = entry_at(s, i)
+    if load_word(s + COMMITTED) != 0:
+        mark = load_word(e - 8 * load_word(s + KEY_WORDS) - 8)
+        if mark != 0:
+            return indexed_before(s, mark - 1) if load_word(record_at(s, mark - 1) + 8) != 0 else 0
+    return e
+
+
+# Kernels that Python calls.
+
+
+@structure
+def indexed_commit(s):
+    """Forget the journal and drop what became zero."""
+    kinds, words = load_word(s + KINDS), load_word(s + PAYLOAD_WORDS)
+    touched = load_word(s + TOUCHED)
+    for t in range(touched):
+        number = load_word(record_at(s, t))
+        e = entry_at(s, number)
+        store_word(e - 8 * load_word(s + KEY_WORDS) - 8, 0)
+        if is_zero(kinds, words, e):
+            erase(s, number)
+    clear_journal(s)
+    if is_sparse(s):
+        grow(s, load_word(s + ROOM) >> 1)
+    return 0
+
+
+@structure
+def indexed_rollback(s):
+    """Go back to exactly the last commit."""
+    key, payload = 8 * load_word(s + KEY_WORDS), 8 * load_word(s + PAYLOAD_WORDS)
+    for t in range(load_word(s + TOUCHED)):
+        record = record_at(s, t)
+        number = load_word(record)
+        e = entry_at(s, number)
+        store_word(e - key - 8, 0)
+        if load_word(record + 8) == 0:
+            erase(s, number)
+        else:
+            copy_bytes(e, record + 16 + key, payload)
+    clear_journal(s)
+    return 0
+
+
+@structure
+def clear_journal(s):
+    """An empty journal; a large one that was hardly used is given back."""
+    room = load_word(s + JOURNAL_ROOM)
+    if room > 4096 and load_word(s + TOUCHED) * 8 < room:
+        release(load_word(s + JOURNAL))
+        store_word(s + JOURNAL_ROOM, 0)
+        store_word(s + BYTES, load_word(s + BYTES) - room * record_bytes(s))
+    store_word(s + TOUCHED, 0)
+
+
+@structure
+def indexed_clear(s):
+    """Hold nothing."""
+    given = dense_release(s, load_word(s + STRIDE))
+    room = load_word(s + JOURNAL_ROOM)
+    if room > 0:
+        release(load_word(s + JOURNAL))
+        given += room * record_bytes(s)
+    store_word(s + JOURNAL_ROOM, 0)
+    store_word(s + TOUCHED, 0)
+    store_word(s + BYTES, load_word(s + BYTES) - given)
+    return 0
+
+
+@structure
+def indexed_load(s, rows, size):
+    """Add rows of key and payload words; there is no journal."""
+    words, payload = load_word(s + KEY_WORDS), load_word(s + PAYLOAD_WORDS)
+    key_at, stride, width = load_word(s + KEY_AT), load_word(s + STRIDE), 8 * (words + payload)
+    kinds = load_word(s + KINDS)
+    if load_word(s + COUNT) + size > load_word(s + ROOM):
+        grow(s, load_word(s + COUNT) + size)
+    for i in range(size):
+        row = rows + i * width
+        if not is_zero(kinds, payload, row + 8 * words):
+            h = hash_key(row, words)
+            at = dense_find(s, row, words, h, key_at, stride)
+            if at == 0:
+                at = dense_add(s, row, words, h, key_at, stride)
+            copy_bytes(at + 8 * words, row + 8 * words, 8 * payload)
+    return 0
+
+
+@structure
+def indexed_export(s, rows):
+    """Write every entry as a row of key and payload words, as committed; gives how many."""
+    key = 8 * load_word(s + KEY_WORDS)
+    width = key + 8 * load_word(s + PAYLOAD_WORDS)
+    n = 0
+    for i in range(indexed_count(s)):
+        e = indexed_at(s, i)
+        if e != 0:
+            copy_bytes(rows + n * width, e - key, width)
+            n += 1
+    return n

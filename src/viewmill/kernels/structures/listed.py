@@ -1,0 +1,207 @@
+"""A map whose entries lie together by the first part of their key.
+
+header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS ENTRY_COUNT
+list     prefix words, then a table (see `dense`) of the entries that have them
+entry    rest words, payload words
+
+What a fan-out visits is one walk through memory. A list that becomes empty is dropped.
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.dense import (
+    COUNT,
+    ENTRIES,
+    MASK,
+    ROOM,
+    TABLE_WORDS,
+    dense_add,
+    dense_erase,
+    dense_find,
+    dense_release,
+    dense_resize,
+    hash_key,
+    is_sparse,
+    larger,
+)
+from viewmill.kernels.structures.heap import copy_bytes
+from viewmill.kernels.structures.indexed import is_zero
+from viewmill.kernels.structures.memory import load_word, spill, store_word
+
+BYTES = 8 * TABLE_WORDS
+PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
+LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
+HEADER_WORDS = 16
+
+
+@structure
+def list_of(s, prefix):
+    """The list of the entries whose key begins with `prefix`, or 0."""
+    return find_list(s, spill(prefix), len(prefix))
+
+
+@structure
+def find_list(s, at, words):
+    """The same by address."""
+    found = dense_find(s, at, words, hash_key(at, words), 0, load_word(s + LIST_STRIDE))
+    return found + 8 * words if found != 0 else 0
+
+
+@structure
+def list_size(s, list_):
+    """How many entries a list has."""
+    return load_word(list_ + COUNT) if list_ != 0 else 0
+
+
+@structure
+def list_at(s, list_, j):
+    """Entry j of a list."""
+    entry = load_word(list_ + ENTRIES) + j * load_word(s + STRIDE)
+    return entry + 8 * load_word(s + REST_WORDS)
+
+
+@structure
+def list_word(s, e, i):
+    """Word i of the rest of the key of entry e."""
+    return load_word(e - 8 * (load_word(s + REST_WORDS) - i))
+
+
+@structure
+def list_find(s, prefix, rest):
+    """The entry of a key, or 0."""
+    list_ = list_of(s, prefix)
+    if list_ == 0:
+        return 0
+    at = spill(rest)
+    words = len(rest)
+    h = hash_key(at, words) if load_word(list_ + MASK) >= 0 else 0
+    found = dense_find(list_, at, words, h, 0, load_word(s + STRIDE))
+    return found + 8 * words if found != 0 else 0
+
+
+@structure
+def list_touch(s, prefix, rest):
+    """The entry of a key, made if absent."""
+    return touch_entry(s, spill(prefix), len(prefix), spill(rest), len(rest))
+
+
+@structure
+def touch_entry(s, prefix, prefix_words, rest, rest_words):
+    """The same by address."""
+    list_ = touch_list(s, prefix, prefix_words)
+    stride, h = load_word(s + STRIDE), 0
+    if load_word(list_ + ROOM) > 0:
+        if load_word(list_ + MASK) >= 0:
+            h = hash_key(rest, rest_words)
+        found = dense_find(list_, rest, rest_words, h, 0, stride)
+        if found != 0:
+            return found + 8 * rest_words
+    if load_word(list_ + COUNT) == load_word(list_ + ROOM):
+        grow_list(s, list_, larger(load_word(list_ + ROOM)))
+        h = hash_key(rest, rest_words)
+    store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
+    return dense_add(list_, rest, rest_words, h, 0, stride) + 8 * rest_words
+
+
+@structure
+def touch_list(s, at, words):
+    """The list of a prefix, made if absent."""
+    h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
+    found = dense_find(s, at, words, h, 0, stride)
+    if found != 0:
+        return found + 8 * words
+    if load_word(s + COUNT) == load_word(s + ROOM):
+        resize_lists(s, larger(load_word(s + ROOM)))
+    list_ = dense_add(s, at, words, h, 0, stride) + 8 * words
+    store_word(list_ + MASK, -1)
+    return list_
+
+
+@structure
+def resize_lists(s, room):
+    """Give the table of lists another room."""
+    more = dense_resize(s, room, load_word(s + PREFIX_WORDS), 0, load_word(s + LIST_STRIDE))
+    store_word(s + BYTES, load_word(s + BYTES) + more)
+
+
+@structure
+def grow_list(s, list_, room):
+    """Give a list another room."""
+    more = dense_resize(list_, room, load_word(s + REST_WORDS), 0, load_word(s + STRIDE))
+    store_word(s + BYTES, load_word(s + BYTES) + more)
+
+
+@structure
+def list_settle(s, prefix, e):
+    """Drop entry e of the list of `prefix` if its whole payload is zero."""
+    if load_word(e) != 0 or not is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+        return
+    list_ = list_of(s, prefix)
+    stride, rest = load_word(s + STRIDE), load_word(s + REST_WORDS)
+    number = (e - load_word(list_ + ENTRIES)) // stride
+    dense_erase(list_, number, rest, 0, stride)
+    store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) - 1)
+    if load_word(list_ + COUNT) == 0:
+        drop_list(s, list_, len(prefix))
+    elif is_sparse(list_):
+        grow_list(s, list_, load_word(list_ + ROOM) >> 1)
+
+
+@structure
+def drop_list(s, list_, words):
+    """Drop a list that became empty."""
+    given = dense_release(list_, load_word(s + STRIDE))
+    store_word(s + BYTES, load_word(s + BYTES) - given)
+    stride = load_word(s + LIST_STRIDE)
+    number = (list_ - load_word(s + ENTRIES)) // stride
+    dense_erase(s, number, words, 0, stride)
+    if is_sparse(s):
+        resize_lists(s, load_word(s + ROOM) >> 1)
+
+
+# Kernels that Python calls.
+
+
+@structure
+def listed_clear(s):
+    """Hold nothing."""
+    stride, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
+    given = 0
+    for i in range(load_word(s + COUNT)):
+        given += dense_release(load_word(s + ENTRIES) + i * stride + head, load_word(s + STRIDE))
+    given += dense_release(s, stride)
+    store_word(s + ENTRY_COUNT, 0)
+    store_word(s + BYTES, load_word(s + BYTES) - given)
+    return 0
+
+
+@structure
+def listed_load(s, rows, size):
+    """Add rows of prefix, rest and payload words."""
+    prefix, rest = load_word(s + PREFIX_WORDS), load_word(s + REST_WORDS)
+    payload, kinds = load_word(s + PAYLOAD_WORDS), load_word(s + KINDS)
+    width = 8 * (prefix + rest + payload)
+    for i in range(size):
+        row = rows + i * width
+        values = row + 8 * (prefix + rest)
+        if not is_zero(kinds, payload, values):
+            e = touch_entry(s, row, prefix, row + 8 * prefix, rest)
+            copy_bytes(e, values, 8 * payload)
+    return 0
+
+
+@structure
+def listed_export(s, rows):
+    """Write every entry as a row of prefix, rest and payload words; gives how many."""
+    head, stride = 8 * load_word(s + PREFIX_WORDS), load_word(s + STRIDE)
+    n = 0
+    for i in range(load_word(s + COUNT)):
+        at = load_word(s + ENTRIES) + i * load_word(s + LIST_STRIDE)
+        entries = load_word(at + head + ENTRIES)
+        for j in range(load_word(at + head + COUNT)):
+            to = rows + n * (head + stride)
+            copy_bytes(to, at, head)
+            copy_bytes(to + head, entries + j * stride, stride)
+            n += 1
+    return n

@@ -1,0 +1,222 @@
+"""DuckDB computes Spark's meaning. Expected values are Spark's, written by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from tests.sql.lowering import LINES, Tables, lowered, rows
+
+from viewmill.algebra.types import Nested
+from viewmill.deltas.arrow import arrow_schema
+from viewmill.engines.duckdb import DuckdbEngine
+from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery
+
+
+@pytest.fixture(scope="module")
+def engine():
+    engine = DuckdbEngine()
+    yield engine
+    engine.close()
+
+
+def value(engine, expression):
+    return rows(engine, f"SELECT {expression} AS x")[0][0]
+
+
+VALUES = [
+    # Division.
+    ("1 / 2", 0.5),
+    ("-5 div 2", -2),
+    ("-5 % 3", -2),
+    ("pmod(-5, 3)", 1),
+    ("CAST(NULL AS INT) / 0", None),
+    ("1.0 / 3", Decimal("0.333333")),
+    ("CAST(-2 AS DECIMAL(10,2)) / CAST(3 AS DECIMAL(10,2))", Decimal("-0.6666666666667")),
+    ("7.5 div 2", 3),
+    # Casts.
+    ("CAST(2.7 AS INT)", 2),
+    ("CAST(-2.7D AS BIGINT)", -2),
+    ("CAST(' 12 ' AS INT)", 12),
+    ("TRY_CAST('1.5' AS INT)", None),
+    ("TRY_CAST(300 AS TINYINT)", None),
+    ("CAST(1.005D AS DECIMAL(10,2))", Decimal("1.01")),
+    ("CAST(-1.005 AS DECIMAL(10,2))", Decimal("-1.01")),
+    ("CAST('yes' AS BOOLEAN)", True),
+    ("CAST(1e10D AS STRING)", "1.0E10"),
+    ("CAST(0.0001D AS STRING)", "1.0E-4"),
+    ("CAST(0.001D AS STRING)", "0.001"),
+    ("CAST(double('NaN') AS STRING)", "NaN"),
+    ("CAST(1.50 AS STRING)", "1.50"),
+    ("CAST(timestamp '1969-12-31 23:59:58.5' AS BIGINT)", -2),
+    # Rounding.
+    ("round(2.5)", Decimal(3)),
+    ("round(-2.5)", Decimal(-3)),
+    ("round(1.005D, 2)", 1.01),
+    ("round(15, -1)", 20),
+    ("round(99.5)", Decimal(100)),
+    ("ceil(9.5)", Decimal(10)),
+    # Text.
+    ("concat('a', NULL)", None),
+    ("concat_ws(',', 'a', NULL, 'b')", "a,b"),
+    ("substring('hello', 0, 2)", "he"),
+    ("substring('hello', -3, 2)", "ll"),
+    ("substring('hello', -7, 4)", "he"),
+    ("left('hello', -1)", ""),
+    ("lpad('7', 3, '')", "7"),
+    ("replace('abc', 'b')", "ac"),
+    ("split_part('a,b,c', ',', -1)", "c"),
+    ("'a_c' LIKE 'a\\\\_c'", True),
+    ("'abc' LIKE 'a\\\\_c'", False),
+    ("'a' < 'B'", False),
+    # Nulls and NaN.
+    ("NULL <=> NULL", True),
+    ("3 IN (1, NULL)", None),
+    ("1 NOT IN (2, NULL)", None),
+    ("greatest(1, NULL, 3)", 3),
+    ("double('NaN') = double('NaN')", True),
+    ("double('NaN') > double('Infinity')", True),
+    ("0.0D = -0.0D", True),
+    ("ln(0)", None),
+    # Times.
+    ("dayofweek(date '2024-01-07')", 1),
+    ("weekday(date '2024-01-07')", 6),
+    ("extract(second FROM timestamp '2020-02-29 10:11:12.9')", Decimal("12.900000")),
+    ("date '2020-01-31' + INTERVAL 1 MONTH", dt.date(2020, 2, 29)),
+    ("date '2020-01-31' + INTERVAL 1 HOUR", dt.datetime(2020, 1, 31, 1)),
+    ("date_trunc('week', date '2020-02-29')", dt.datetime(2020, 2, 24)),
+    ("unix_seconds(timestamp '1969-12-31 23:59:59.5')", -1),
+    ("datediff('2020-03-01', '2020-02-28')", 2),
+]
+
+
+@pytest.mark.parametrize(("expression", "expected"), VALUES)
+def test_value_is_sparks(engine, expression, expected):
+    assert value(engine, expression) == expected
+
+
+FAILURES = [
+    ("1 / 0", EvaluationFailed),
+    ("1.5D / 0", EvaluationFailed),
+    ("1.5 / 0", EvaluationFailed),
+    ("1 % 0", EvaluationFailed),
+    ("CAST('abc' AS INT)", EvaluationFailed),
+    ("CAST('1.5' AS INT)", EvaluationFailed),
+    ("CAST('maybe' AS BOOLEAN)", EvaluationFailed),
+    ("CAST('nope' AS DATE)", EvaluationFailed),
+    ("make_date(2020, 2, 30)", EvaluationFailed),
+    ("2147483647 + 1", Overflow),
+    ("CAST(127 AS TINYINT) + CAST(1 AS TINYINT)", Overflow),
+    ("9223372036854775807 + 1", Overflow),
+    ("-(-2147483648)", Overflow),
+    ("CAST(300 AS TINYINT)", Overflow),
+    ("CAST(double('NaN') AS INT)", Overflow),
+    ("CAST(12345 AS DECIMAL(4,0))", Overflow),
+]
+
+
+@pytest.mark.parametrize(("expression", "kind"), FAILURES)
+def test_failing_value_is_an_error(engine, expression, kind):
+    with pytest.raises(kind):
+        value(engine, expression)
+
+
+QUERIES = [
+    # A guard keeps its division from running.
+    (
+        "SELECT CASE WHEN b <> 0 THEN a / b ELSE 0 END"
+        " FROM (VALUES (1.5, 0.0), (3.0, 2.0)) t(a, b)",
+        [(Decimal("0.000000"),), (Decimal("1.500000"),)],
+    ),
+    ("SELECT count(*) FROM (VALUES (0.0D), (-0.0D)) t(x) GROUP BY x", [(2,)]),
+    ("SELECT DISTINCT x FROM (VALUES (0.0D), (-0.0D)) t(x)", [(0.0,)]),
+    # Kahan's sum would lose the 1.
+    ("SELECT sum(x) FROM (VALUES (1e16D), (1.0D), (-1e16D)) t(x)", [(1.0,)]),
+    ("SELECT sum(x) FROM (VALUES (double('inf')), (1.0D)) t(x)", [(math.inf,)]),
+    ("SELECT sum(x), count(x) FROM (VALUES (CAST(NULL AS DOUBLE))) t(x)", [(None, 0)]),
+    ("SELECT avg(x) FROM (VALUES (0.01), (0.02), (0.02)) t(x)", [(Decimal("0.016667"),)]),
+    ("SELECT var_samp(x), var_pop(x) FROM (VALUES (1.0)) t(x)", [(None, 0.0)]),
+    (
+        "SELECT a * b FROM"
+        " (VALUES (CAST(1e10 AS DECIMAL(38,18)), CAST(1e15 AS DECIMAL(38,18)))) t(a, b)",
+        [(Decimal("10000000000000000000000000.000000"),)],
+    ),
+    ("SELECT a FROM (VALUES (3), (NULL), (1)) t(a) ORDER BY a", [(None,), (1,), (3,)]),
+    ("SELECT a FROM (VALUES (3), (NULL), (1)) t(a) ORDER BY a DESC", [(3,), (1,), (None,)]),
+    (
+        "SELECT a, b FROM (VALUES (1, 'z'), (1, 'y'), (1, 'x')) t(a, b) ORDER BY a LIMIT 2",
+        [(1, "x"), (1, "y")],
+    ),
+    (
+        "SELECT * FROM (VALUES (1, 'a')) t(k, v) FULL JOIN (VALUES (2, 'b')) u(k, w) USING (k)"
+        " ORDER BY k",
+        [(1, "a", None), (2, None, "b")],
+    ),
+    (
+        "SELECT k FROM (VALUES (1), (2)) t(k)"
+        " WHERE k NOT IN (SELECT x FROM (VALUES (1), (NULL)) u(x))",
+        [],
+    ),
+    (
+        "SELECT k, (SELECT count(*) FROM (VALUES (1), (1)) u(x) WHERE x = k)"
+        " FROM (VALUES (1), (2)) t(k)"
+        " ORDER BY k",
+        [(1, 2), (2, 0)],
+    ),
+    (
+        "SELECT k, grouping_id(k, v), count(*) FROM (VALUES ('a', 1), ('a', 2)) t(k, v)"
+        " GROUP BY ROLLUP (k, v) ORDER BY 2, 1, 3",
+        [("a", 0, 1), ("a", 0, 1), ("a", 1, 2), (None, 3, 2)],
+    ),
+    (
+        "SELECT window.start, count(*) FROM (VALUES (timestamp '2020-01-01 12:07:00')) t(ts)"
+        " GROUP BY window(ts, '10 minutes', '5 minutes') ORDER BY 1",
+        [(dt.datetime(2020, 1, 1, 12, 0), 1), (dt.datetime(2020, 1, 1, 12, 5), 1)],
+    ),
+    ("SELECT a FROM (VALUES (1), (1), (2)) t(a) EXCEPT ALL SELECT 1 ORDER BY a", [(1,), (2,)]),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), QUERIES)
+def test_query_answers_as_spark_would(engine, sql, expected):
+    assert rows(engine, sql) == expected
+
+
+def test_a_query_of_two_rows_is_no_value(engine):
+    with pytest.raises(EvaluationFailed):
+        rows(engine, "SELECT (SELECT x FROM (VALUES (1), (2)) t(x)) AS y")
+
+
+def test_tables_come_in_and_go_out_in_the_algebras_types(engine):
+    table = pa.table({"id": [1], "order_id": [7], "quantity": [2]}, schema=arrow_schema(LINES))
+    relation = lowered("SELECT order_id, sum(quantity) AS q FROM lines GROUP BY order_id")
+    result = engine.run(relation, {"lines": table})
+    assert result.schema.types == [pa.int64(), pa.int64()]
+    assert result.to_pylist() == [{"order_id": 7, "q": 2}]
+
+
+def test_a_call_leaves_nothing_behind(engine):
+    table = arrow_schema(LINES).empty_table()
+    engine.run(lowered("SELECT id FROM lines"), {"lines": table})
+    with pytest.raises(UnsupportedQuery):
+        engine.run(lowered("SELECT id FROM lines"), {})
+
+
+def test_describe_tells_types_of_spark_sql(engine):
+    schema = engine.describe("SELECT id, array(quantity) AS a FROM lines", {"lines": LINES})
+    assert schema.names == ("id", "a")
+    assert isinstance(schema[1].type, Nested)
+
+
+def test_files_are_out_of_reach(engine):
+    with pytest.raises(UnsupportedQuery):
+        engine.run_sql("SELECT * FROM read_csv('/etc/passwd')", {})
+
+
+def test_foreign_query_runs(engine):
+    table = pa.table({"id": [1], "order_id": [7], "quantity": [2]}, schema=arrow_schema(LINES))
+    relation = lowered("SELECT initcap('it''s') AS a FROM lines", Tables(), engine)
+    assert engine.run(relation, {"lines": table}).to_pylist() == [{"a": "It's"}]
