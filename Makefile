@@ -61,6 +61,7 @@ format: $(READY)  ## Let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 
 golden: $(READY)  ## Rewrite golden outputs; review the diff
+	@test -d tests/golden || { echo "viewmill: there are no golden scripts yet"; exit 1; }
 	$(say) "rewriting golden outputs: read the diff before you commit it"
 	@$(BIN)/python -m pytest tests/golden -q --update-golden
 

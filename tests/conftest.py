@@ -14,6 +14,7 @@ _COMMON = {
     "deadline": None,  # the machines are shared
     "suppress_health_check": list(HealthCheck),
     "print_blob": True,
+    "report_multiple_bugs": False,
 }
 settings.register_profile("dev", max_examples=100, **_COMMON)
 settings.register_profile("ci", max_examples=100, derandomize=True, **_COMMON)

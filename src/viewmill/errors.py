@@ -116,6 +116,13 @@ class EvaluationFailed(ViewmillError):
     """An expression that fails for some row: division by zero, a bad cast."""
 
 
+# What the machine lacks.
+
+
+class MissingDependency(ViewmillError):
+    """Something that must be installed first: Java, PySpark, deltalake."""
+
+
 # What the disk said.
 
 

@@ -20,12 +20,13 @@ from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
-from viewmill.kernels import compiler, payloads, stores
+from viewmill.kernels import compiler, payloads, stores, tree_stores
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
 from viewmill.kernels.plain import stores as plain_stores
+from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
 from viewmill.program.program import Message, Program, Trigger, Triggers
-from viewmill.program.states import Keyed
+from viewmill.program.states import Indexed, Keyed, Listed, StateKind
 
 Kernel = Callable[..., int]
 _Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
@@ -183,7 +184,7 @@ class TriggerMaintainer:
         if name not in names:
             raise InvalidArgument(f"no input {name}", hint=nearest(name, names))
 
-    def _kind(self, state: str) -> Keyed:
+    def _kind(self, state: str) -> StateKind:
         return next(each.kind for each in self.program.states if each.name == state)
 
     def _rest(self, kernel: Kernel, stopped: int, first: Delta) -> Delta:
@@ -214,8 +215,14 @@ def _error_class(message: Message) -> type[ViewmillError]:
     return found
 
 
-def _new_store(kind: Keyed, compiled: bool) -> Store:
-    return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
+def _new_store(kind: StateKind, compiled: bool) -> Store:
+    match kind:
+        case Keyed():
+            return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
+        case Indexed():
+            return tree_stores.IndexedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
+        case Listed():
+            return tree_stores.ListedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
 
 
 def _new_outlet(schema: Schema, compiled: bool) -> Outlet:

@@ -7,7 +7,7 @@ from functools import cache
 
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
-from viewmill.kernels.structures import keyed, rows
+from viewmill.kernels.structures import indexed, keyed, listed, rows
 
 # Each gives a word.
 _ARGUMENTS = {
@@ -16,6 +16,14 @@ _ARGUMENTS = {
     keyed.rehash: (WORD, WORD, WORD),
     keyed.load_rows: (WORD, WORD, WORD),
     keyed.export_rows: (WORD, WORD),
+    indexed.indexed_commit: (WORD,),
+    indexed.indexed_rollback: (WORD,),
+    indexed.indexed_clear: (WORD,),
+    indexed.indexed_load: (WORD, WORD, WORD),
+    indexed.indexed_export: (WORD, WORD),
+    listed.listed_clear: (WORD,),
+    listed.listed_load: (WORD, WORD, WORD),
+    listed.listed_export: (WORD, WORD),
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from viewmill.algebra.schema import Schema
+from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta, Mask, Words, float_keys
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.program.states import Keyed, Slot
+from viewmill.program.states import Slot, StateKind
 
 # One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum.
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ _ROWS = 65536
 
 
 def from_batches(
-    kind: Keyed, batches: Iterable[pa.RecordBatch], dictionary: Dictionary
+    kind: StateKind, batches: Iterable[pa.RecordBatch], dictionary: Dictionary
 ) -> tuple[npt.NDArray[np.int64], Payload]:
     """Keys and payload from the columns of `kind.schema`, in order."""
     keys, payloads = [], []
@@ -42,7 +42,7 @@ def from_batches(
 
 
 def to_batches(
-    kind: Keyed, keys: npt.NDArray[np.int64], payload: Payload, dictionary: Dictionary
+    kind: StateKind, keys: npt.NDArray[np.int64], payload: Payload, dictionary: Dictionary
 ) -> Iterator[pa.RecordBatch]:
     """The inverse: record batches with the columns of `kind.schema`."""
     delta = _key_delta(kind, keys)
@@ -53,11 +53,25 @@ def to_batches(
     yield from pa.Table.from_arrays(arrays, names=list(kind.schema.names)).to_batches(_ROWS)
 
 
-def _key_words(kind: Keyed, batch: pa.RecordBatch, dictionary: Dictionary) -> npt.NDArray[np.int64]:
-    words = np.zeros((batch.num_rows, kind.key_words), np.int64)
-    if not kind.key:
+def _key_words(
+    kind: StateKind, batch: pa.RecordBatch, dictionary: Dictionary
+) -> npt.NDArray[np.int64]:
+    blocks, at = [np.zeros((batch.num_rows, 0), np.int64)], 0
+    for part in kind.parts:
+        columns = batch.select(range(at, at + len(part)))
+        blocks.append(_part_words(part, columns, dictionary))
+        at += len(part)
+    return np.concatenate(blocks, axis=1)
+
+
+def _part_words(
+    part: tuple[Field, ...], batch: pa.RecordBatch, dictionary: Dictionary
+) -> npt.NDArray[np.int64]:
+    has_nulls = any(field.nullable for field in part)
+    words = np.zeros((batch.num_rows, len(part) + has_nulls), np.int64)
+    if not part:
         return words
-    delta = encode_columns(Schema(kind.key), batch, dictionary)
+    delta = encode_columns(Schema(part), batch, dictionary)
     for i, (column, mask) in enumerate(zip(delta.columns, delta.nulls, strict=True)):
         words[:, i] = _as_key(column)
         if mask is not None:
@@ -72,13 +86,17 @@ def _as_key(column: Words) -> npt.NDArray[np.int64]:
     return column.view(np.int64)
 
 
-def _key_delta(kind: Keyed, keys: npt.NDArray[np.int64]) -> Delta:
+def _key_delta(kind: StateKind, keys: npt.NDArray[np.int64]) -> Delta:
     columns: list[Words] = []
     nulls: list[Mask | None] = []
-    for i, field in enumerate(kind.key):
-        column = np.ascontiguousarray(keys[:, i])
-        columns.append(column.view(np.float64) if is_float_word(field.type) else column)
-        nulls.append(((keys[:, -1] >> i) & 1).astype(np.uint8) if field.nullable else None)
+    at = 0
+    for part in kind.parts:
+        bits = at + len(part)  # the word of null bits, where the part has one
+        for i, field in enumerate(part):
+            column = np.ascontiguousarray(keys[:, at + i])
+            columns.append(column.view(np.float64) if is_float_word(field.type) else column)
+            nulls.append(((keys[:, bits] >> i) & 1).astype(np.uint8) if field.nullable else None)
+        at = bits + any(field.nullable for field in part)
     return Delta(Schema(kind.key), tuple(columns), tuple(nulls), None, len(keys))
 
 

@@ -15,7 +15,7 @@ from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.structures import keyed
 from viewmill.kernels.structures.emit import COLUMN_BYTES, FIRST_COLUMN
-from viewmill.program.states import Keyed
+from viewmill.program.states import Keyed, Slot
 
 IntArray = npt.NDArray[np.int64]
 
@@ -145,39 +145,53 @@ class KeyedStore(Table):
 
     def __init__(self, kind: Keyed) -> None:
         self.kind = kind
-        super().__init__(kind.key_words, [k for slot in kind.payload for k in _KINDS[slot.kind]])
+        super().__init__(kind.key_words, word_kinds(kind.payload))
 
     def load_payload(self, keys: IntArray, payload: Payload) -> None:
         """Replace everything."""
         self.clear()
-        rows = np.zeros((len(keys), self._stride - 2), np.int64)
-        rows[:, : keys.shape[1]] = keys
-        at = keys.shape[1]
-        for slot, values in zip(self.kind.payload, payload, strict=True):
-            if slot.kind == "sum":
-                rows[:, at] = values.view(np.int64)
-                rows[:, at + 2] = np.abs(values).view(np.int64)
-            elif slot.kind == "wide":
-                rows[:, at : at + 2] = values
-            else:
-                rows[:, at] = values
-            at += slot.words
-        self.load(rows)
+        self.load(payload_rows(keys, self.kind.payload, payload))
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot."""
-        rows = self.export()
-        at, payload = self.kind.key_words, Payload()
-        keys = np.ascontiguousarray(rows[:, :at])
-        for slot in self.kind.payload:
-            words = np.ascontiguousarray(rows[:, at : at + slot.words])
-            if slot.kind == "sum":
-                floats = words.view(np.float64)
-                payload.append(floats[:, 0] + floats[:, 1])
-            else:
-                payload.append(words if slot.kind == "wide" else words[:, 0])
-            at += slot.words
-        return keys, payload
+        return row_payload(self.export(), self.kind.key_words, self.kind.payload)
+
+
+def payload_rows(keys: IntArray, slots: Sequence[Slot], payload: Payload) -> IntArray:
+    """Rows of key and payload words."""
+    at = keys.shape[1]
+    rows = np.zeros((len(keys), at + sum(slot.words for slot in slots)), np.int64)
+    rows[:, :at] = keys
+    for slot, values in zip(slots, payload, strict=True):
+        if slot.kind == "sum":
+            rows[:, at] = values.view(np.int64)
+            rows[:, at + 2] = np.abs(values).view(np.int64)
+        elif slot.kind == "wide":
+            rows[:, at : at + 2] = values
+        else:
+            rows[:, at] = values
+        at += slot.words
+    return rows
+
+
+def row_payload(rows: IntArray, at: int, slots: Sequence[Slot]) -> tuple[IntArray, Payload]:
+    """The inverse: keys of `at` words, and an array for each slot."""
+    payload = Payload()
+    keys = np.ascontiguousarray(rows[:, :at])
+    for slot in slots:
+        words = np.ascontiguousarray(rows[:, at : at + slot.words])
+        if slot.kind == "sum":
+            floats = words.view(np.float64)
+            payload.append(floats[:, 0] + floats[:, 1])
+        else:
+            payload.append(words if slot.kind == "wide" else words[:, 0])
+        at += slot.words
+    return keys, payload
+
+
+def word_kinds(slots: Sequence[Slot]) -> list[int]:
+    """What each payload word is to a structure that asks whether all is zero."""
+    return [kind for slot in slots for kind in _KINDS[slot.kind]]
 
 
 _KINDS = {

@@ -52,6 +52,7 @@ class Table:
         self._dictionary = dictionary
         self.rows = 0
         self._staged_rows = 0
+        self._staged: Delta | None = None  # what the index holds but does not show yet
         self.version = 0  # of the last change
         self._arrow: tuple[int, Any] | None = None
         self._stamp = 0
@@ -114,6 +115,7 @@ class Table:
             return
         if self._order is not None and multiplicity is not None:
             delta = consolidate(delta)
+        self._staged = delta
         problem = self._index.stage(self._words(delta), delta.multiplicities())
         problem = problem or self._index.check()
         if problem is not None:
@@ -150,13 +152,13 @@ class Table:
         """Keep what was staged."""
         self._holder.commit()
         self.rows += self._staged_rows
-        self._staged_rows = 0
+        self._staged_rows, self._staged = 0, None
         self.version = version
 
     def rollback(self) -> None:
         """Forget what was staged."""
         self._holder.rollback()
-        self._staged_rows = 0
+        self._staged_rows, self._staged = 0, None
         self._stamp += 1
 
     def replacement(self, delta: Delta, pending: Delta | None) -> Delta:
@@ -189,7 +191,10 @@ class Table:
         if self._segments is not None:
             return self._segments.contents()
         words, times = self._index.export()
-        return self._from_words(words, times)
+        committed = self._from_words(words, times)
+        if self._staged is None:
+            return committed
+        return consolidate(concat(self.schema, [committed, self._staged]))
 
     def arrow(self) -> Any:
         """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""

@@ -59,6 +59,11 @@ class Keyed:
     payload: tuple[Slot, ...]
 
     @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own: one."""
+        return (self.key,)
+
+    @property
     def has_null_word(self) -> bool:
         """Whether keys end with a word of null bits."""
         return any(field.nullable for field in self.key)
@@ -116,6 +121,11 @@ class Indexed:
     journal: bool = False
 
     @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own: one."""
+        return (self.key,)
+
+    @property
     def has_null_word(self) -> bool:
         """Whether keys end with a word of null bits."""
         return any(field.nullable for field in self.key)
@@ -163,6 +173,11 @@ class Listed:
     def key(self) -> tuple[Field, ...]:
         """All columns of the key."""
         return self.first + self.rest
+
+    @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own."""
+        return (self.first, self.rest)
 
     @property
     def first_words(self) -> int:

@@ -255,8 +255,9 @@ def _aggregated(kind: str, argument: Text, where: Text) -> Text:
 
 
 def _guarded(a: Text, b: Text, operator: str) -> str:
-    fails = "error('division by zero')"
-    return f"(CASE WHEN {b.duckdb} = 0 THEN {fails} ELSE {a.duckdb} {operator} {b.duckdb} END)"
+    """Spark's division: by zero it fails, unless what is divided is NULL."""
+    fails = f"WHEN {a.duckdb} IS NOT NULL AND {b.duckdb} = 0 THEN error('division by zero')"
+    return f"(CASE {fails} ELSE {a.duckdb} {operator} {b.duckdb} END)"
 
 
 def _is_number(type_: str) -> bool:

@@ -165,7 +165,11 @@ def int_at(s: PlainKeyed, e: int, k: int) -> int:
 
 def sum_at(s: PlainKeyed, e: int, k: int) -> float:
     """The value of a sum slot."""
-    total, _ = _sum(s, e, k)
+    return nearest_float(_sum(s, e, k)[0])
+
+
+def nearest_float(total: Fraction) -> float:
+    """A fraction as a float, infinite where it is too large for one."""
     try:
         return float(total)
     except OverflowError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.kernels.payloads import Payload
-from viewmill.kernels.plain.keyed import PlainKeyed, Values, sum_at
+from viewmill.kernels.plain.keyed import PlainKeyed, Values, nearest_float
 from viewmill.kernels.plain.outlet import Failed, Rows
-from viewmill.program.states import Keyed
+from viewmill.program.states import Keyed, Slot
 
 
 class KeyedStore:
@@ -52,7 +53,7 @@ class KeyedStore:
         """Replace everything."""
         self.clear()
         columns = [
-            [_from_arrow(slot.kind, value) for value in values.tolist()]
+            [from_arrow(slot.kind, value) for value in values.tolist()]
             for slot, values in zip(self.kind.payload, payload, strict=True)
         ]
         for i, key in enumerate(map(tuple, keys.tolist())):
@@ -70,21 +71,28 @@ class KeyedStore:
         state.committed = False
         numbers = [each for each in state.positions if each != -1]
         keys = [state.entries[each][0] for each in numbers]
-        payload: Payload = []
-        for slot in self.kind.payload:
-            k = self.kind.word(slot.name)
-            if slot.kind == "sum":
-                payload.append(np.array([sum_at(state, e, k) for e in numbers], np.float64))
-                continue
-            values = [state.entries[each][1][k] for each in numbers]
-            if slot.kind == "wide":
-                payload.append(np.array([_limbs(x) for x in values], np.int64).reshape(-1, 2))
-            else:
-                payload.append(np.array(values, np.int64))
+        payload = to_payload(self.kind.payload, [state.entries[each][1] for each in numbers])
         return np.array(keys, np.int64).reshape(len(numbers), self.kind.key_words), payload
 
 
-def _from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction]:
+def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
+    """An array for each slot."""
+    payload: Payload = []
+    k = 0
+    for slot in slots:
+        values: list[Any] = [entry[k] for entry in entries]
+        if slot.kind == "sum":
+            payload.append(np.array([nearest_float(total) for total, _ in values], np.float64))
+        elif slot.kind == "wide":
+            payload.append(np.array([_limbs(x) for x in values], np.int64).reshape(-1, 2))
+        else:
+            payload.append(np.array(values, np.int64))
+        k += slot.words
+    return payload
+
+
+def from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction]:
+    """The value of a slot."""
     if kind == "sum":
         exact = Fraction(value)
         return exact, abs(exact)

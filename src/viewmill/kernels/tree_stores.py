@@ -1,0 +1,135 @@
+"""Where compiled `Indexed` and `Listed` states live: a header here, the rest where kernels put it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from viewmill.kernels.library import kernel
+from viewmill.kernels.payloads import Payload
+from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
+from viewmill.kernels.structures import dense, indexed, listed
+from viewmill.program.states import Indexed, Listed
+
+
+class _TreeStore:
+    """What both share: a header of words that kernels read by address."""
+
+    kind: Indexed | Listed
+    _load: Callable[..., int]
+    _export: Callable[..., int]
+
+    def __init__(self, header_words: int, clear: Callable[..., int]) -> None:
+        self._header = np.zeros(header_words, np.int64)
+        self.handle = address_of(self._header)
+        self.words = self._header.data
+        self._set(dense.MASK, -1)
+        self._kinds = np.array([*word_kinds(self.kind.payload), 0], np.int64)
+        self._clear = clear
+        # The header outlives the kernel's memory: it is an argument of what frees it.
+        weakref.finalize(self, _free, clear, self._header)
+
+    def get(self, offset: int) -> int:
+        """A word of the header."""
+        return self.words[offset >> 3]
+
+    def _set(self, offset: int, value: int) -> None:
+        self.words[offset >> 3] = value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.get(indexed.BYTES) + self._header.nbytes)
+
+    def make_room(self) -> bool:
+        """It makes its own."""
+        return False
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._clear(self.handle)
+
+    def load_payload(self, keys: IntArray, payload: Payload) -> None:
+        """Replace everything."""
+        self.clear()
+        rows = payload_rows(keys, self.kind.payload, payload)
+        self._load(self.handle, address_of(rows), len(rows))
+
+    def _exported(self, count: int) -> tuple[IntArray, Payload]:
+        width = self.kind.key_words + self.kind.payload_words
+        rows = np.empty((count, width), np.int64)
+        size = self._export(self.handle, address_of(rows))
+        return row_payload(rows[:size], self.kind.key_words, self.kind.payload)
+
+
+def _free(clear: Callable[..., int], header: IntArray) -> None:
+    clear(address_of(header))
+
+
+class IndexedStore(_TreeStore):
+    """A compiled `Indexed` state."""
+
+    def __init__(self, kind: Indexed) -> None:
+        self.kind: Indexed = kind
+        super().__init__(indexed.HEADER_WORDS, kernel(indexed.indexed_clear))
+        key_at = 8 if kind.journal else 0
+        self._set(indexed.KEY_WORDS, kind.key_words)
+        self._set(indexed.PAYLOAD_WORDS, kind.payload_words)
+        self._set(indexed.STRIDE, key_at + 8 * (kind.key_words + kind.payload_words))
+        self._set(indexed.KEY_AT, key_at)
+        self._set(indexed.KINDS, address_of(self._kinds))
+        self._load, self._export = kernel(indexed.indexed_load), kernel(indexed.indexed_export)
+        self._commit = kernel(indexed.indexed_commit)
+        self._rollback = kernel(indexed.indexed_rollback)
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        if self.get(indexed.TOUCHED):
+            self._commit(self.handle)
+
+    def rollback(self) -> None:
+        """Go back to the last commit, if there is a journal."""
+        if self.get(indexed.TOUCHED):
+            self._rollback(self.handle)
+
+    def show_committed(self, on: bool) -> None:
+        """Whether scans see entries as they were at the last commit."""
+        self._set(indexed.COMMITTED, int(on and self.kind.journal))
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """Keys, and an array for each slot, as committed."""
+        self.show_committed(True)
+        try:
+            return self._exported(self.get(dense.COUNT))
+        finally:
+            self.show_committed(False)
+
+
+class ListedStore(_TreeStore):
+    """A compiled `Listed` state."""
+
+    def __init__(self, kind: Listed) -> None:
+        self.kind: Listed = kind
+        super().__init__(listed.HEADER_WORDS, kernel(listed.listed_clear))
+        self._set(listed.PREFIX_WORDS, kind.first_words)
+        self._set(listed.REST_WORDS, kind.rest_words)
+        self._set(listed.PAYLOAD_WORDS, kind.payload_words)
+        self._set(listed.LIST_STRIDE, 8 * (kind.first_words + dense.TABLE_WORDS))
+        self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words))
+        self._set(listed.KINDS, address_of(self._kinds))
+        self._load, self._export = kernel(listed.listed_load), kernel(listed.listed_export)
+
+    def commit(self) -> None:
+        """Nothing to do."""
+
+    def rollback(self) -> None:
+        """The triggers undo what they did."""
+
+    def show_committed(self, on: bool) -> None:
+        """It has no journal."""
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """Keys, and an array for each slot."""
+        return self._exported(self.get(listed.ENTRY_COUNT))

@@ -1,0 +1,1 @@
+"""Spark streams to views: the session, sources, the pipeline, sinks."""

