@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import viewmill as vm
 
@@ -19,6 +19,9 @@ _COMMON = {
 settings.register_profile("dev", max_examples=100, **_COMMON)
 settings.register_profile("ci", max_examples=100, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=3000, **_COMMON)
+settings.register_profile(
+    "quick_fuzz", max_examples=3000, phases=[Phase.explicit, Phase.generate], **_COMMON
+)
 settings.register_profile("debug", max_examples=10, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

@@ -36,6 +36,8 @@ _LAZY = {
     "Change": "viewmill.mill.changes:Change",
     "Difference": "viewmill.mill.verify:Difference",
     "Result": "viewmill.mill.readers:Result",
+    "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
+    "spark": "viewmill.pipeline.session",
 }
 
 
@@ -47,18 +49,15 @@ def connect(
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
-    `spark=` and `memory=` are part of the contract and not there yet; they say so.
+    With a Spark session, bulk work (filling, recomputing, any SELECT) is Spark's.
+    `memory=` is part of the contract and not there yet; it says so.
     """
-    if spark is not None:
-        raise errors.UnsupportedQuery(
-            "connect(spark=...) is not there yet", detail="It comes with the Spark pipeline."
-        )
     if memory is not None:
         raise errors.UnsupportedQuery(
             "connect(memory=...) is not there yet",
             detail="A budget for states comes with intermittent maintenance.",
         )
-    mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(path)
+    mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(path, spark=spark)
     return mill
 
 

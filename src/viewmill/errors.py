@@ -116,6 +116,10 @@ class EvaluationFailed(ViewmillError):
     """An expression that fails for some row: division by zero, a bad cast."""
 
 
+class SourceBroken(ViewmillError):
+    """A source that cannot be what it was: rows lost, another checkpoint, another pipeline."""
+
+
 # What the machine lacks.
 
 

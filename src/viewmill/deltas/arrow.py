@@ -190,6 +190,8 @@ def encode_array(array: Any, field: Field, dictionary: Dictionary) -> tuple[Word
     """One column as words and a mask (None when nothing is NULL)."""
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        array = array.dictionary_decode()  # NULL may hide among the dictionary's own values
     mask: Mask | None = None
     if array.null_count:
         mask = array.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
@@ -287,7 +289,11 @@ def _float_words(array: Any, field: Field, _: Dictionary) -> Words:
         array = array.fill_null(0.0)
     words: Words = array.to_numpy(zero_copy_only=False)
     if field.type == FLOAT:
-        words = words.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):
+            short = words.astype(np.float32).astype(np.float64)
+        if (np.isinf(short) & np.isfinite(words)).any():
+            raise OverflowError("a value is beyond FLOAT")
+        words = short
     return words
 
 
@@ -425,7 +431,8 @@ def _as_stored(words: Words, type_: Type) -> npt.NDArray[Any]:
         case Integer(bits) if bits < 64:
             return words.astype(np.dtype(f"int{bits}"))
         case Float(bits) if bits < 64:
-            return words.astype(np.float32)
+            with np.errstate(over="ignore"):  # beyond FLOAT is infinity
+                return words.astype(np.float32)
         case Decimal():
             limbs = np.empty(2 * len(words), np.int64)
             limbs[0::2] = words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,7 +92,13 @@ def _float(value: Any, type_: Any, _: Dictionary) -> float:
         if not number or isinstance(value, bool):
             raise _Unfit
         value = float(value)
-    return value if type_.bits == 64 else float(np.float32(value))
+    if type_.bits == 64:
+        return value
+    with np.errstate(over="ignore"):
+        short = float(np.float32(value))
+    if math.isinf(short) and not math.isinf(value):
+        raise _Unfit("beyond FLOAT")
+    return short
 
 
 def _decimal(value: Any, type_: Any, _: Dictionary) -> int:

@@ -20,13 +20,14 @@ from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
-from viewmill.kernels import compiler, payloads, stores, tree_stores
+from viewmill.kernels import compiler, ordered_stores, payloads, stores, tree_stores
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
 from viewmill.program.program import Message, Program, Trigger, Triggers
-from viewmill.program.states import Indexed, Keyed, Listed, StateKind
+from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, StateKind
 
 Kernel = Callable[..., int]
 _Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
@@ -85,6 +86,8 @@ class TriggerMaintainer:
         self._body, self._dictionary = body, dictionary
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
+        self._is_undone = any(not _has_journal(each.kind) for each in program.states)
+        self._undo: list[tuple[_Feed, Delta, int]] = []
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
         ids = [dictionary.intern(each) for each in body.texts]
@@ -119,6 +122,8 @@ class TriggerMaintainer:
                 break
             self._make_room()
             done = feed.kernel(done, size, *arguments)
+        if self._is_undone:
+            self._undo.append((feed, delta, done))
         if self._failure.noted():
             raise self._failed(in_batch=True)
 
@@ -132,6 +137,7 @@ class TriggerMaintainer:
 
     def commit(self) -> None:
         """Keep what was applied."""
+        self._undo.clear()
         for store in self._all:
             store.commit()
 
@@ -140,8 +146,17 @@ class TriggerMaintainer:
         if self._failure.noted():
             self._failure.take()
         self._outlet.clear()
+        self._apply_opposite()
         for store in self._all:
             store.rollback()
+
+    def _apply_opposite(self) -> None:
+        """Take back what states without a journal hold: the last change first, all of it negated."""
+        while self._undo:
+            feed, delta, done = self._undo.pop()
+            feed.kernel(0, done, *feed.arguments(delta.negated()))
+        if self._failure.noted():  # by a row that had failed before
+            self._failure.take()
 
     def contents(self) -> Delta:
         """The output as committed."""
@@ -215,14 +230,23 @@ def _error_class(message: Message) -> type[ViewmillError]:
     return found
 
 
+def _has_journal(kind: StateKind) -> bool:
+    return isinstance(kind, Keyed) or (isinstance(kind, Indexed) and kind.journal)
+
+
 def _new_store(kind: StateKind, compiled: bool) -> Store:
     match kind:
         case Keyed():
             return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
         case Indexed():
             return tree_stores.IndexedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
+        case Passing():
+            return tree_stores.PassingStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
         case Listed():
             return tree_stores.ListedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
+        case Ordered():
+            made = ordered_stores if compiled else plain_ordered_stores
+            return made.OrderedStore(kind)
 
 
 def _new_outlet(schema: Schema, compiled: bool) -> Outlet:
@@ -249,7 +273,9 @@ def _functions(strategy: str, source: str, header: str, compiled: bool) -> _Func
     """The functions of a program; equal programs share them."""
     if not compiled:
         plain = load_source(strategy, source, PLAIN, header)
-        return lambda name, arguments: plain[name]
+        # Infinity minus infinity is NaN, here as in compiled code, without a warning from NumPy.
+        quiet = np.errstate(invalid="ignore", over="ignore")
+        return lambda name, arguments: quiet(plain[name])
     functions = load_source(strategy, source, STRUCTURES, header)
     for name, function in functions.items():  # they may call one another
         function.__globals__[name] = compiler.structure(function)

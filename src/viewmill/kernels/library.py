@@ -7,7 +7,7 @@ from functools import cache
 
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
-from viewmill.kernels.structures import indexed, keyed, listed, rows
+from viewmill.kernels.structures import indexed, keyed, listed, ordered, rows
 
 # Each gives a word.
 _ARGUMENTS = {
@@ -19,11 +19,20 @@ _ARGUMENTS = {
     indexed.indexed_commit: (WORD,),
     indexed.indexed_rollback: (WORD,),
     indexed.indexed_clear: (WORD,),
+    indexed.indexed_empty: (WORD,),
     indexed.indexed_load: (WORD, WORD, WORD),
     indexed.indexed_export: (WORD, WORD),
     listed.listed_clear: (WORD,),
+    listed.listed_commit: (WORD,),
+    listed.listed_rollback: (WORD,),
     listed.listed_load: (WORD, WORD, WORD),
     listed.listed_export: (WORD, WORD),
+    ordered.ordered_clear: (WORD,),
+    ordered.ordered_commit: (WORD,),
+    ordered.ordered_repeat: (WORD, WORD),
+    ordered.ordered_load: (WORD, WORD, WORD),
+    ordered.ordered_load_null: (WORD, WORD),
+    ordered.ordered_export: (WORD, WORD),
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),

@@ -11,13 +11,13 @@ from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
 from viewmill.kernels.structures import dense, indexed, listed
-from viewmill.program.states import Indexed, Listed
+from viewmill.program.states import Indexed, Listed, Passing
 
 
 class _TreeStore:
     """What both share: a header of words that kernels read by address."""
 
-    kind: Indexed | Listed
+    kind: Indexed | Listed | Passing
     _load: Callable[..., int]
     _export: Callable[..., int]
 
@@ -107,6 +107,35 @@ class IndexedStore(_TreeStore):
             self.show_committed(False)
 
 
+class PassingStore(_TreeStore):
+    """A compiled `Passing` state: an indexed one that is emptied at every commit."""
+
+    def __init__(self, kind: Passing) -> None:
+        self.kind: Passing = kind
+        super().__init__(indexed.HEADER_WORDS, kernel(indexed.indexed_clear))
+        self._set(indexed.KEY_WORDS, kind.key_words)
+        self._set(indexed.PAYLOAD_WORDS, kind.payload_words)
+        self._set(indexed.STRIDE, 8 * (kind.key_words + kind.payload_words))
+        self._set(indexed.KINDS, address_of(self._kinds))
+        self._load, self._export = kernel(indexed.indexed_load), kernel(indexed.indexed_export)
+
+    def commit(self) -> None:
+        """The rows have arrived."""
+        if self.get(dense.COUNT):
+            kernel(indexed.indexed_empty)(self.handle)
+
+    def rollback(self) -> None:
+        """The rows never set out."""
+        self.commit()
+
+    def show_committed(self, on: bool) -> None:
+        """It holds nothing that is committed."""
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """No rows: nothing is on its way between commits."""
+        return self._exported(self.get(dense.COUNT))
+
+
 class ListedStore(_TreeStore):
     """A compiled `Listed` state."""
 
@@ -119,13 +148,18 @@ class ListedStore(_TreeStore):
         self._set(listed.LIST_STRIDE, 8 * (kind.first_words + dense.TABLE_WORDS))
         self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words))
         self._set(listed.KINDS, address_of(self._kinds))
+        self._set(listed.LOGGED, int(kind.journal))
         self._load, self._export = kernel(listed.listed_load), kernel(listed.listed_export)
 
     def commit(self) -> None:
-        """Nothing to do."""
+        """Keep what was done."""
+        if self.get(listed.LOG_SIZE):
+            kernel(listed.listed_commit)(self.handle)
 
     def rollback(self) -> None:
-        """The triggers undo what they did."""
+        """Go back to the last commit; without a log the triggers undo what they did."""
+        if self.get(listed.LOG_SIZE):
+            kernel(listed.listed_rollback)(self.handle)
 
     def show_committed(self, on: bool) -> None:
         """It has no journal."""

@@ -40,13 +40,13 @@ class PlainEntry:
 
 @dataclass
 class ViewEntry:
-    """A materialized view: its query, its plan, its block, and what waits for it."""
+    """A materialized view: its query, its plan, its blocks, and what waits for it."""
 
     name: str
     sql: str
     query: Relation
     plan: Plan
-    block: Block
+    blocks: list[Block]
     policies: tuple[Policy, ...]
     reads: frozenset[str]  # tables and materialized views, in lower case
     names: frozenset[str]  # every name in its text, plain views too
@@ -61,6 +61,7 @@ class ViewEntry:
     waiting: dict[str, list[Delta]] = field(default_factory=dict)
     waiting_rows: int = 0
     waiting_since: int = 0
+    failure: str | None = None  # why the last refresh that was due did not happen
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
 
@@ -68,6 +69,15 @@ class ViewEntry:
     def schema(self) -> Schema:
         """The columns a reader sees."""
         return self.query.schema
+
+    @property
+    def block(self) -> Block:
+        """The block whose rows are the view's."""
+        return self.blocks[-1]
+
+    def state_bytes(self) -> dict[str, dict[str, int]]:
+        """Bytes held, by block and state."""
+        return {each.name: dict(each.maintainer.state_bytes()) for each in self.blocks}
 
     @property
     def is_immediate(self) -> bool:

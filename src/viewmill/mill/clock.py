@@ -32,7 +32,7 @@ class Clock:
     def _next_due(self) -> int | None:
         moments: list[int | None] = []
         for entry in self._core.catalog.deferred():
-            if entry.waiting_rows:
+            if entry.waiting_rows and entry.failure is None:
                 moments.append(due_at(entry.policies, entry.waits()))
         return min((moment for moment in moments if moment is not None), default=None)
 

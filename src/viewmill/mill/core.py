@@ -21,15 +21,19 @@ from viewmill.mill.table import expanded
 from viewmill.runtime.runtime import Runtime
 
 RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
-ENGINES = {"duckdb": "viewmill.engines.duckdb:DuckdbEngine"}
+ENGINES = {
+    "duckdb": "viewmill.engines.duckdb:DuckdbEngine",
+    "spark": "viewmill.engines.spark:SparkEngine",
+}
 
 Notice = Callable[[], None]
+Preparation = Callable[[int, Mapping[str, Delta]], None]
 
 
 class Core:
     """The parts of a mill. Whoever reads or writes holds `lock`."""
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: Store | None, spark: Any = None) -> None:
         self.dictionary = Dictionary()
         self.catalog = Catalog()
         self.runtime: Runtime = pkgutil.resolve_name(RUNTIMES["in-process"])()
@@ -39,13 +43,19 @@ class Core:
         self.closed = False
         self.notices: deque[Notice] = deque()
         self.telling = False
+        # Called with the next version and the change of each view, before the commit point.
+        self.preparations: list[Preparation] = []
+        self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
 
     @property
     def engine(self) -> Any:
         """The bulk engine, imported when it is first needed."""
         if self._engine is None:
-            self._engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            if self.spark is None:
+                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            else:
+                self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
         return self._engine
 
     def close_engine(self) -> None:

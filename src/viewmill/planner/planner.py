@@ -2,22 +2,29 @@
 
 takes  a rewritten relation, statistics, and what the user asked for
 gives  `Plan`
-next   mill (which builds the program)
+next   mill (which builds the programs)
+
+A strategy may take the whole query. If none does that keeps up incrementally, the query is freed of
+its subqueries and cut into blocks; if a part is left that none takes, the view is recomputed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
-from viewmill.planner.plan import Plan
+from viewmill.planner.blocks import Cut, NotCut, cut_blocks
+from viewmill.planner.plan import Plan, PlannedBlock, total_cost
+from viewmill.rewrite.rules import decorrelate
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.strategy import Candidate, Rejection, Statistics, Strategy
+from viewmill.strategies.view_tree.strategy import ViewTree
 
-STRATEGIES: tuple[Strategy, ...] = (Dataflow(), Recompute())
+STRATEGIES: tuple[Strategy, ...] = (Dataflow(), ViewTree(), Recompute())
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
@@ -32,20 +39,69 @@ class Wish:
 
 
 def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
-    """The cheapest candidate that the wish allows."""
+    """The cheapest way that the wish allows."""
     wish = wish or Wish()
     _check_name(wish)
-    answers = [strategy.match(query, statistics) for strategy in STRATEGIES]
-    candidates = [each for each in answers if isinstance(each, Candidate)]
-    rejections = tuple(each for each in answers if isinstance(each, Rejection))
-    allowed = [each for each in candidates if _is_allowed(each, wish)]
+    candidates, rejections = _ask(query, statistics, STRATEGIES)
+    ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
+    if all(each.strategy == "recompute" for each in candidates):
+        try:
+            cuts = _cut(view, query, statistics, wish)
+            if cuts is not None:
+                ways.append(cuts)
+        except NotCut as no:
+            rejections = _more_exact(rejections, no.rejections)
+    allowed = [way for way in ways if _is_allowed(way, wish)]
     if not allowed:
         raise _nothing_allowed(view, wish, rejections)
-    chosen = min(allowed, key=lambda each: each.cost.total_us(_TYPICAL_CHANGE))
-    others = tuple(each for each in candidates if each is not chosen)
+    best = min(allowed, key=_cost)
+    blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
+    used = {id(cut.candidates[0]) for cut in best}
+    others = tuple(each for each in candidates if id(each) not in used)
+    if len(best) > 1:
+        rejections = []  # of the whole query, which is no news: it was cut
+    return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish))
+
+
+def _ask(
+    query: Relation, statistics: Statistics, strategies: Sequence[Strategy]
+) -> tuple[list[Candidate], list[Rejection]]:
+    answers = [strategy.match(query, statistics) for strategy in strategies]
+    candidates = [each for each in answers if isinstance(each, Candidate)]
+    return candidates, [each for each in answers if isinstance(each, Rejection)]
+
+
+def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[Cut] | None:
+    """The query in blocks, each with its cheapest incremental candidate first."""
+    if wish.strategy == "recompute" or wish.refresh_policy == "full":
+        return None
+    strategies = [each for each in STRATEGIES if each.name != "recompute"]
+    cuts = cut_blocks(view, decorrelate(query), lambda part: _ask(part, statistics, strategies))
+    return [replace(cut, candidates=_best_first(cut, wish)) for cut in cuts]
+
+
+def _best_first(cut: Cut, wish: Wish) -> tuple[Candidate, ...]:
+    order = sorted(cut.candidates, key=lambda each: each.cost.total_us(_TYPICAL_CHANGE))
+    return tuple(sorted(order, key=lambda each: each.strategy != wish.strategy))
+
+
+def _cost(way: list[Cut]) -> float:
+    return total_cost([cut.candidates[0] for cut in way]).total_us(_TYPICAL_CHANGE)
+
+
+def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
+    chosen, *others = cut.candidates
+    # Nobody reads an inner block but the next one: what it shows need not be kept.
+    chosen = replace(chosen, passing=not is_last)
     strategy = next(each for each in STRATEGIES if each.name == chosen.strategy)
-    program = strategy.emit(chosen, view)
-    return Plan(view, chosen, others, rejections, _reason(chosen, allowed, wish), program)
+    program = strategy.emit(chosen, cut.name)
+    return PlannedBlock(cut.name, cut.query, chosen, tuple(others), cut.rejections, program)
+
+
+def _more_exact(whole: Sequence[Rejection], part: Sequence[Rejection]) -> list[Rejection]:
+    """What is said about the part in the way, where a strategy was asked about it."""
+    by_name = {each.strategy: each for each in part}
+    return [by_name.get(each.strategy, each) for each in whole]
 
 
 def _check_name(wish: Wish) -> None:
@@ -54,17 +110,18 @@ def _check_name(wish: Wish) -> None:
         raise InvalidArgument(f'no strategy "{wish.strategy}"', hint=nearest(wish.strategy, names))
 
 
-def _is_allowed(candidate: Candidate, wish: Wish) -> bool:
+def _is_allowed(way: list[Cut], wish: Wish) -> bool:
+    names = {cut.candidates[0].strategy for cut in way}
     if wish.strategy is not None:
-        return candidate.strategy == wish.strategy
+        return wish.strategy in names
     if wish.refresh_policy == "full":
-        return candidate.strategy == "recompute"
+        return names == {"recompute"}
     if wish.refresh_policy == "incremental_strict":
-        return candidate.strategy != "recompute"
+        return "recompute" not in names
     return True
 
 
-def _nothing_allowed(view: str, wish: Wish, rejections: tuple[Rejection, ...]) -> UnsupportedQuery:
+def _nothing_allowed(view: str, wish: Wish, rejections: Sequence[Rejection]) -> UnsupportedQuery:
     named = [each for each in rejections if wish.strategy in (None, each.strategy)]
     span = next((each.span for each in named if each.span is not None), None)
     reasons = "; ".join(f"{each.strategy}: {each.reason}" for each in named)
@@ -77,11 +134,12 @@ def _nothing_allowed(view: str, wish: Wish, rejections: tuple[Rejection, ...]) -
     )
 
 
-def _reason(chosen: Candidate, allowed: list[Candidate], wish: Wish) -> str:
+def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish) -> str:
+    blocks = f"cut into {len(way)} blocks: " if len(way) > 1 else ""
     if wish.strategy is not None:
-        return f"STRATEGY {wish.strategy} was asked for"
+        return f"{blocks}STRATEGY {wish.strategy} was asked for"
     if wish.refresh_policy == "full":
         return "REFRESH POLICY FULL was asked for"
     if len(allowed) == 1:
-        return "the only strategy that takes this query"
-    return f"the cheapest at {_TYPICAL_CHANGE} changed rows per refresh"
+        return f"{blocks}the only strategy that takes this query"
+    return f"{blocks}the cheapest at {_TYPICAL_CHANGE} changed rows per refresh"

@@ -111,6 +111,7 @@ class Indexed:
     Only with a journal, which notes each key touched since the last commit:
 
     indexed_touched(s)  indexed_before(s, t)  indexed_now(s, t)
+    indexed_old(s, e)                entry e as it was at the last commit
     indexed_count(s)  indexed_at(s, i)    every position, and its entry or 0 where there is none
 
     Without one a rollback runs the triggers again, with the opposite multiplicities.
@@ -162,12 +163,14 @@ class Listed:
     list_word(s, e, i)               word i of the rest of the key
     and indexed_add, int_at and the like
 
-    First columns and rest each end with a word of null bits if one of them is nullable.
+    First columns and rest each end with a word of null bits if one of them is nullable. With a
+    journal every touched entry is noted as it was, and a rollback puts it back.
     """
 
     first: tuple[Field, ...]
     rest: tuple[Field, ...]
     payload: tuple[Slot, ...]
+    journal: bool = False
 
     @property
     def key(self) -> tuple[Field, ...]:
@@ -209,7 +212,98 @@ class Listed:
         return Schema(self.key + _slot_fields(self.payload))
 
 
-StateKind = Keyed | Indexed | Listed
+@dataclass(frozen=True)
+class Passing:
+    """Rows on their way to the next block, with their multiplicity; empty after every commit.
+
+    It is touched and visited like `Indexed`: indexed_touch, indexed_add, indexed_count, indexed_at.
+    """
+
+    key: tuple[Field, ...]
+
+    @property
+    def payload(self) -> tuple[Slot, ...]:
+        """The multiplicity."""
+        return (Slot("count", "int"),)
+
+    @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own: one."""
+        return (self.key,)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key."""
+        return len(self.key) + any(field.nullable for field in self.key)
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return 1
+
+    def word(self, name: str) -> int:
+        """The number of the first word of slot `name`."""
+        return _word(self.payload, name)
+
+    @property
+    def schema(self) -> Schema:
+        """Key, then multiplicity."""
+        return Schema(self.key + _slot_fields(self.payload))
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Levels in the order of their key, each with one word for each slot; rows with a NULL key are
+    a level apart. It grows like `Indexed`; a rollback takes every noted change back.
+
+    ordered_add(s, (k0, ...), (w0, ...))    a level += words: made if absent, dropped when zero
+    ordered_add_null(s, (w0, ...))          the same for the level of NULL
+    ordered_total(s, j)  ordered_null(s, j)   word j of all levels, of the level of NULL
+    ordered_from(s, (k0, ...))  ordered_after(s, (k0, ...))   the first position with a key >=, >
+    ordered_before(s, p, j)                 the sum of word j over the levels before a position
+    ordered_end(s)  ordered_next(s, p)  ordered_key(s, p, j)  ordered_word(s, p, j)
+    ordered_reach(s, j, x)                  the first position up to which word j sums to x
+    ordered_pick(s, side, j, c, low, high, bounded, outside, empty)
+                     picks levels by the sum of word j over the levels <=, <, >=, > (side 0 to 3);
+                     while no level is negative in the watched word: one range, else one by one
+    ordered_pick_keys(s, low, high, bounded, outside)  ordered_pick_all(s)  ordered_pick_none(s)
+    ordered_picked(s, j)                    word j of the levels that were picked last
+    ordered_strained(s)                     whether some sum of levels could leave 64 bits
+
+    Picked are words `results` and after. Sums are modulo 2^64; `wide` slots hold what fits a word.
+    """
+
+    key: tuple[Field, ...]
+    payload: tuple[Slot, ...]
+    results: int = 0
+    watched: int | None = None  # the word whose negative levels are counted
+
+    @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own: one."""
+        return (self.key,)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key, as definitions and snapshots have it."""
+        return len(self.key) + any(field.nullable for field in self.key)
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a level."""
+        return len(self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of slot `name`."""
+        return [slot.name for slot in self.payload].index(name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition and of its snapshots: key, then one for each slot."""
+        return Schema(self.key + _slot_fields(self.payload))
+
+
+StateKind = Keyed | Indexed | Listed | Passing | Ordered
 
 # Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
 # wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w).
@@ -249,3 +343,4 @@ class State:
     name: str
     kind: StateKind
     definition: Relation
+    derived: bool = False  # computed from the other states by `flush`, never loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from viewmill.deltas.delta import Delta
@@ -12,11 +12,15 @@ from viewmill.program.program import Maintainer, Program
 
 @dataclass
 class Block:
-    """A program with its maintainer, named by the view whose rows it makes."""
+    """A program with its maintainer, and the views that it works for.
+
+    The block that makes the rows of a view has the view's name.
+    """
 
     name: str
     program: Program
     maintainer: Maintainer
+    views: set[str] = field(default_factory=set)
 
 
 class Runtime(Protocol):
@@ -25,19 +29,19 @@ class Runtime(Protocol):
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
 
-    def remove(self, name: str) -> None:
-        """Forget a block that no other block reads."""
+    def remove(self, view: str) -> None:
+        """Forget the blocks that work for no other view than this one."""
 
-    def arrange(self, names: Iterable[str]) -> None:
-        """Put the blocks in this order."""
+    def arrange(self, views: Iterable[str]) -> None:
+        """Put the blocks in this order of their views; those of one view keep theirs."""
 
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
 
     def refresh(self, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
-        """Apply the change of sources to the blocks in `among`, theirs to others; not committed.
+        """Apply the change of sources to the blocks of the views in `among`; not committed.
 
-        Gives the output change of every block that was applied to.
+        Gives the output change of every view that was applied to.
         """
 
     def commit(self) -> None:

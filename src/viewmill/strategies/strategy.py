@@ -17,6 +17,7 @@ class Statistics:
 
     rows: Mapping[str, int] = field(default_factory=dict)
     static: frozenset[str] = frozenset()
+    distinct: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by source and column
 
     def row_count(self, source: str) -> int:
         """Rows of a table or view now; an empty or unknown one is expected to grow."""
@@ -48,6 +49,7 @@ class Candidate:
     query: Relation
     cost: Cost
     notes: tuple[str, ...] = ()
+    passing: bool = False  # the output feeds another block: its rows need not be kept
 
 
 @dataclass(frozen=True)

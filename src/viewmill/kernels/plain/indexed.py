@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from viewmill.kernels.plain.keyed import Key, Values, is_zero
-from viewmill.program.states import Indexed, Listed, Slot
+from viewmill.program.states import Indexed, Listed, Passing, Slot
 
 
 def zero_of(payload: Sequence[Slot]) -> Values:
@@ -22,7 +22,7 @@ def zero_of(payload: Sequence[Slot]) -> Values:
 class PlainIndexed:
     """The entries by number. Numbers are never used twice, so an old copy is an entry too."""
 
-    def __init__(self, kind: Indexed | Listed) -> None:
+    def __init__(self, kind: Indexed | Listed | Passing) -> None:
         self.kind = kind
         self.clear()
 
@@ -151,6 +151,12 @@ def indexed_before(s: PlainIndexed, t: int) -> int:
 def indexed_now(s: PlainIndexed, t: int) -> int:
     """Touched key t as it is."""
     return s.numbers[list(s.journal)[t]]
+
+
+def indexed_old(s: PlainIndexed, e: int) -> int:
+    """Entry e as it was at the last commit."""
+    key = s.entries[e][0]
+    return s.journal[key][0] if key in s.journal else e
 
 
 def indexed_count(s: PlainIndexed) -> int:

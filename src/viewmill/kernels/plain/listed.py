@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewmill.kernels.plain.indexed import PlainIndexed, words_of
-from viewmill.kernels.plain.keyed import Key
+from viewmill.kernels.plain.keyed import Key, Values
 from viewmill.program.states import Listed
 
 
@@ -13,8 +13,32 @@ class PlainListed(PlainIndexed):
     """The entries by number, and the numbers by the first words of their keys."""
 
     def __init__(self, kind: Listed) -> None:
-        self.first_words = kind.first_words
+        self.first_words, self.is_logged = kind.first_words, kind.journal
         super().__init__(kind)
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        super().clear()
+        self.log: dict[Key, Values | None] = {}  # as they were at the last commit
+
+    def commit(self) -> None:
+        """Forget how it was."""
+        self.log = {}
+
+    def rollback(self) -> None:
+        """Put back how it was."""
+        for key, values in self.log.items():
+            if key in self.numbers:
+                self.drop(key)
+            if values is not None:
+                self.numbers[key] = self.new_entry(key, values)
+        self.log = {}
+
+    def note(self, key: Key) -> None:
+        """Remember an entry before its first change."""
+        if self.is_logged and key not in self.log:
+            number = self.numbers.get(key)
+            self.log[key] = None if number is None else dict(self.entries[number][1])
 
     def members(self, first: Key) -> list[int]:
         """The entries whose key begins so."""
@@ -48,7 +72,9 @@ def list_find(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int:
 
 def list_touch(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int:
     """The entry of a key, made if absent."""
-    return s.touch(words_of(first) + words_of(rest))
+    key = words_of(first) + words_of(rest)
+    s.note(key)
+    return s.touch(key)
 
 
 def list_settle(s: PlainListed, first: Sequence[int], e: int) -> None:

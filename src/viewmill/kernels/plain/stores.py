@@ -84,7 +84,7 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
         if slot.kind == "sum":
             payload.append(np.array([nearest_float(total) for total, _ in values], np.float64))
         elif slot.kind == "wide":
-            payload.append(np.array([_limbs(x) for x in values], np.int64).reshape(-1, 2))
+            payload.append(np.array([to_limbs(x) for x in values], np.int64).reshape(-1, 2))
         else:
             payload.append(np.array(values, np.int64))
         k += slot.words
@@ -102,7 +102,8 @@ def from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction]:
     return int(value)
 
 
-def _limbs(value: object) -> tuple[int, int]:
+def to_limbs(value: object) -> tuple[int, int]:
+    """The two words of a wide number, the low one first."""
     assert isinstance(value, int)
     low = value % 2**64
     return low - 2**64 if low >= 2**63 else low, value >> 64

@@ -12,13 +12,13 @@ from viewmill.kernels.plain.indexed import PlainIndexed, zero_of
 from viewmill.kernels.plain.keyed import Values
 from viewmill.kernels.plain.listed import PlainListed
 from viewmill.kernels.plain.stores import from_arrow, to_payload
-from viewmill.program.states import Indexed, Listed
+from viewmill.program.states import Indexed, Listed, Passing
 
 
 class TreeStore:
-    """A plain `Indexed` or `Listed` state."""
+    """A plain `Indexed`, `Listed` or `Passing` state."""
 
-    def __init__(self, kind: Indexed | Listed) -> None:
+    def __init__(self, kind: Indexed | Listed | Passing) -> None:
         self.kind = kind
         self.handle = PlainListed(kind) if isinstance(kind, Listed) else PlainIndexed(kind)
 
@@ -36,11 +36,15 @@ class TreeStore:
         self.handle.clear()
 
     def commit(self) -> None:
-        """Keep what was done."""
+        """Keep what was done; rows that were on their way have arrived."""
+        if isinstance(self.kind, Passing):
+            self.clear()
         self.handle.commit()
 
     def rollback(self) -> None:
         """Go back to the last commit, if there is a journal."""
+        if isinstance(self.kind, Passing):
+            self.clear()
         self.handle.rollback()
 
     def show_committed(self, on: bool) -> None:

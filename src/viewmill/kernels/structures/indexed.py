@@ -14,6 +14,7 @@ from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.dense import (
     COUNT,
     ENTRIES,
+    MASK,
     ROOM,
     TABLE_WORDS,
     dense_add,
@@ -24,9 +25,10 @@ from viewmill.kernels.structures.dense import (
     hash_key,
     is_sparse,
     larger,
+    slots_of,
 )
 from viewmill.kernels.structures.floats import add_sum, is_residue
-from viewmill.kernels.structures.heap import allocate, copy_bytes, release
+from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, release
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.wide_values import add_wide_value
 
@@ -195,6 +197,13 @@ def indexed_before(s, t):
 
 
 @structure
+def indexed_old(s, e):
+    """Entry e as it was at the last commit."""
+    mark = load_word(e - 8 * load_word(s + KEY_WORDS) - 8)
+    return e if mark == 0 else indexed_before(s, mark - 1)
+
+
+@structure
 def entry_at(s, number):
     """The payload of entry `number`."""
     key = load_word(s + ENTRIES) + number * load_word(s + STRIDE) + load_word(s + KEY_AT)
@@ -270,6 +279,19 @@ def clear_journal(s):
         store_word(s + JOURNAL_ROOM, 0)
         store_word(s + BYTES, load_word(s + BYTES) - room * record_bytes(s))
     store_word(s + TOUCHED, 0)
+
+
+@structure
+def indexed_empty(s):
+    """Hold no entry, but keep the room for as many again. There is no journal."""
+    count, room = load_word(s + COUNT), load_word(s + ROOM)
+    if room > 4096 and count * 8 < room:
+        return indexed_clear(s)
+    mask = load_word(s + MASK)
+    if mask >= 0:
+        clear_bytes(slots_of(s, load_word(s + STRIDE)), 8 * (mask + 1))
+    store_word(s + COUNT, 0)
+    return 0
 
 
 @structure

@@ -1,8 +1,10 @@
 """A map whose entries lie together by the first part of their key.
 
 header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS ENTRY_COUNT
+         LOGGED LOG LOG_SIZE LOG_ROOM
 list     prefix words, then a table (see `dense`) of the entries that have them
 entry    rest words, payload words
+log      with LOGGED: prefix words, rest words, payload words as they were before each touch
 
 What a fan-out visits is one walk through memory. A list that becomes empty is dropped.
 """
@@ -25,13 +27,14 @@ from viewmill.kernels.structures.dense import (
     is_sparse,
     larger,
 )
-from viewmill.kernels.structures.heap import copy_bytes
+from viewmill.kernels.structures.heap import allocate, copy_bytes, release
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 
 BYTES = 8 * TABLE_WORDS
 PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
 LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
+LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
 HEADER_WORDS = 16
 
 
@@ -83,7 +86,11 @@ def list_find(s, prefix, rest):
 @structure
 def list_touch(s, prefix, rest):
     """The entry of a key, made if absent."""
-    return touch_entry(s, spill(prefix), len(prefix), spill(rest), len(rest))
+    first, second = spill(prefix), spill(rest)
+    e = touch_entry(s, first, len(prefix), second, len(rest))
+    if load_word(s + LOGGED) != 0:
+        log_entry(s, first, second, e)
+    return e
 
 
 @structure
@@ -137,13 +144,18 @@ def list_settle(s, prefix, e):
     """Drop entry e of the list of `prefix` if its whole payload is zero."""
     if load_word(e) != 0 or not is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
         return
-    list_ = list_of(s, prefix)
+    drop_entry(s, list_of(s, prefix), len(prefix), e)
+
+
+@structure
+def drop_entry(s, list_, words, e):
+    """Drop entry e of a list whose prefix has so many words."""
     stride, rest = load_word(s + STRIDE), load_word(s + REST_WORDS)
     number = (e - load_word(list_ + ENTRIES)) // stride
     dense_erase(list_, number, rest, 0, stride)
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) - 1)
     if load_word(list_ + COUNT) == 0:
-        drop_list(s, list_, len(prefix))
+        drop_list(s, list_, words)
     elif is_sparse(list_):
         grow_list(s, list_, load_word(list_ + ROOM) >> 1)
 
@@ -160,7 +172,80 @@ def drop_list(s, list_, words):
         resize_lists(s, load_word(s + ROOM) >> 1)
 
 
+# The log.
+
+
+@structure
+def record_bytes(s):
+    """How long a record of the log is."""
+    words = load_word(s + PREFIX_WORDS) + load_word(s + REST_WORDS) + load_word(s + PAYLOAD_WORDS)
+    return 8 * words
+
+
+@structure
+def log_entry(s, prefix, rest, e):
+    """Note an entry as it is."""
+    size, room, width = load_word(s + LOG_SIZE), load_word(s + LOG_ROOM), record_bytes(s)
+    if size == room:
+        grow_log(s, room * 2 if room > 0 else 64, width)
+    record = load_word(s + LOG) + size * width
+    first, second = 8 * load_word(s + PREFIX_WORDS), 8 * load_word(s + REST_WORDS)
+    copy_bytes(record, prefix, first)
+    copy_bytes(record + first, rest, second)
+    copy_bytes(record + first + second, e, 8 * load_word(s + PAYLOAD_WORDS))
+    store_word(s + LOG_SIZE, size + 1)
+
+
+@structure
+def grow_log(s, room, width):
+    """More room for records."""
+    old, before = load_word(s + LOG), load_word(s + LOG_ROOM)
+    log = allocate(room * width)
+    if before > 0:
+        copy_bytes(log, old, load_word(s + LOG_SIZE) * width)
+        release(old)
+    store_word(s + LOG, log)
+    store_word(s + LOG_ROOM, room)
+    store_word(s + BYTES, load_word(s + BYTES) + (room - before) * width)
+
+
+@structure
+def drop_log(s):
+    """Give the log's memory back."""
+    room = load_word(s + LOG_ROOM)
+    if room > 0:
+        release(load_word(s + LOG))
+        store_word(s + BYTES, load_word(s + BYTES) - room * record_bytes(s))
+    store_word(s + LOG_ROOM, 0)
+    store_word(s + LOG_SIZE, 0)
+
+
 # Kernels that Python calls.
+
+
+@structure
+def listed_commit(s):
+    """Forget the log; a large one that was hardly used is given back."""
+    room = load_word(s + LOG_ROOM)
+    if room > 4096 and load_word(s + LOG_SIZE) * 8 < room:
+        drop_log(s)
+    store_word(s + LOG_SIZE, 0)
+    return 0
+
+
+@structure
+def listed_rollback(s):
+    """Put every logged entry back, the last one first: an entry may be logged more than once."""
+    words, rest = load_word(s + PREFIX_WORDS), load_word(s + REST_WORDS)
+    payload, kinds, width = load_word(s + PAYLOAD_WORDS), load_word(s + KINDS), record_bytes(s)
+    for t in range(load_word(s + LOG_SIZE) - 1, -1, -1):
+        record = load_word(s + LOG) + t * width
+        e = touch_entry(s, record, words, record + 8 * words, rest)
+        copy_bytes(e, record + 8 * (words + rest), 8 * payload)
+        if is_zero(kinds, payload, e):
+            drop_entry(s, find_list(s, record, words), words, e)
+    store_word(s + LOG_SIZE, 0)
+    return 0
 
 
 @structure
@@ -171,6 +256,7 @@ def listed_clear(s):
     for i in range(load_word(s + COUNT)):
         given += dense_release(load_word(s + ENTRIES) + i * stride + head, load_word(s + STRIDE))
     given += dense_release(s, stride)
+    drop_log(s)
     store_word(s + ENTRY_COUNT, 0)
     store_word(s + BYTES, load_word(s + BYTES) - given)
     return 0

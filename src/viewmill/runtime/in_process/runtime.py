@@ -20,24 +20,29 @@ class InProcessRuntime:
         """A block whose sources are tables or blocks added before."""
         self._blocks[block.name] = block
 
-    def remove(self, name: str) -> None:
-        """Forget a block that no other block reads."""
-        del self._blocks[name]
+    def remove(self, view: str) -> None:
+        """Forget the blocks that work for no other view than this one."""
+        for block in self._blocks.values():
+            block.views.discard(view)
+        self._blocks = {name: block for name, block in self._blocks.items() if block.views}
 
-    def arrange(self, names: Iterable[str]) -> None:
-        """Put the blocks in this order."""
-        self._blocks = {name: self._blocks[name] for name in names}
+    def arrange(self, views: Iterable[str]) -> None:
+        """Put the blocks in this order of their views; those of one view keep theirs."""
+        place = {view: i for i, view in enumerate(views)}
+        blocks = self._blocks.values()
+        first = sorted(blocks, key=lambda block: min(place[view] for view in block.views))
+        self._blocks = {block.name: block for block in first}
 
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
         return self._outputs.get(name)
 
     def refresh(self, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
-        """Apply changes to the blocks in `among`; each block's output change feeds the next."""
+        """Apply changes to the blocks of `among`; each block's output change feeds the next."""
         changed = dict(deltas)
         outputs: dict[str, Delta] = {}
         for block in self._blocks.values():
-            if block.name not in among:
+            if block.views.isdisjoint(among):
                 continue
             arrived = [each for each in block.program.inputs if each.source in changed]
             if not arrived:
@@ -46,7 +51,8 @@ class InProcessRuntime:
             for input_ in arrived:
                 block.maintainer.apply(input_.name, changed[input_.source])
             output = block.maintainer.flush()
-            outputs[block.name] = self._outputs[block.name] = output
+            if block.name in block.views:
+                outputs[block.name] = self._outputs[block.name] = output
             if output.size:
                 changed[block.name] = output
         return outputs

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Column, Expression, Literal, walk
 from viewmill.algebra.relations import Aggregate, Filter, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT, Boolean, Float, Nested, Null
+from viewmill.algebra.types import BIGINT, Nested, Null
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import ByKey, Program, Single, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
@@ -24,9 +23,15 @@ from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.dataflow.words import (
+    MOST_KEYS,
+    Argument,
+    bind_argument,
+    emit_row,
+    key_words,
+    read_words,
+)
 from viewmill.strategies.inputs import input_of
-
-_MOST_KEYS = 60  # the null bits of a key are one word
 
 
 def emit_program(query: Relation, strategy: str) -> Program:
@@ -35,15 +40,6 @@ def emit_program(query: Relation, strategy: str) -> Program:
     return _Bag(query, shape, strategy).program() if shape.keys is None else (
         _Groups(query, shape, strategy).program()
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Argument:
-    """A column of the input as arguments of the trigger."""
-
-    column: str
-    value: str
-    null: str | None
 
 
 class _Writer:
@@ -86,7 +82,7 @@ class _Writer:
         source, scan = self.source, self.shape.scan
         used = set().union(*(columns_of(each) for each in (*expressions, *self.shape.where)))
         arguments = list(self._arguments(scan, used))
-        bound = {each.column: _bind(each, scan) for each in arguments}
+        bound = {each.column: bind_argument(each, scan) for each in arguments}
         texts = [text for each in arguments for text in (each.value, each.null) if text]
         names = ["start", "size", "multiplicity", *texts, self.state, "texts", "errors"]
         function = source.name(f"on_{self.input.name}")
@@ -105,7 +101,7 @@ class _Writer:
             source.line("return size")
         source.line()
 
-    def _arguments(self, scan: Scan, used: set[str]) -> Iterator[_Argument]:
+    def _arguments(self, scan: Scan, used: set[str]) -> Iterator[Argument]:
         for word in ("start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out"):
             self.source.name(word)
         self.source.name(self.state)
@@ -116,55 +112,15 @@ class _Writer:
                     raise NotTaken(f"a column of type {field.type}", scan.span)
                 value = self.source.name(own[field.name])
                 null = self.source.name(f"{value}_null") if field.nullable else None
-                yield _Argument(field.name, value, null)
-
-    def key(self, operands: Sequence[Operand], fields: Sequence[Field]) -> str:
-        """The tuple of words of a key."""
-        words = [_word(each, field) for each, field in zip(operands, fields, strict=True)]
-        if any(field.nullable for field in fields):
-            bits = [
-                f"(int({each.null}) << {i})" if i else f"int({each.null})"
-                for i, each in enumerate(operands)
-                if each.null is not None
-            ]
-            words.append(" | ".join(bits) or "0")
-        return f"({', '.join(words)},)"
+                yield Argument(field.name, value, null)
 
     def bind_key(self, fields: Sequence[Field]) -> dict[str, Operand]:
         """Write what reads the key of entry e."""
-        bound: dict[str, Operand] = {}
-        for i, field in enumerate(fields):
-            word = f"key_word({self.state}, e, {i})"
-            if isinstance(field.type, Float):
-                word = f"key_float({word})"
-            elif isinstance(field.type, Boolean):
-                word = f"{word} != 0"
-            value = self.source.name(field.name.split(".")[-1])
-            self.source.line(f"{value} = {word}")
-            null = None
-            if field.nullable:
-                null = self.source.name(f"{value}_null")
-                bits = f"key_word({self.state}, e, {len(fields)})"
-                self.source.line(f"{null} = ({bits} >> {i}) & 1 != 0")
-            bound[field.name] = Operand(value, null)
-        return bound
+        return read_words(self.source, fields, lambda i: f"key_word({self.state}, e, {i})")
 
     def emit_row(self, operands: Sequence[Operand], fields: Sequence[Field], times: str) -> None:
         """Write what hands out one row."""
-        for i, (operand, field) in enumerate(zip(operands, fields, strict=True)):
-            self._emit_column(i, operand, field)
-        self.source.line(f"emit(out, {times})")
-
-    def _emit_column(self, i: int, operand: Operand, field: Field) -> None:
-        word = "emit_float" if isinstance(field.type, Float) else "emit_word"
-        value = f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value
-        if operand.null is None:
-            self.source.line(f"{word}(out, {i}, {value})")
-            return
-        with self.source.block(f"if {operand.null}:"):
-            self.source.line(f"emit_null(out, {i})")
-        with self.source.block("else:"):
-            self.source.line(f"{word}(out, {i}, {value})")
+        emit_row(self.source, operands, fields, times)
 
     @contextmanager
     def function(self, name: str, index: str, count: str) -> Iterator[None]:
@@ -195,8 +151,8 @@ class _Groups(_Writer):
         self.payload = Payload(shape.aggregates)
         self.is_global = not shape.keys
         self.keys: tuple[Named, ...] = shape.keys or (("one", Literal(0, BIGINT)),)
-        if len(self.keys) > _MOST_KEYS:
-            raise NotTaken(f"more than {_MOST_KEYS} grouping columns")
+        if len(self.keys) > MOST_KEYS:
+            raise NotTaken(f"more than {MOST_KEYS} grouping columns")
         fields = tuple(Field(name, each.type, each.nullable) for name, each in self.keys)
         slots = tuple(kept.slot for kept in self.payload.kept)
         # One row stays in a view without GROUP BY even when no row is left to count.
@@ -215,7 +171,7 @@ class _Groups(_Writer):
         ]
         with self.trigger([*keys, *lifted]) as (scalar, trigger):
             operands = [scalar.emit(each) for each in keys]
-            self.source.line(f"e = keyed_touch({self.state}, {self.key(operands, self.kind.key)})")
+            self.source.line(f"e = keyed_touch({self.state}, {key_words(operands, self.kind.key)})")
             self.payload.lift(scalar, self.word, self.state)
         self._show()
         self._flush()
@@ -287,14 +243,14 @@ class _Bag(_Writer):
         """The program."""
         outputs = [expression for _, expression in self.shape.outputs]
         fields = self.query.schema.fields
-        if len(fields) > _MOST_KEYS:
-            raise NotTaken(f"more than {_MOST_KEYS} columns")
+        if len(fields) > MOST_KEYS:
+            raise NotTaken(f"more than {MOST_KEYS} columns")
         if not fields:
             raise NotTaken("a view without columns")
         kind = Keyed(fields, (Slot("count", "int"),))
         with self.trigger(outputs) as (scalar, trigger):
             operands = [scalar.emit(each) for each in outputs]
-            self.source.line(f"e = keyed_touch({self.state}, {self.key(operands, fields)})")
+            self.source.line(f"e = keyed_touch({self.state}, {key_words(operands, fields)})")
             self.source.line(f"keyed_add({self.state}, e, 0, m)")
         self._flush(fields)
         self._contents(fields)
@@ -326,24 +282,10 @@ class _Bag(_Writer):
         project = Project(self.base(), self.shape.outputs)
         fields = self.query.schema.fields
         keys = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in fields)
-        return Aggregate(project, keys, (("count", count_rows()),))
+        return Aggregate(project, keys, (("#count", count_rows()),))
 
 
 def _sql_of(query: Relation) -> str:
     """The text that the query was read from."""
     spans = (getattr(each, "span", None) for each in walk_relations(query))
     return next((span.sql for span in spans if span is not None), "")
-
-
-def _bind(argument: _Argument, scan: Scan) -> Operand:
-    index = scan.schema.names.index(argument.column)
-    value = f"{argument.value}[i]"
-    if isinstance(scan.schema[index].type, Boolean):
-        value = f"({value} != 0)"
-    return Operand(value, None if argument.null is None else f"({argument.null}[i] != 0)")
-
-
-def _word(operand: Operand, field: Field) -> str:
-    if isinstance(field.type, Float):
-        return f"float_key({operand.value})"
-    return f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value

@@ -328,6 +328,8 @@ def _additive(function: str) -> Write:
 
 
 def _only(types: list[Type], kinds: object, expression: Expression) -> None:
+    if expression.type == Float(32):
+        raise NotTaken("FLOAT arithmetic is not maintained incrementally yet", expression.span)
     if not all(isinstance(each, kinds) for each in types):  # type: ignore[arg-type]
         shown = ", ".join(map(str, types))
         raise NotTaken(f"arithmetic between {shown}", expression.span)
@@ -486,6 +488,7 @@ def _to_decimal(scalar: Scalar, expression: Expression, values: list[str]) -> st
 def _always_fits(source: Type, target: Decimal) -> bool:
     if isinstance(source, Decimal):
         whole = source.precision - source.scale
+        whole += source.scale > target.scale  # 9.99 rounds to 10.0
     else:
         assert isinstance(source, Integer)
         whole = {8: 3, 16: 5, 32: 10, 64: 19}[source.bits]

@@ -57,7 +57,7 @@ class Shape:
 def shape_of(query: Relation) -> Shape:
     """The shape of a query, or `NotTaken` with the part that is in the way."""
     if isinstance(query, Sort):
-        _require_shown(query)
+        require_shown(query)
         query = query.input
     if isinstance(query, Distinct):
         inner = query.input
@@ -65,38 +65,38 @@ def shape_of(query: Relation) -> Shape:
             (field.name, Column(field.name, field.type, field.nullable)) for field in inner.schema
         )
         query = Aggregate(inner, keys, (), None, query.span)
-    above, outputs, bottom = _linear(query)
+    above, outputs, bottom = peel(query)
     if isinstance(bottom, Aggregate):
         return _grouped(bottom, above, outputs)
     if isinstance(bottom, Scan):
         return Shape(bottom, above, None, (), (), outputs)
-    raise NotTaken(*_blame(bottom))
+    raise NotTaken(*blame(bottom))
 
 
 def _grouped(group: Aggregate, having: tuple[Expression, ...], outputs: tuple[Named, ...]) -> Shape:
     if group.grouping_sets is not None:
         raise NotTaken("grouping sets are not maintained incrementally yet", group.span)
-    where, columns, bottom = _linear(group.input)
+    where, columns, bottom = peel(group.input)
     if not isinstance(bottom, Scan):
-        raise NotTaken(*_blame(bottom))
+        raise NotTaken(*blame(bottom))
     by_name = dict(columns)
     keys = tuple((name, substitute(each, by_name)) for name, each in group.keys)
     calls = tuple((name, substitute(each, by_name)) for name, each in group.aggregates)
     return Shape(bottom, where, keys, calls, having, outputs)  # type: ignore[arg-type]
 
 
-def _linear(
+def peel(
     query: Relation,
 ) -> tuple[tuple[Expression, ...], tuple[Named, ...], Relation]:
     """Peel filters and projections: their conditions and outputs over what lies below."""
     match query:
         case Project():
-            conditions, columns, bottom = _linear(query.input)
+            conditions, columns, bottom = peel(query.input)
             by_name = dict(columns)
             outputs = tuple((name, substitute(each, by_name)) for name, each in query.outputs)
             return conditions, outputs, bottom
         case Filter():
-            conditions, columns, bottom = _linear(query.input)
+            conditions, columns, bottom = peel(query.input)
             condition = substitute(query.condition, dict(columns))
             return (*conditions, condition), columns, bottom
         case _:
@@ -105,7 +105,7 @@ def _linear(
             return (), columns, query
 
 
-def _require_shown(sort: Sort) -> None:
+def require_shown(sort: Sort) -> None:
     shown = set(sort.schema.names)
     for key in sort.keys:
         column = key.expression
@@ -113,7 +113,7 @@ def _require_shown(sort: Sort) -> None:
             raise NotTaken("the view is ordered by something that it does not show", column.span)
 
 
-def _blame(relation: Relation) -> tuple[str, Span | None]:
+def blame(relation: Relation) -> tuple[str, Span | None]:
     words = {
         Join: "a join",
         Window: "an OVER window",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from viewmill.algebra.relations import Relation
 from viewmill.program.program import Program
-from viewmill.strategies.dataflow.emit import emit_program
+from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
@@ -26,14 +26,16 @@ class Dataflow:
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
         try:
-            program = emit_program(query, self.name)
+            program = compose(query, self.name, passing=False)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
-        # At most one group per row; half of that is a fair guess before any row is seen.
-        entries = statistics.row_count(program.inputs[0].source) // 2
+        # At most one entry per row; half of that is a fair guess before any row is seen.
+        entries = max(statistics.row_count(each.source) for each in program.inputs) // 2
         width = sum(2 + s.kind.key_words + s.kind.payload_words for s in program.states) * 8
-        return Candidate(self.name, query, Cost(_CALL_US, _ROW_US, entries * width))
+        inputs = len(program.inputs)
+        cost = Cost(_CALL_US * inputs, _ROW_US * len(program.states), entries * width)
+        return Candidate(self.name, query, cost)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
-        return emit_program(candidate.query, self.name)
+        return compose(candidate.query, self.name, passing=candidate.passing)

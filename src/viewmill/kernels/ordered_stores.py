@@ -1,0 +1,132 @@
+"""Where compiled `Ordered` states live: a header here, the nodes where kernels put them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from viewmill.errors import Overflow
+from viewmill.kernels.library import kernel
+from viewmill.kernels.payloads import Payload
+from viewmill.kernels.stores import IntArray, address_of
+from viewmill.kernels.structures import ordered, ordered_nodes
+from viewmill.program.states import Ordered, Slot
+
+
+class OrderedStore:
+    """A compiled `Ordered` state."""
+
+    def __init__(self, kind: Ordered) -> None:
+        self.kind = kind
+        words = len(kind.payload)
+        self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
+        self._sums = np.zeros((4, max(words, 1)), np.int64)
+        self.handle = address_of(self._header)
+        self._set(ordered_nodes.KEYS, len(kind.key))
+        self._set(ordered_nodes.WORDS, words)
+        self._set(ordered_nodes.FIRST_RESULT, kind.results)
+        self._set(ordered_nodes.SIGNED, -1 if kind.watched is None else kind.watched)
+        places = ("TOTALS", "NULLS", "PICKED", "STRAIN")
+        for place, row in zip(places, self._sums, strict=True):
+            self._set(getattr(ordered_nodes, place), address_of(row))
+        self._clear, self._repeat = kernel(ordered.ordered_clear), kernel(ordered.ordered_repeat)
+        self._commit = kernel(ordered.ordered_commit)
+        self._shown = False
+        # The header and the sums outlive the kernel's memory: what frees it reads them.
+        weakref.finalize(self, _free, self._clear, self._header, self._sums)
+
+    def _get(self, offset: int) -> int:
+        return int(self._header[offset >> 3])
+
+    def _set(self, offset: int, value: int) -> None:
+        self._header[offset >> 3] = value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._get(ordered_nodes.BYTES) + self._header.nbytes + self._sums.nbytes
+
+    def make_room(self) -> bool:
+        """It makes its own."""
+        return False
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._clear(self.handle)
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self._commit(self.handle)
+
+    def rollback(self) -> None:
+        """Take back what was done since the commit."""
+        self._repeat(self.handle, -1)
+        self._commit(self.handle)
+
+    def show_committed(self, on: bool) -> None:
+        """What was done since the commit is taken back for as long as this is on."""
+        if on != self._shown and self._get(ordered_nodes.LOG_SIZE):
+            self._repeat(self.handle, -1 if on else 1)
+        self._shown = on
+
+    def load_payload(self, keys: IntArray, payload: Payload) -> None:
+        """Replace everything."""
+        self.clear()
+        width = len(self.kind.key)
+        is_null = keys[:, -1] != 0 if keys.shape[1] > width else np.zeros(len(keys), np.bool_)
+        words = to_words(self.kind.payload, payload)
+        if is_null.any():
+            nulls = np.ascontiguousarray(words[is_null].sum(axis=0))
+            kernel(ordered.ordered_load_null)(self.handle, address_of(nulls))
+        rows = np.ascontiguousarray(np.concatenate([keys[:, :width], words], axis=1)[~is_null])
+        kernel(ordered.ordered_load)(self.handle, address_of(rows), len(rows))
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """Keys, and an array for each slot, as committed."""
+        self.show_committed(True)
+        try:
+            width = len(self.kind.key)
+            count = self._get(ordered_nodes.LEVELS)
+            rows = np.empty((count, width + len(self.kind.payload)), np.int64)
+            kernel(ordered.ordered_export)(self.handle, address_of(rows))
+            keys = np.zeros((count, self.kind.key_words), np.int64)
+            keys[:, :width] = rows[:, :width]
+            words = rows[:, width:]
+            if self.kind.key_words > width and self._sums[1].any():
+                null_key = np.zeros((1, self.kind.key_words), np.int64)
+                null_key[0, -1] = 1
+                keys = np.concatenate([keys, null_key])
+                words = np.concatenate([words, self._sums[1:2, : words.shape[1]]])
+            return keys, from_words(self.kind.payload, words)
+        finally:
+            self.show_committed(False)
+
+
+def _free(clear: Callable[..., int], header: IntArray, sums: IntArray) -> None:
+    assert sums.size
+    clear(address_of(header))
+
+
+def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:
+    """One word for each slot; what is wider is an error."""
+    words = np.zeros((len(payload[0]) if payload else 0, len(slots)), np.int64)
+    for j, (slot, values) in enumerate(zip(slots, payload, strict=True)):
+        if slot.kind == "wide":
+            words[:, j] = values[:, 0]
+            if (values[:, 1] != words[:, j] >> 63).any():
+                raise Overflow(f"a sum ({slot.name}) in an ordered state is wider than 64 bits")
+        else:
+            words[:, j] = values
+    return words
+
+
+def from_words(slots: Sequence[Slot], words: IntArray) -> Payload:
+    """The inverse."""
+    payload = Payload()
+    for j, slot in enumerate(slots):
+        column = np.ascontiguousarray(words[:, j])
+        wide = np.stack([column, column >> 63], axis=1) if slot.kind == "wide" else column
+        payload.append(wide)
+    return payload

@@ -1,0 +1,172 @@
+"""An ordered state as a dict of levels; ranges and aggregates by walking the sorted keys."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from viewmill.program.states import Ordered
+
+Key = tuple[int, ...]
+Words = list[int]
+
+
+class PlainOrdered:
+    """Levels by key, the level of NULL, and every change since the commit."""
+
+    def __init__(self, kind: Ordered) -> None:
+        self.kind = kind
+        self.clear()
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.levels: dict[Key, Words] = {}
+        self.nulls: Words = [0] * len(self.kind.payload)
+        self.log: list[tuple[Key | None, Words]] = []
+        self.picked: Words = [0] * len(self.kind.payload)
+
+    def change(self, key: Key | None, words: Sequence[int], sign: int = 1) -> None:
+        """A level += words."""
+        level = self.nulls if key is None else self.levels.setdefault(key, [0] * len(words))
+        for j, x in enumerate(words):
+            level[j] += sign * int(x)
+        if key is not None and not any(level):
+            del self.levels[key]
+
+    def repeat(self, sign: int) -> None:
+        """Make the noted changes once more, or take them back."""
+        for key, words in self.log:
+            self.change(key, words, sign)
+
+    def keys(self) -> list[Key]:
+        """The keys in order."""
+        return sorted(self.levels)
+
+    def pick(self, keys: Sequence[Key], *, nulls: bool = False) -> None:
+        """Remember the sums over these levels."""
+        chosen = [self.levels[key] for key in keys] + ([self.nulls] if nulls else [])
+        self.picked = [sum(column) for column in zip(*chosen, strict=True)] or [0] * len(self.nulls)
+
+
+def ordered_add(s: PlainOrdered, key: Sequence[int], words: Sequence[int]) -> None:
+    """The level of a key += words."""
+    noted = (tuple(map(int, key)), [int(x) for x in words])
+    s.change(*noted)
+    s.log.append(noted)
+
+
+def ordered_add_null(s: PlainOrdered, words: Sequence[int]) -> None:
+    """The level of rows whose key is NULL += words."""
+    s.change(None, words)
+    s.log.append((None, [int(x) for x in words]))
+
+
+def ordered_total(s: PlainOrdered, j: int) -> int:
+    """Word j of all levels."""
+    return s.nulls[j] + sum(level[j] for level in s.levels.values())
+
+
+def ordered_null(s: PlainOrdered, j: int) -> int:
+    """Word j of the level of NULL."""
+    return s.nulls[j]
+
+
+def ordered_strained(s: PlainOrdered) -> bool:
+    """Whether some sum of levels could leave 64 bits."""
+    levels = [*s.levels.values(), s.nulls]
+    return any(sum(abs(x) for x in column) >= 2**62 for column in zip(*levels, strict=True))
+
+
+def ordered_negative(s: PlainOrdered) -> int:
+    """How many levels are negative in the word that the state watches."""
+    watched = s.kind.watched
+    return 0 if watched is None else sum(level[watched] < 0 for level in s.levels.values())
+
+
+def ordered_size(s: PlainOrdered) -> int:
+    """How many levels there are."""
+    return len(s.levels)
+
+
+def ordered_end(s: PlainOrdered) -> int:
+    """The position behind the last level."""
+    return len(s.levels)
+
+
+def ordered_before(s: PlainOrdered, p: int, j: int) -> int:
+    """The sum of word j over the levels before position p."""
+    return sum(s.levels[key][j] for key in s.keys()[:p])
+
+
+def ordered_next(s: PlainOrdered, p: int) -> int:
+    """The position after p."""
+    return p + 1
+
+
+def ordered_word(s: PlainOrdered, p: int, j: int) -> int:
+    """Word j of the level at p."""
+    return s.levels[s.keys()[p]][j]
+
+
+def ordered_key(s: PlainOrdered, p: int, j: int) -> int:
+    """Word j of the key of the level at p."""
+    return s.keys()[p][j]
+
+
+def ordered_from(s: PlainOrdered, key: Sequence[int]) -> int:
+    """The first position whose key is at least `key`."""
+    return bisect_left(s.keys(), tuple(map(int, key)))
+
+
+def ordered_after(s: PlainOrdered, key: Sequence[int]) -> int:
+    """The first position whose key is larger than `key`."""
+    return bisect_right(s.keys(), tuple(map(int, key)))
+
+
+def ordered_reach(s: PlainOrdered, j: int, goal: int) -> int:
+    """The first position up to which word j sums to at least `goal`."""
+    running = 0
+    for p, key in enumerate(s.keys()):
+        running += s.levels[key][j]
+        if running >= goal:
+            return p
+    return len(s.levels)
+
+
+def ordered_picked(s: PlainOrdered, j: int) -> int:
+    """Word j of the levels that the last selection picked."""
+    return s.picked[j]
+
+
+def ordered_pick_none(s: PlainOrdered) -> None:
+    """Pick no level."""
+    s.pick([])
+
+
+def ordered_pick_all(s: PlainOrdered) -> None:
+    """Pick every level."""
+    s.pick(s.keys(), nulls=True)
+
+
+def ordered_pick_keys(
+    s: PlainOrdered, low: int, high: int, bounded: bool, outside: bool
+) -> None:
+    """Pick the levels with low <= key < high, or the others."""
+    s.pick([k for k in s.keys() if (low <= k[0] and (not bounded or k[0] < high)) != bool(outside)])
+
+
+def ordered_pick(
+    s: PlainOrdered, side: int, j: int, c: int, low: int, high: int,
+    bounded: bool, outside: bool, empty: bool,
+) -> None:  # fmt: skip
+    """Pick the levels whose aggregate lies within bounds."""
+    keys = s.keys()
+    chosen = []
+    for p, key in enumerate(keys):
+        over = [keys[: p + 1], keys[:p], keys[p:], keys[p + 1 :]][side]
+        rows = 1 if c < 0 else sum(s.levels[each][c] for each in over)
+        a = sum(s.levels[each][j] for each in over)
+        inside = low <= a and (not bounded or a < high)
+        if (inside != bool(outside)) if rows else empty:
+            chosen.append(key)
+    s.pick(chosen, nulls=bool(empty))

@@ -1,0 +1,444 @@
+"""Levels in the order of their key, each with payload words; sums over any range of them.
+
+A level is made by its first change and dropped when all its words are zero. Rows whose key is NULL
+are one level apart, which no range holds. Every change is noted, so that a rollback takes it back.
+
+A position is one word: group, leaf and place in the leaf, in 32, 16 and 16 bits, so that positions
+compare like the levels they stand for; it is good until the next change.
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import allocate, copy_bytes, release
+from viewmill.kernels.structures.memory import load_word, spill, store_word
+from viewmill.kernels.structures.ordered_nodes import (
+    BYTES,
+    GROUP,
+    KEYS,
+    LEAF,
+    LEVELS,
+    LOG,
+    LOG_ROOM,
+    LOG_SIZE,
+    NEGATIVE,
+    NULLS,
+    SIGNED,
+    STRAIN,
+    TOP,
+    TOP_ROOM,
+    TOTALS,
+    WORDS,
+    array_of,
+    close_gap,
+    free_node,
+    grow_top,
+    is_key,
+    keys_upto,
+    leaf_arrays,
+    new_node,
+    open_gap,
+    set_entry,
+    shrink,
+    split_group,
+    split_leaf,
+)
+from viewmill.kernels.structures.vectors import load_at, scan_upto, store_at, sum_words
+
+_LOWEST = -(1 << 63)
+_STRAIN_LIMIT = 1 << 54  # in units of 256: no sum of levels leaves 62 bits
+
+
+# Changes.
+
+
+@structure
+def ordered_add(s, key, words):
+    """The level of a key += words; made if absent, dropped if zero."""
+    at, change = spill(key), spill(words)
+    add_level(s, at, change, 1)
+    note(s, 0, at, change)
+
+
+@structure
+def ordered_add_null(s, words):
+    """The level of rows whose key is NULL += words."""
+    change = spill(words)
+    add_null(s, change, 1)
+    note(s, 1, change, change)
+
+
+@structure
+def add_null(s, change, sign):
+    """The same by address."""
+    nulls = load_word(s + NULLS)
+    for j in range(load_word(s + WORDS)):
+        x = sign * load_at(change, j)
+        old = load_at(nulls, j)
+        store_at(nulls, j, old + x)
+        count_change(s, j, old, x)
+
+
+@structure
+def count_change(s, j, old, x):
+    """Word j of some level goes from `old` to old + x."""
+    totals, strain = load_word(s + TOTALS), load_word(s + STRAIN)
+    store_at(totals, j, load_at(totals, j) + x)
+    store_at(strain, j, load_at(strain, j) + (abs(old + x) >> 8) - (abs(old) >> 8))
+
+
+@structure
+def add_level(s, key, change, sign):
+    """The level of the key at an address += the words at an address."""
+    keys, words = load_word(s + KEYS), load_word(s + WORDS)
+    i, group, j, leaf, p = place_of(s, key, keys, words)
+    top, room, signed = load_word(s + TOP), load_word(s + TOP_ROOM), load_word(s + SIGNED)
+    left = 0
+    for k in range(words):
+        x = sign * load_at(change, k)
+        at = array_of(leaf, LEAF, keys + k)
+        old = load_at(at, p)
+        store_at(at, p, old + x)
+        left |= old + x
+        if x != 0:
+            at = array_of(group, GROUP, keys + 1 + k)
+            store_at(at, j, load_at(at, j) + x)
+            at = array_of(top, room, keys + 1 + k)
+            store_at(at, i, load_at(at, i) + x)
+            count_change(s, k, old, x)
+            if k == signed:
+                turned = (1 if old + x < 0 else 0) - (1 if old < 0 else 0)
+                store_word(s + NEGATIVE, load_word(s + NEGATIVE) + turned)
+    if left == 0:
+        close_gap(leaf, LEAF, keys + words, p)
+        store_word(s + LEVELS, load_word(s + LEVELS) - 1)
+        if load_word(leaf) < LEAF // 4:
+            shrink(s, i, group, j, leaf)
+
+
+@structure
+def place_of(s, key, keys, words):
+    """Group, leaf and place of a key's level, which is made if absent."""
+    if load_word(s + LEVELS) == 0:
+        make_first(s)
+    while True:
+        top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+        i = max(keys_upto(top, room, key, keys) - 1, 0)
+        group = load_at(array_of(top, room, keys), i)
+        j = max(keys_upto(group, GROUP, key, keys) - 1, 0)
+        leaf = load_at(array_of(group, GROUP, keys), j)
+        p = keys_upto(leaf, LEAF, key, keys)
+        if p > 0 and is_key(leaf, LEAF, p - 1, key, keys):
+            return i, group, j, leaf, p - 1
+        if load_word(leaf) < LEAF:
+            make_level(s, leaf, p, key, keys, words)
+            return i, group, j, leaf, p
+        if load_word(group) == GROUP:
+            split_group(s, i)
+        else:
+            split_leaf(s, group, j)
+
+
+@structure
+def make_level(s, leaf, p, key, keys, words):
+    """An empty level at place p of a leaf."""
+    open_gap(leaf, LEAF, keys + words, p)
+    for k in range(keys):
+        store_at(array_of(leaf, LEAF, k), p, load_at(key, k))
+    for k in range(words):
+        store_at(array_of(leaf, LEAF, keys + k), p, 0)
+    store_word(s + LEVELS, load_word(s + LEVELS) + 1)
+
+
+@structure
+def make_first(s):
+    """One group with one empty leaf, where there is none."""
+    if load_word(s + TOP_ROOM) == 0:
+        grow_top(s)
+    top, room, arrays = load_word(s + TOP), load_word(s + TOP_ROOM), leaf_arrays(s)
+    if load_word(top) == 0:
+        keys = load_word(s + KEYS)
+        group, leaf = new_node(s, GROUP, arrays + 1), new_node(s, LEAF, arrays)
+        store_word(group, 1)
+        set_entry(s, group, GROUP, 0, leaf, LEAF, keys)
+        store_word(top, 1)
+        set_entry(s, top, room, 0, group, GROUP, keys + 1)
+        for k in range(keys):  # the new leaf has no key yet
+            store_at(array_of(group, GROUP, k), 0, _LOWEST)
+            store_at(array_of(top, room, k), 0, _LOWEST)
+
+
+# Sums.
+
+
+@structure
+def ordered_total(s, j):
+    """Word j of all levels, the one of NULL included."""
+    return load_at(load_word(s + TOTALS), j)
+
+
+@structure
+def ordered_null(s, j):
+    """Word j of the level of NULL."""
+    return load_at(load_word(s + NULLS), j)
+
+
+@structure
+def ordered_strained(s):
+    """Whether some sum of levels could leave 64 bits."""
+    strain = load_word(s + STRAIN)
+    for j in range(load_word(s + WORDS)):  # noqa: SIM110
+        if load_at(strain, j) + load_word(s + LEVELS) >= _STRAIN_LIMIT:
+            return True
+    return False
+
+
+@structure
+def ordered_negative(s):
+    """How many levels are negative in the word that the state watches."""
+    return load_word(s + NEGATIVE)
+
+
+@structure
+def ordered_size(s):
+    """How many levels there are, the one of NULL not counted."""
+    return load_word(s + LEVELS)
+
+
+@structure
+def ordered_end(s):
+    """The position behind the last level."""
+    top = load_word(s + TOP)
+    return load_word(top) << 32 if top != 0 else 0
+
+
+@structure
+def group_at(s, p):
+    """The group of a position."""
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    return load_at(array_of(top, room, load_word(s + KEYS)), p >> 32)
+
+
+@structure
+def leaf_at(s, p):
+    """The leaf of a position."""
+    return load_at(array_of(group_at(s, p), GROUP, load_word(s + KEYS)), (p >> 16) & 0xFFFF)
+
+
+@structure
+def ordered_before(s, p, j):
+    """The sum of word j over the levels before position p."""
+    if p == 0:
+        return 0
+    keys = load_word(s + KEYS)
+    i = p >> 32
+    if p == ordered_end(s):
+        return ordered_total(s, j) - ordered_null(s, j)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    total = sum_words(array_of(top, room, keys + 1 + j), 0, i)
+    group = load_at(array_of(top, room, keys), i)
+    n = (p >> 16) & 0xFFFF
+    total += sum_words(array_of(group, GROUP, keys + 1 + j), 0, n)
+    leaf = load_at(array_of(group, GROUP, keys), n)
+    return total + sum_words(array_of(leaf, LEAF, keys + j), 0, p & 0xFFFF)
+
+
+# Positions.
+
+
+@structure
+def settled(s, i, j, p):
+    """The position of place p in leaf j of group i, or where the next leaf begins."""
+    top = load_word(s + TOP)
+    if i >= load_word(top):
+        return load_word(top) << 32
+    at = (i << 32) | (j << 16)
+    group = group_at(s, at)
+    if j >= load_word(group) or (
+        p >= load_word(leaf_at(s, at)) and j + 1 >= load_word(group)
+    ):
+        return (i + 1) << 32
+    return at | p if p < load_word(leaf_at(s, at)) else at + (1 << 16)
+
+
+@structure
+def ordered_next(s, p):
+    """The position after p, which is not the end."""
+    return settled(s, p >> 32, (p >> 16) & 0xFFFF, (p & 0xFFFF) + 1)
+
+
+@structure
+def ordered_word(s, p, j):
+    """Word j of the level at p."""
+    return load_at(array_of(leaf_at(s, p), LEAF, load_word(s + KEYS) + j), p & 0xFFFF)
+
+
+@structure
+def ordered_key(s, p, j):
+    """Word j of the key of the level at p."""
+    return load_at(array_of(leaf_at(s, p), LEAF, j), p & 0xFFFF)
+
+
+@structure
+def ordered_from(s, key):
+    """The first position whose key is at least `key`."""
+    return position_of(s, spill(key), len(key), False)
+
+
+@structure
+def ordered_after(s, key):
+    """The first position whose key is larger than `key`."""
+    return position_of(s, spill(key), len(key), True)
+
+
+@structure
+def position_of(s, key, keys, after):
+    """Both, by the key's address."""
+    if load_word(s + LEVELS) == 0:
+        return 0
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    i = max(keys_upto(top, room, key, keys) - 1, 0)
+    group = load_at(array_of(top, room, keys), i)
+    j = max(keys_upto(group, GROUP, key, keys) - 1, 0)
+    leaf = load_at(array_of(group, GROUP, keys), j)
+    p = keys_upto(leaf, LEAF, key, keys)
+    if not after and p > 0 and is_key(leaf, LEAF, p - 1, key, keys):
+        p -= 1
+    return settled(s, i, j, p)
+
+
+@structure
+def ordered_reach(s, j, goal):
+    """The first position up to which, it included, word j sums to at least `goal`.
+
+    No level is negative in word j. The end if the sum of all is less.
+    """
+    if load_word(s + LEVELS) == 0:
+        return 0
+    if goal <= 0:
+        return 0
+    top, room, keys = load_word(s + TOP), load_word(s + TOP_ROOM), load_word(s + KEYS)
+    i, running = scan_upto(array_of(top, room, keys + 1 + j), load_word(top), goal, 0)
+    if i == load_word(top):
+        return i << 32
+    group = load_at(array_of(top, room, keys), i)
+    n, running = scan_upto(array_of(group, GROUP, keys + 1 + j), load_word(group), goal, running)
+    leaf = load_at(array_of(group, GROUP, keys), n)
+    p, running = scan_upto(array_of(leaf, LEAF, keys + j), load_word(leaf), goal, running)
+    return (i << 32) | (n << 16) | p
+
+
+# The log of changes since the commit: 1 for the level of NULL, key words, payload words.
+
+
+@structure
+def note(s, is_null, key, change):
+    """Write a change down."""
+    keys, words = load_word(s + KEYS), load_word(s + WORDS)
+    size, width = load_word(s + LOG_SIZE), 8 * (1 + keys + words)
+    if size == load_word(s + LOG_ROOM):
+        grow_log(s, width)
+    record = load_word(s + LOG) + size * width
+    store_word(record, is_null)
+    if is_null == 0:
+        for j in range(keys):
+            store_at(record, 1 + j, load_at(key, j))
+    for j in range(words):
+        store_at(record, 1 + keys + j, load_at(change, j))
+    store_word(s + LOG_SIZE, size + 1)
+
+
+@structure
+def grow_log(s, width):
+    """Twice the room for changes."""
+    old, room = load_word(s + LOG), load_word(s + LOG_ROOM)
+    more = room * 2 if room > 0 else 64
+    log = allocate(more * width)
+    if room > 0:
+        copy_bytes(log, old, room * width)
+        release(old)
+    store_word(s + LOG, log)
+    store_word(s + LOG_ROOM, more)
+    store_word(s + BYTES, load_word(s + BYTES) + (more - room) * width)
+
+
+# Kernels that Python calls.
+
+
+@structure
+def ordered_repeat(s, sign):
+    """Make the noted changes once more, or with sign -1 take them back."""
+    keys, words, size = load_word(s + KEYS), load_word(s + WORDS), load_word(s + LOG_SIZE)
+    width = 8 * (1 + keys + words)
+    for t in range(size):
+        record = load_word(s + LOG) + t * width
+        if load_word(record) != 0:
+            add_null(s, record + 8 + 8 * keys, sign)
+        else:
+            add_level(s, record + 8, record + 8 + 8 * keys, sign)
+    return 0
+
+
+@structure
+def ordered_commit(s):
+    """Forget the changes; a log that grew long is given back."""
+    if load_word(s + LOG_ROOM) > 4096:
+        width = 8 * (1 + load_word(s + KEYS) + load_word(s + WORDS))
+        store_word(s + BYTES, load_word(s + BYTES) - load_word(s + LOG_ROOM) * width)
+        release(load_word(s + LOG))
+        store_word(s + LOG, 0)
+        store_word(s + LOG_ROOM, 0)
+    store_word(s + LOG_SIZE, 0)
+    return 0
+
+
+@structure
+def ordered_load(s, rows, size):
+    """Add rows of key words and payload words."""
+    keys = load_word(s + KEYS)
+    width = 8 * (keys + load_word(s + WORDS))
+    for i in range(size):
+        add_level(s, rows + i * width, rows + i * width + 8 * keys, 1)
+    return 0
+
+
+@structure
+def ordered_load_null(s, words):
+    """Add words to the level of NULL."""
+    add_null(s, words, 1)
+    return 0
+
+
+@structure
+def ordered_export(s, rows):
+    """Write every level as a row of key words and payload words; gives how many."""
+    words = load_word(s + KEYS) + load_word(s + WORDS)
+    p, end, n = 0, ordered_end(s), 0
+    while p != end:
+        leaf, at = leaf_at(s, p), p & 0xFFFF
+        for j in range(words):
+            store_at(rows, n * words + j, load_at(array_of(leaf, LEAF, j), at))
+        n += 1
+        p = ordered_next(s, p)
+    return n
+
+
+@structure
+def ordered_clear(s):
+    """Hold nothing."""
+    keys, arrays = load_word(s + KEYS), leaf_arrays(s)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    if top != 0:
+        for i in range(load_word(top)):
+            group = load_at(array_of(top, room, keys), i)
+            for j in range(load_word(group)):
+                free_node(s, load_at(array_of(group, GROUP, keys), j), LEAF, arrays)
+            free_node(s, group, GROUP, arrays + 1)
+        free_node(s, top, room, arrays + 1)
+    release(load_word(s + LOG))
+    for offset in (TOP, TOP_ROOM, LEVELS, NEGATIVE, LOG, LOG_SIZE, LOG_ROOM, BYTES):
+        store_word(s + offset, 0)
+    for j in range(load_word(s + WORDS)):
+        for offset in (TOTALS, NULLS, STRAIN):
+            store_at(load_word(s + offset), j, 0)
+    return 0

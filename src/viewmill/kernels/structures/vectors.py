@@ -1,0 +1,96 @@
+"""Runs of words at an address, read by index so that LLVM sees the stride and uses wide registers."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from viewmill.kernels.compiler import structure
+
+_I8, _I64 = ir.IntType(8), ir.IntType(64)
+
+
+@intrinsic
+def load_at(typing_context, base, i):
+    """Word i after `base`."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _I64.as_pointer())
+        return builder.load(builder.gep(pointer, [arguments[1]]))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def store_at(typing_context, base, i, value):
+    """Word i after `base` becomes `value`."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _I64.as_pointer())
+        builder.store(arguments[2], builder.gep(pointer, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def move_words(typing_context, to, source, words):
+    """Copy words; the places may overlap."""
+
+    def generate(context, builder, signature, arguments):
+        to, source = (builder.inttoptr(each, _I8.as_pointer()) for each in arguments[:2])
+        cgutils.raw_memmove(
+            builder, to, source, arguments[2], context.get_constant(types.intp, 8), align=8
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@structure
+def sum_words(base, start, end):
+    """The sum of words start to end, modulo 2^64."""
+    total = 0
+    for i in range(start, end):
+        total += load_at(base, i)
+    return total
+
+
+@structure
+def add_to_words(base, start, end, x):
+    """Add x to words start to end."""
+    for i in range(start, end):
+        store_at(base, i, load_at(base, i) + x)
+
+
+@structure
+def count_upto(base, size, x):
+    """How many of `size` words are at most x."""
+    count = 0
+    for i in range(size):
+        count += 1 if load_at(base, i) <= x else 0
+    return count
+
+
+@structure
+def scan_upto(base, size, goal, running):
+    """The first i whose running sum reaches `goal`, and the sum before it; size if none does.
+
+    No word is negative. Sixteen at a time, because the sum of sixteen takes wide registers.
+    """
+    i = 0
+    while i + 16 <= size:
+        more = sum_words(base, i, i + 16)
+        if running + more >= goal:
+            break
+        running += more
+        i += 16
+    while i < size:
+        more = load_at(base, i)
+        if running + more >= goal:
+            return i, running
+        running += more
+        i += 1
+    return size, running

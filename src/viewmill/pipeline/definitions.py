@@ -1,0 +1,54 @@
+"""Keep the views of a pipeline's mill in line with what the program declares.
+
+takes  the views in the order of their declaration, which is an order of what they read
+does   creates what is new, builds anew what is defined otherwise, drops what is gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewmill.errors import InvalidArgument
+from viewmill.mill.mill import Mill
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import CreateMaterializedView, Query
+
+
+def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
+    """Create a view, unless it is there as defined."""
+    statement = _statement(name, sql, clauses)
+    before = mill.definition(name)
+    if before == statement:
+        return
+    if before is not None:
+        _drop_with_readers(mill, name)
+    mill.sql(statement)
+
+
+def _statement(name: str, sql: str, clauses: str) -> str:
+    sql = sql.strip().removesuffix(";")
+    (parsed,) = parse(sql)
+    if isinstance(parsed, CreateMaterializedView):
+        if parsed.name.lower() != name.lower():
+            raise InvalidArgument(f'view "{name}" is called "{parsed.name}" in its SQL')
+        return sql
+    if not isinstance(parsed, Query):
+        raise InvalidArgument(
+            f'view "{name}" needs a SELECT or a CREATE MATERIALIZED VIEW', hint=f"Got: {sql[:60]}"
+        )
+    return f"CREATE MATERIALIZED VIEW `{name}` {clauses + ' ' if clauses else ''}AS {sql}"
+
+
+def drop_others(mill: Mill, declared: Iterable[str]) -> None:
+    """Drop the views that are no longer declared."""
+    wanted = {name.lower() for name in declared}
+    for name in mill.views():
+        if name.lower() not in wanted and name in mill:
+            _drop_with_readers(mill, name)
+
+
+def _drop_with_readers(mill: Mill, name: str) -> None:
+    """Readers go first; those that are declared come back when their turn comes."""
+    for reader in mill.core.catalog.readers(name):
+        _drop_with_readers(mill, reader.name)
+    mill.sql(f"DROP MATERIALIZED VIEW IF EXISTS `{name}`")

@@ -1,0 +1,293 @@
+"""The pipeline: Spark reads the sources, a mill in this process keeps the views, sinks show them.
+
+takes  Spark DataFrames, SQL, and where views should go
+does   one streaming query over all sources; each batch is one commit of the mill, taken once
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill.errors import (
+    ForbiddenChange,
+    InvalidArgument,
+    SourceBroken,
+    UnsupportedQuery,
+    ViewmillError,
+    nearest,
+)
+from viewmill.mill.changes import Change
+from viewmill.mill.mill import Mill
+from viewmill.mill.readers import Result
+from viewmill.mill.view import View
+from viewmill.pipeline.dead_letters import TABLE
+from viewmill.pipeline.definitions import define_view, drop_others
+from viewmill.pipeline.progress import Progress, prometheus_text
+from viewmill.pipeline.query import PipelineQuery
+from viewmill.pipeline.sinks.make import Format, Mode, make_sink
+from viewmill.pipeline.sinks.sink import Sink
+from viewmill.pipeline.source import Source
+from viewmill.pipeline.storage import Storage
+from viewmill.pipeline.take_batch import Ledger, take_batch
+from viewmill.pipeline.union import split, union
+
+PLACEMENTS = ("driver", "shards")
+ENGINES = ("duckdb", "spark")
+
+
+class Pipeline:
+    """Sources, views and sinks over a storage directory, which remembers everything in between."""
+
+    def __init__(
+        self,
+        spark: Any,
+        storage: str | os.PathLike[str],
+        *,
+        placement: str = "driver",
+        engine: str = "duckdb",
+    ) -> None:
+        if placement not in PLACEMENTS or engine not in ENGINES:
+            known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
+            raise InvalidArgument(f"no placement {placement!r} with engine {engine!r}", hint=known)
+        if placement == "shards":
+            raise UnsupportedQuery(
+                'placement="shards" is not there yet', hint='Use placement="driver".'
+            )
+        self._spark = spark
+        self._storage = Storage.open(storage)
+        self._mill = Mill(self._storage.mill, spark=spark if engine == "spark" else None)
+        self._opened_at = self._mill.version
+        self._ledger = Ledger(self._mill)
+        self._sources: dict[str, Source] = {}
+        self._views: list[str] = []
+        self._sinks: list[tuple[str, Sink]] = []
+        self._query: PipelineQuery | None = None
+        self._progress = Progress()
+        self._mill.before_commit(self._prepare)
+
+    # Declaring.
+
+    def source(
+        self,
+        name: str,
+        frame: Any,
+        *,
+        change: str | None = None,
+        multiplicity: str | None = None,
+        timestamp: str | None = None,
+        key: str | Sequence[str] = (),
+        order: str | None = None,
+        checked: bool = False,
+        schema: str | None = None,
+        options: str = "",
+    ) -> Pipeline:
+        """Rows of a streaming or batch DataFrame change the table `name`; see `Source`."""
+        self._require_idle()
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        made = Source(
+            name, frame, change, multiplicity, timestamp, keys, order, checked, schema, options
+        )
+        if name.lower() in {each.lower() for each in self._sources}:
+            raise InvalidArgument(f'there is a source "{name}" already')
+        statement, before = made.create_statement(), self._mill.definition(name)
+        if before is None:
+            self._mill.sql(statement)
+        elif before != statement:
+            raise ForbiddenChange(
+                f'source "{name}" is declared otherwise than when the storage was made',
+                detail=f"It was: {before}\n  It is:  {statement}",
+                hint="Give the pipeline another storage directory to take the source anew.",
+            )
+        self._sources[name] = made
+        return self
+
+    def view(self, name: str, sql: str, *, clauses: str = "") -> Pipeline:
+        """A view over sources and earlier views: a SELECT, or a whole CREATE MATERIALIZED VIEW.
+
+        `clauses` come before AS, for example REFRESH POLICY INCREMENTAL STRICT. A view that is
+        defined otherwise than before is built anew, with those that read it.
+        """
+        self._require_idle()
+        define_view(self._mill, name, sql, clauses)
+        self._views.append(name)
+        return self
+
+    def materialized_view(
+        self, name: str | None = None, *, clauses: str = ""
+    ) -> Callable[[Callable[[], str]], Callable[[], str]]:
+        """Decorate a function that gives the SQL of a view; its name is the view's, or `name`."""
+
+        def declare(fn: Callable[[], str]) -> Callable[[], str]:
+            self.view(name or fn.__name__, fn(), clauses=clauses)
+            return fn
+
+        return declare
+
+    def sink(
+        self,
+        view: str,
+        target: Callable[[Change], object] | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        format: Format = "parquet",
+        mode: Mode = "table",
+        keep_hours: int | None = None,
+    ) -> Pipeline:
+        """Where a view goes: a directory (`mode` table or changes), or a function of each change."""
+        self._require_idle()
+        if view.lower() not in {name.lower() for name in self._views}:
+            raise InvalidArgument(f'no view "{view}"', hint=nearest(view, self._views))
+        count = sum(name.lower() == view.lower() for name, _ in self._sinks)
+        outbox = self._storage.outbox / f"{view.lower()}-{count}"
+        made = make_sink(view, target, path, format, mode, keep_hours, outbox)
+        made.open(self._mill[view], self._storage.id)
+        self._sinks.append((self._mill[view].name, made))
+        return self
+
+    # Running.
+
+    def run_once(self) -> PipelineQuery:
+        """Take everything that is there now, then return."""
+        query = self._start({"availableNow": True})
+        query.await_termination()
+        return query
+
+    def start(self, trigger: str | None = None) -> PipelineQuery:
+        """Take rows as they come: every `trigger` ("10 seconds"), or as fast as batches are done."""
+        return self._start({} if trigger is None else {"processingTime": trigger})
+
+    def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
+        self._require_idle()
+        streams = [each for each in self._sources.values() if each.is_streaming]
+        drop_others(self._mill, self._views)
+        self._check_checkpoint()
+        self._recover()
+        self._load_batches()
+        query = PipelineQuery(self)
+        if streams:
+            writer = union(streams).writeStream.outputMode("append")
+            writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
+            self._query = query
+            query.begin(writer.trigger(**trigger) if trigger else writer)
+        return query
+
+    def _check_checkpoint(self) -> None:
+        """The mill and Spark's checkpoint must be of one life."""
+        query = self._storage.query_id()
+        name = "" if query is None else f"query {query}"
+        if self._ledger.others(name):
+            raise SourceBroken(
+                f"the checkpoint in {self._storage.root} is not the one that the mill was fed from",
+                detail="Spark would read its sources from the start and every row would come twice.",
+                hint="Bring the checkpoint back, or give an empty storage directory.",
+            )
+        if query is not None and self._ledger.last(name) < 0 and self._storage.has_batches():
+            raise SourceBroken(
+                f"the mill in {self._storage.root} has not seen the batches that Spark has done",
+                detail="It was removed or replaced; Spark would not send them again.",
+                hint="Bring the mill back, or give an empty storage directory.",
+            )
+
+    def _recover(self) -> None:
+        for name, sink in self._sinks:
+            sink.recover(self._opened_at, self._mill[name])
+        self._opened_at = self._mill.version
+        self._progress.recoveries += self._storage.has_batches()
+
+    def _load_batches(self) -> None:
+        """Batch sources are taken once, before the first streaming batch; the ledger says so."""
+        for source in self._sources.values():
+            name = f"source {source.name}"
+            if not source.is_streaming and self._ledger.last(name) < 0:
+                rows = source.selected().toArrow()
+                self._take(name, 0, [source], {source.name: rows}, time.perf_counter())
+
+    def take(self, frame: Any, batch: int) -> None:
+        """Take a batch of the streaming query."""
+        start = time.perf_counter()
+        sources = [each for each in self._sources.values() if each.is_streaming]
+        rows = split(frame.toArrow(), sources)
+        self._take(f"query {self._storage.query_id()}", batch, sources, rows, start)
+
+    def _take(
+        self, name: str, batch: int, sources: list[Source], rows: dict[str, pa.Table], start: float
+    ) -> None:
+        taken = take_batch(self._mill, self._ledger, name, batch, sources, rows)
+        self._publish()
+        counts = {} if taken.repeated else {each: rows[each].num_rows for each in rows}
+        self._progress.note(batch, counts, taken.letters, time.perf_counter() - start)
+
+    def _prepare(self, version: int, changes: Any) -> None:
+        for name, sink in self._sinks:
+            sink.prepare(version, changes.get(name))
+
+    def _publish(self) -> None:
+        for name, sink in self._sinks:
+            sink.publish(self._mill.version, self._mill[name])
+
+    def ended(self, query: PipelineQuery) -> None:
+        """The query takes no more batches."""
+        if self._query is query:
+            self._query, self._opened_at = None, self._mill.version
+
+    def failure_of(self, why: BaseException) -> ViewmillError:
+        """What Spark said when the stream failed for a reason of its own."""
+        lines = [line for line in str(why).splitlines() if line.strip()]
+        said = re.sub(r"^\[[A-Z_.]+\]\s*", "", lines[0]) if lines else type(why).__name__
+        return SourceBroken("the stream failed", detail=said, hint="start() goes on from storage.")
+
+    # Looking.
+
+    def __getitem__(self, name: str) -> View:
+        return self._mill[name]
+
+    @property
+    def mill(self) -> Mill:
+        """The mill behind the pipeline; change its tables only through sources."""
+        return self._mill
+
+    def dead_letters(self) -> Result:
+        """The rows that were refused: source, batch, reason, row."""
+        result: Result = self._mill.sql(f"SELECT source, batch, reason, row FROM {TABLE}")
+        return result
+
+    def status(self) -> dict[str, Any]:
+        """Batches, rows, dead letters, times, and the status of every view."""
+        views = {name: self._mill[name].status() for name in self._views}
+        return {**self._progress.summary(), "version": self._mill.version, "views": views}
+
+    def prometheus(self) -> str:
+        """The status in Prometheus' text format."""
+        return prometheus_text(self.status())
+
+    # Living and dying.
+
+    def _require_idle(self) -> None:
+        if self._query is not None and self._query.is_active:
+            raise InvalidArgument("the pipeline is running", hint="Stop its query first.")
+
+    def close(self) -> None:
+        """Stop what runs and leave the storage to others."""
+        if self._query is not None:
+            with suppress(ViewmillError):
+                self._query.stop()
+        self._mill.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

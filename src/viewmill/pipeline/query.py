@@ -1,0 +1,84 @@
+"""A pipeline that runs: what `Pipeline.start` gives."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from viewmill.errors import EvaluationFailed, ViewmillError
+
+if TYPE_CHECKING:
+    from viewmill.pipeline.pipeline import Pipeline
+
+
+class PipelineQuery:
+    """One streaming query; its batches go to the mill until it is stopped."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._spark_query: Any = None  # a StreamingQuery, None when all sources are batches
+        self._turn = threading.Lock()  # held while a batch is taken
+        self._stopped = False
+        self._failure: BaseException | None = None
+
+    def begin(self, writer: Any) -> None:
+        """Start the stream."""
+        self._spark_query = writer.foreachBatch(self._on_batch).start()
+
+    def _on_batch(self, frame: Any, batch: int) -> None:
+        with self._turn:
+            if self._stopped:
+                # Returning would tell Spark that the batch was taken.
+                raise EvaluationFailed("the pipeline was stopped")
+            try:
+                self._pipeline.take(frame, batch)
+            except BaseException as why:
+                self._failure = why
+                raise
+
+    @property
+    def is_active(self) -> bool:
+        """Whether batches are still coming."""
+        return self._spark_query is not None and bool(self._spark_query.isActive)
+
+    def stop(self) -> None:
+        """Stop after the batch under way; a later `start` goes on where this ended."""
+        with self._turn:
+            self._stopped = True
+        if self._spark_query is not None:
+            self._spark_query.stop()
+        self._pipeline.ended(self)
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Wait until the query ends; True if it did. What made it fail is raised."""
+        if self._spark_query is None:
+            return True
+        try:
+            done = self._spark_query.awaitTermination(*([] if timeout_s is None else [timeout_s]))
+        except Exception as why:  # noqa: BLE001 (Spark wraps what our function raised)
+            self._pipeline.ended(self)
+            self._raise(why)
+        ended = done is None or bool(done)
+        if ended:
+            self._pipeline.ended(self)
+        return ended
+
+    def _raise(self, why: BaseException) -> None:
+        if isinstance(self._failure, ViewmillError):
+            raise self._failure from why
+        raise self._pipeline.failure_of(why) from why
+
+    def status(self) -> dict[str, Any]:
+        """Batches, rows, dead letters, times, and the status of every view."""
+        found: dict[str, Any] = {"active": self.is_active, "message": "", **self._pipeline.status()}
+        if self._spark_query is not None:
+            found["query_id"] = str(self._spark_query.id)
+            found["message"] = self._spark_query.status.get("message", "")
+            found["progress"] = dict(self._spark_query.lastProgress or {})
+        if self._failure is not None:
+            found["message"] = str(self._failure)
+        return found
+
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "stopped"
+        return f"pipeline query, {state}, batch {self._pipeline.status()['batch']}"

@@ -1,0 +1,122 @@
+"""Delta tables through the `deltalake` package: atomic versions, history, no JVM.
+
+Every commit carries our version as Delta's application transaction, so that a version that is
+written again is noticed and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from viewmill.errors import MissingDependency, WrongFormat
+from viewmill.mill.view import View
+from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
+from viewmill.pipeline.sinks.sink import TableSink, change_rows
+
+_MOMENTS = pa.timestamp("us", "UTC")
+
+
+class DeltaLake:
+    """One Delta table that we write."""
+
+    def __init__(self, path: str | os.PathLike[str], *, keep_hours: int | None = None) -> None:
+        self._package = _deltalake()
+        self._path, self._keep_hours = str(Path(path).absolute()), keep_hours
+        self.owner = ""  # the pipeline's id, known when the sink is opened
+
+    def write(self, rows: pa.Table, version: int, mode: str) -> None:
+        """Commit rows as our `version`, unless that was done."""
+        table = self._table()
+        if table is not None and (table.transaction_version(self.owner) or -1) >= version:
+            return
+        package = self._package
+        transaction = package.Transaction(self.owner, version)
+        properties = package.CommitProperties(
+            custom_metadata={"viewmill.version": str(version)}, app_transactions=[transaction]
+        )
+        schema_mode = "overwrite" if mode == "overwrite" else None
+        package.write_deltalake(
+            self._path, _in_utc(rows), mode=mode, schema_mode=schema_mode,
+            commit_properties=properties,
+        )  # fmt: skip
+        self._forget_history(version)
+
+    def _table(self) -> Any:
+        package = self._package
+        if not package.DeltaTable.is_deltatable(self._path):
+            return None
+        return package.DeltaTable(self._path)
+
+    def _forget_history(self, version: int) -> None:
+        """Now and then, remove files that only versions older than `keep_hours` need."""
+        if self._keep_hours is not None and version % 100 == 0:
+            table = self._table()
+            hours = self._keep_hours
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+            table.cleanup_metadata()
+
+    def require_ours(self) -> None:
+        """Refuse to add changes to a table that somebody else began."""
+        table = self._table()
+        if table is not None and table.transaction_version(self.owner) is None:
+            raise WrongFormat(
+                f"{self._path} is a Delta table of another pipeline",
+                hint="Give another path, or remove it.",
+            )
+
+
+class DeltaTableSink(TableSink):
+    """The view as a Delta table; each version that changed it is a version of the table."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, keep_hours: int | None = None
+    ) -> None:
+        self._lake = DeltaLake(path, keep_hours=keep_hours)
+        super().__init__(lambda rows, version: self._lake.write(rows, version, "overwrite"))
+
+    def open(self, view: View, pipeline: str) -> None:
+        """Sign with the pipeline's id."""
+        super().open(view, pipeline)
+        self._lake.owner = f"viewmill {pipeline} {view.name}"
+
+
+class DeltaChanges(ChangeSink):
+    """The changes appended to a Delta table."""
+
+    def __init__(self, path: str | os.PathLike[str], outbox: Path) -> None:
+        self._lake = DeltaLake(path)
+        super().__init__(outbox, Delivery(write_feather, self._append))
+
+    def open(self, view: View, pipeline: str) -> None:
+        """Sign with the pipeline's id."""
+        super().open(view, pipeline)
+        self._lake.owner = f"viewmill {pipeline} {view.name}"
+        self._lake.require_ours()
+
+    def _append(self, file: Path, version: int) -> None:
+        self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")
+        file.unlink()
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Delta has TIMESTAMP with a zone, and another type without, that fewer engines read."""
+    schema = rows.schema
+    for i, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            schema = schema.set(i, field.with_type(_MOMENTS))
+    return rows.cast(schema)
+
+
+def _deltalake() -> Any:
+    try:
+        return pkgutil.resolve_name("deltalake")
+    except ImportError as missing:
+        raise MissingDependency(
+            "deltalake is not installed", hint="pip install 'viewmill[spark]'"
+        ) from missing

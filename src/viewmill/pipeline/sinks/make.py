@@ -1,0 +1,52 @@
+"""Which sink is meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from viewmill.errors import InvalidArgument
+from viewmill.mill.changes import Change
+from viewmill.pipeline.sinks.delta_lake import DeltaChanges, DeltaTableSink
+from viewmill.pipeline.sinks.function import function_sink
+from viewmill.pipeline.sinks.parquet import ParquetTable, parquet_changes
+from viewmill.pipeline.sinks.sink import Sink
+
+Format = Literal["parquet", "delta"]
+Mode = Literal["table", "changes"]
+
+
+def make_sink(
+    view: str,
+    target: Callable[[Change], object] | None,
+    path: str | os.PathLike[str] | None,
+    format: str,
+    mode: str,
+    keep_hours: int | None,
+    outbox: Path,
+) -> Sink:
+    """The sink of `Pipeline.sink`'s arguments."""
+    if (target is None) == (path is None):
+        raise InvalidArgument(
+            f'the sink of "{view}" needs either a path or a function',
+            hint=f'pipe.sink("{view}", path="out/{view}")',
+        )
+    if target is not None:
+        return function_sink(view, target, outbox)
+    assert path is not None
+    match (format, mode):
+        case ("parquet", "table"):
+            return ParquetTable(path)
+        case ("parquet", "changes"):
+            return parquet_changes(path)
+        case ("delta", "table"):
+            return DeltaTableSink(path, keep_hours=keep_hours)
+        case ("delta", "changes"):
+            return DeltaChanges(path, outbox)
+        case _:
+            raise InvalidArgument(
+                f"no sink with format {format!r} and mode {mode!r}",
+                hint="format parquet or delta, mode table or changes.",
+            )

@@ -1,0 +1,79 @@
+"""Plain Parquet that any engine reads.
+
+A table is one file in a directory, replaced by one rename: whoever lists the directory sees exactly
+one version. Changes are files named by their version and never altered.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from viewmill.errors import WrongFormat
+from viewmill.mill.view import View
+from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery
+from viewmill.pipeline.sinks.sink import CHANGE, MULTIPLICITY, TableSink, change_rows
+from viewmill.pipeline.storage import put_in_place, sync_file
+
+_FILE = "table.parquet"
+
+
+class ParquetTable(TableSink):
+    """The view as one Parquet file in the directory."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(self._replace)
+        self._folder = Path(path).absolute()
+
+    def open(self, view: View, pipeline: str) -> None:
+        """Make the directory; refuse one where a reader would find other rows, too."""
+        super().open(view, pipeline)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        visible = [each.name for each in self._folder.iterdir() if each.name[0] not in "._"]
+        others = sorted(set(visible) - {_FILE})
+        if others:
+            raise WrongFormat(
+                f"{self._folder} holds other files: {', '.join(others[:3])}",
+                hint="A reader would take them for rows of the view. Give another directory.",
+            )
+        for left in self._folder.glob(f".{_FILE}-*"):
+            left.unlink()
+
+    def _replace(self, rows: pa.Table, version: int) -> None:
+        fresh = self._folder / f".{_FILE}-{version}"
+        rows = rows.replace_schema_metadata({"viewmill.version": str(version)})
+        pq.write_table(rows, fresh)
+        sync_file(fresh)
+        put_in_place(fresh, self._folder / _FILE)
+
+
+def parquet_changes(path: str | os.PathLike[str]) -> ChangeSink:
+    """The changes as files `changes-VERSION.parquet`."""
+    folder = Path(path).absolute()
+    return ChangeSink(folder, Delivery(_write, _show, lambda schema: _net(folder, schema)))
+
+
+def _write(rows: pa.Table, version: int, file: Path) -> None:
+    pq.write_table(change_rows(rows, version), file)
+
+
+def _show(file: Path, version: int) -> None:
+    put_in_place(file, file.with_name(f"changes-{version:012d}.parquet"))
+
+
+def _net(folder: Path, schema: pa.Schema) -> pa.Table:
+    """The rows that the files of the folder make up."""
+    names = [name for name in schema.names if name != MULTIPLICITY]
+    files = sorted(folder.glob("changes-*.parquet"))
+    tables = [pq.read_table(file, columns=[*names, CHANGE]) for file in files]
+    if not tables:
+        return schema.empty_table()
+    table = pa.concat_tables(tables)
+    inserted = pc.equal(table.column(CHANGE), "insert").to_numpy()
+    times = pa.array(np.where(inserted, 1, -1), pa.int64())
+    return table.drop_columns([CHANGE]).append_column(MULTIPLICITY, times).cast(schema)

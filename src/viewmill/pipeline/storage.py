@@ -1,0 +1,116 @@
+"""The directory of a pipeline: which pipeline it is, its mill, Spark's checkpoint, what is prepared.
+
+takes  a path
+gives  `Storage`; refuses a directory that is not a pipeline's or that another version wrote
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from viewmill.errors import DamagedFile, WrongFormat
+
+FORMAT = 1
+_NAME = "pipeline.json"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The places in the directory. `id` names the pipeline for as long as the directory lives."""
+
+    root: Path
+    id: str
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Storage:
+        """The pipeline's directory, made when it is absent or empty."""
+        root = Path(path).absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        file = root / _NAME
+        if not file.exists():
+            _refuse_strangers(root)
+            write_file(file, json.dumps({"format": FORMAT, "id": uuid.uuid4().hex}).encode())
+        try:
+            saved = json.loads(file.read_text())
+            format_, id_ = saved["format"], str(saved["id"])
+        except (ValueError, KeyError, TypeError) as why:
+            raise DamagedFile(f"{file} is not what was written", detail=str(why)) from why
+        if format_ != FORMAT:
+            raise WrongFormat(
+                f"{root} has the storage format {format_}, this version reads {FORMAT}",
+                hint="Use the version that wrote it, or another storage directory.",
+            )
+        return cls(root, id_)
+
+    @property
+    def mill(self) -> Path:
+        """The durable mill."""
+        return self.root / "mill"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's offsets."""
+        return self.root / "checkpoint"
+
+    @property
+    def outbox(self) -> Path:
+        """Changes on their way to sinks that cannot hold what is not committed."""
+        return self.root / "outbox"
+
+    def query_id(self) -> str | None:
+        """The id of the streaming query, which Spark keeps in its checkpoint."""
+        try:
+            return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
+        except FileNotFoundError:
+            return None
+
+    def has_batches(self) -> bool:
+        """Whether Spark's checkpoint says that batches were done."""
+        commits = self.checkpoint / "commits"
+        return commits.is_dir() and any(each.name.isdigit() for each in commits.iterdir())
+
+
+def _refuse_strangers(root: Path) -> None:
+    names = sorted(each.name for each in root.iterdir())
+    if names:
+        raise WrongFormat(
+            f"{root} is not the storage of a pipeline",
+            detail=f"It holds {', '.join(names[:5])}, and no {_NAME}.",
+            hint="Give an empty directory, or the one that the pipeline used before.",
+        )
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Put a file in place by one rename, on disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    with fresh.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    put_in_place(fresh, path)
+
+
+def put_in_place(fresh: Path, path: Path) -> None:
+    """Rename, and make the rename durable."""
+    os.replace(fresh, path)
+    sync_folder(path.parent)
+
+
+def sync_file(file: Path) -> None:
+    """Make the content of a file durable."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

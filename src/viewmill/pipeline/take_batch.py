@@ -1,0 +1,130 @@
+"""Take one batch of all sources into the mill, exactly once.
+
+takes  the rows of each source as Arrow tables, the id of the query and of the batch
+does   one commit: rows, dead letters and the note that the batch was taken, or none of it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.rows import to_delta
+from viewmill.errors import SourceBroken
+from viewmill.mill.mill import Mill
+from viewmill.mill.table import Table
+from viewmill.pipeline.dead_letters import CREATE, TABLE, Letter, take_or_refuse
+from viewmill.pipeline.source import Source
+
+LEDGER = "_viewmill_ledger"
+_CREATE_LEDGER = (
+    f"CREATE TABLE {LEDGER} (name STRING NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (name))"
+)
+# More than so many deletes of missing rows in one batch are no accident; each costs a look.
+_PROBLEMS = 10_000
+
+
+@dataclass
+class Taken:
+    """What a batch brought."""
+
+    rows: int
+    letters: int
+    repeated: bool = False
+
+
+class Ledger:
+    """What was taken: the last batch of the streaming query, and the batch sources."""
+
+    def __init__(self, mill: Mill) -> None:
+        self._mill = mill
+        for name, create in ((LEDGER, _CREATE_LEDGER), (TABLE, CREATE)):
+            if name not in mill:
+                mill.sql(create)
+        found = mill.sql(f"SELECT name, batch FROM {LEDGER}").rows()
+        self._batches: dict[str, int] = dict(found)
+
+    def last(self, name: str) -> int:
+        """The last batch taken under a name, -1 when none was."""
+        return self._batches.get(name, -1)
+
+    def others(self, name: str) -> list[str]:
+        """Streaming queries other than this one that batches were taken from."""
+        return [each for each in self._batches if each.startswith("query ") and each != name]
+
+    def note(self, name: str, batch: int) -> None:
+        """Put the note into the batch under way."""
+        self._mill.upsert(LEDGER, [(name, batch)])
+
+    def keep(self, name: str, batch: int) -> None:
+        """The batch under way was committed."""
+        self._batches[name] = batch
+
+
+def take_batch(
+    mill: Mill,
+    ledger: Ledger,
+    name: str,
+    batch: int,
+    sources: Iterable[Source],
+    rows: Mapping[str, pa.Table],
+) -> Taken:
+    """Commit a batch unless it was committed before; batch ids may have gaps, not go back."""
+    if batch <= ledger.last(name):
+        return Taken(0, 0, repeated=True)
+    letters: list[Letter] = []
+    with mill.batch():
+        for source in sources:
+            if source.name in rows:
+                refused = _take_source(mill, source, rows[source.name])
+                letters += [Letter(source.name, batch, why, row) for why, row in refused]
+        if letters:
+            mill.insert(TABLE, letters)
+        ledger.note(name, batch)
+    ledger.keep(name, batch)
+    return Taken(sum(each.num_rows for each in rows.values()), len(letters))
+
+
+def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, str]]:
+    table = mill.core.catalog.table(source.name).table
+
+    def delta(part: pa.Table) -> Delta:
+        signs = {} if source.sign is None else {source.sign_kind: source.sign}
+        return to_delta(part, table.schema, mill.core.dictionary, **signs)
+
+    if not (source.checked or source.key):
+        return take_or_refuse(rows, lambda part: mill.change(source.name, delta(part)))
+    deltas: list[Delta] = []
+    refused = take_or_refuse(rows, lambda part: deltas.append(delta(part)))
+    if not deltas:
+        return refused
+    together = concat(table.schema, deltas)
+    if source.key:
+        mill.change(source.name, table.latest(together, source.order))
+        return refused
+    together, missing = _without_missing(mill, table, together)
+    mill.change(source.name, together)
+    return refused + missing
+
+
+def _without_missing(
+    mill: Mill, table: Table, delta: Delta
+) -> tuple[Delta, list[tuple[str, str]]]:
+    """A checked source: deletes of rows that are not there are taken out."""
+    refused: list[tuple[str, str]] = []
+    while (at := table.problem(delta)) is not None:
+        if len(refused) == _PROBLEMS:
+            raise SourceBroken(
+                f'source "{table.name}" deletes more than {_PROBLEMS} rows that are not there',
+                hint="Rows were lost, or the source starts in the middle of its history.",
+            )
+        (row,) = decode_delta(delta.take(np.array([at])), mill.core.dictionary).to_pylist()
+        refused.append(("the row to delete is not there", json.dumps(row, default=str)))
+        delta = delta.take(np.delete(np.arange(delta.size), at))
+    return delta, refused

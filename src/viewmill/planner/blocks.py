@@ -1,0 +1,141 @@
+"""Cut a query into blocks that strategies take.
+
+takes  a rewritten relation
+gives  relations, each over tables, views and the blocks before it; the last one is the query itself
+next   planner (which lets each be compiled), mill (which fills them)
+
+Greedy, from the top: if no strategy takes the query, the operators that keep nothing (projections,
+filters, sorts) are peeled off down to the first that does, and each of its inputs that is more than
+a filtered scan becomes a block of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from viewmill.algebra.relations import (
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+)
+from viewmill.algebra.walk import map_inputs, transform
+from viewmill.strategies.strategy import Candidate, Rejection
+
+Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A block: its name, its query and the answers of the strategies."""
+
+    name: str
+    query: Relation
+    candidates: tuple[Candidate, ...]
+    rejections: tuple[Rejection, ...]
+
+
+class NotCut(Exception):
+    """A part of the query is taken by no strategy."""
+
+    def __init__(self, part: Relation, rejections: list[Rejection]) -> None:
+        super().__init__("no strategy takes a part of the query")
+        self.part, self.rejections = part, tuple(rejections)
+
+
+def cut_blocks(view: str, query: Relation, match: Match) -> list[Cut]:
+    """The blocks of a query in the order of what they read, or `NotCut`."""
+    return _Cutter(view, match).cut(query, view)
+
+
+class _Cutter:
+    def __init__(self, view: str, match: Match) -> None:
+        self.view, self.match = view, match
+        self.count = 0
+
+    def cut(self, query: Relation, name: str) -> list[Cut]:
+        """The blocks below, then the query over them, which is named `name`."""
+        candidates, rejections = self.match(query)
+        if candidates:
+            return [Cut(name, query, tuple(candidates), tuple(rejections))]
+        below: list[Cut] = []
+        above = self._replace(query, below)
+        if not below:
+            raise NotCut(query, rejections)
+        candidates, rejections = self.match(above)
+        if not candidates:
+            raise NotCut(above, rejections)
+        return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
+
+    def _replace(self, relation: Relation, below: list[Cut]) -> Relation:
+        """The relation with the inputs of its first heavy operator as scans of blocks."""
+        if is_linear(relation):
+            return map_inputs(relation, lambda each: self._replace(each, below))
+        return map_inputs(relation, lambda each: self._input(relation, each, below))
+
+    def _input(self, heavy: Relation, relation: Relation, below: list[Cut]) -> Relation:
+        if is_filtered_scan(relation):
+            return relation
+        if _goes_together(heavy, relation):
+            return map_inputs(relation, lambda each: self._input(heavy, each, below))
+        self.count += 1
+        name = block_name(self.view, self.count)
+        made = self.cut(relation, name)
+        below += made
+        return Scan(name, f"block_{self.count}", relation.schema, relation.span)
+
+
+def block_name(view: str, number: int) -> str:
+    """The name of an inner block, which no table can have."""
+    return f"{view}#{number}"
+
+
+def is_linear(relation: Relation) -> bool:
+    """Whether a relation keeps nothing: each row is treated alone."""
+    return isinstance(relation, Project | Filter | Sort)
+
+
+def is_filtered_scan(relation: Relation) -> bool:
+    """Whether nothing but linear operators stands above a scan."""
+    while is_linear(relation):
+        (relation,) = _inputs(relation)
+    return isinstance(relation, Scan)
+
+
+def _inputs(relation: Relation) -> tuple[Relation, ...]:
+    assert isinstance(relation, Project | Filter | Sort)
+    return (relation.input,)
+
+
+def _goes_together(heavy: Relation, below: Relation) -> bool:
+    """Inner joins of inner joins are one join, and so are unions of unions."""
+    if isinstance(heavy, Join) and heavy.kind in ("inner", "cross"):
+        while isinstance(below, Project | Filter):
+            below = below.input
+        return isinstance(below, Join) and below.kind in ("inner", "cross")
+    if isinstance(heavy, SetOperation) and heavy.kind == "union" and heavy.all:
+        return isinstance(below, SetOperation) and below.kind == "union" and below.all
+    return False
+
+
+def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relation:
+    """The relation with the scans of blocks replaced by what the blocks compute."""
+
+    def change(each: Relation) -> Relation:
+        if isinstance(each, Scan) and each.source in queries:
+            return _as_named(inline_blocks(queries[each.source], queries), each)
+        return each
+
+    return transform(relation, change)
+
+
+def _as_named(query: Relation, scan: Scan) -> Relation:
+    """A query under the names of the scan that stood for it."""
+    if isinstance(query, Sort):
+        query = query.input
+    assert query.schema.names == scan.schema.names
+    return query

@@ -1,0 +1,229 @@
+"""Which plan each outer table takes (RPAI, section 4.3.1), and why none if so.
+
+takes  `Query`
+gives  one `Side` for each outer table: the rows that count (`where`), and the `Test` that depends on
+       an aggregate
+
+order    v θ (SELECT SUM(..) .. WHERE inner <= outer)    levels of the correlated column, in order
+column   column θ v                                      levels of the column
+equal    v θ (SELECT SUM(..) .. WHERE inner = outer)     groups of the column, and levels of the sums
+all      no condition of this kind                       one level
+
+where v is anything that is the same for all rows outside: constants, uncorrelated aggregates,
+arithmetic on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from viewmill.algebra.display import display_expression
+from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, walk
+from viewmill.algebra.relations import Scan
+from viewmill.algebra.types import Date, Decimal, Integer, Timestamp, Type
+from viewmill.errors import Span
+from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct, Query, Value, own_names
+from viewmill.strategies.dataflow.shape import NotTaken
+
+INSIDE = ("sum", "count")
+
+
+@dataclass(frozen=True)
+class Test:
+    """`core` * `factor` `operator` `bound`: what a row outside must pass.
+
+    core     the nested aggregate's column, or an expression over the outer table
+    default  what takes the place of an aggregate over no rows (COALESCE), or None
+    """
+
+    core: Expression
+    factor: int
+    operator: str
+    bound: Expression
+    default: int | None = None
+    value: Value | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """An outer table."""
+
+    alias: str
+    scan: Scan
+    where: tuple[Expression, ...]
+    plan: OneOf["order", "column", "equal", "all"]
+    test: Test | None = None
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The sides, and every uncorrelated value."""
+
+    query: Query
+    sides: tuple[Side, ...]
+    fixed: tuple[Value, ...]
+
+
+def classify(query: Query) -> Classified:
+    """A side for each outer table, or `NotTaken`."""
+    plain: dict[str, list[Expression]] = {alias: [] for alias in query.scans}
+    tests: dict[str, Test] = {}
+    fixed: list[Value] = []
+    for conjunct in query.conjuncts:
+        correlated = [each for each in conjunct.values if each.correlations]
+        fixed += [each for each in conjunct.values if not each.correlations]
+        if not conjunct.values and len(conjunct.aliases) == 1:
+            plain[next(iter(conjunct.aliases))].append(own_names(conjunct.condition))
+            continue
+        alias, test = _test(conjunct, correlated)
+        if alias in tests:
+            raise NotTaken(
+                f"two conditions on {alias} depend on aggregates: general algorithm",
+                _span(conjunct),
+            )
+        tests[alias] = test
+    sides = tuple(
+        Side(alias, scan, tuple(plain[alias]), _plan(tests.get(alias)), tests.get(alias))
+        for alias, scan in query.scans.items()
+    )
+    return Classified(query, sides, tuple(fixed))
+
+
+def _plan(test: Test | None) -> OneOf["order", "column", "equal", "all"]:
+    if test is None:
+        return "all"
+    if test.value is None:
+        return "column"
+    return "equal" if test.value.correlations[0].operator == "=" else "order"
+
+
+def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
+    condition = conjunct.condition
+    if not isinstance(condition, Call) or condition.function not in FLIPPED:
+        raise NotTaken(
+            f"{display_expression(condition)} is no comparison: general algorithm", _span(conjunct)
+        )
+    if len(correlated) > 1:
+        raise NotTaken(
+            "several correlated aggregates in one comparison: general algorithm",
+            correlated[1].span or _span(conjunct),
+        )
+    if not conjunct.values:
+        raise NotTaken("a join condition between the tables outside", _span(conjunct))
+    left, right = condition.arguments
+    operator = condition.function
+    moving = {each.name for each in correlated}
+    if not _moves(left, moving):
+        left, right, operator = right, left, FLIPPED[operator]
+    if not _moves(left, moving) or _moves(right, moving):
+        raise NotTaken(
+            "both sides of the comparison change from row to row: general algorithm",
+            _span(conjunct),
+        )
+    if correlated:
+        if conjunct.aliases:
+            raise NotTaken(
+                "a column and a correlated aggregate in one comparison", _span(conjunct)
+            )
+        return _nested(left, operator, right, correlated[0], conjunct)
+    (alias, *others) = sorted(conjunct.aliases)
+    if others:
+        raise NotTaken("columns of two tables in one comparison", _span(conjunct))
+    core, factor, _ = _core(own_names(left), right.type, conjunct)
+    return alias, Test(core, factor, operator, right)
+
+
+def _nested(
+    left: Expression, operator: str, right: Expression, value: Value, conjunct: Conjunct
+) -> tuple[str, Test]:
+    core, factor, default = _core(left, right.type, conjunct)
+    if not isinstance(core, Column) or core.name != value.name:
+        raise NotTaken(
+            f"arithmetic on the correlated aggregate ({display_expression(core)})", _span(conjunct)
+        )
+    _require_taken(value)
+    alias = value.alias
+    assert alias is not None
+    return alias, Test(core, factor, operator, right, default, value)
+
+
+def _require_taken(value: Value) -> None:
+    call = value.call
+    if call.function not in INSIDE or call.distinct or call.where is not None:
+        word = call.function.upper()
+        why = " by an inequality moves by another amount at every level" if word == "AVG" else ""
+        raise NotTaken(f"{word} inside, correlated{why}: general algorithm", call.span)
+    for correlation in value.correlations:
+        require_ordered(correlation.inner.type, correlation.outer.type, call.span)
+    operators = {each.operator for each in value.correlations}
+    if "<>" in operators or (len(value.correlations) > 1 and operators != {"="}):
+        raise NotTaken(
+            "a correlation by more than one inequality: general algorithm", value.span
+        )
+
+
+def require_ordered(left: Type, right: Type, span: Span | None) -> None:
+    """Both types hold the same exact words in order."""
+    kinds = (Integer, Decimal, Date, Timestamp)
+    if not isinstance(left, kinds) or not isinstance(right, kinds):
+        shown = left if not isinstance(left, kinds) else right
+        raise NotTaken(f"levels of type {shown}: exact types only (cast to DECIMAL)", span)
+    if _scale(left) != _scale(right):
+        raise NotTaken(f"comparing {left} with {right} by levels", span)
+
+
+def _moves(expression: Expression, moving: set[str]) -> bool:
+    """Whether an expression changes from row to row outside."""
+    return any(
+        isinstance(each, Column) and (not each.name.startswith("value_") or each.name in moving)
+        for each in walk(expression)
+    )
+
+
+def _core(
+    expression: Expression, bound: Type, conjunct: Conjunct
+) -> tuple[Expression, int, int | None]:
+    """The expression without exact casts: what it is times a power of ten; COALESCE's default."""
+    outside, default = expression.type, None
+    if not isinstance(outside, Integer | Decimal | Date | Timestamp) or not isinstance(
+        bound, Integer | Decimal | Date | Timestamp
+    ):
+        shown = bound if isinstance(outside, Integer | Decimal) else outside
+        raise NotTaken(
+            f"comparing {outside} with {bound}: {shown} is not exact (cast to DECIMAL)",
+            _span(conjunct),
+        )
+    core = _uncast(expression)
+    if isinstance(core, Call) and core.function == "coalesce" and len(core.arguments) == 2:
+        first, second = core.arguments
+        if isinstance(second, Literal) and isinstance(second.value, int):
+            core, default = _uncast(first), second.value * 10 ** _scale(core.type)
+    digits = max(_scale(outside), _scale(bound)) - _scale(core.type)
+    if digits < 0 or digits > 18:
+        raise NotTaken("a comparison that rounds", _span(conjunct))
+    return core, 10**digits, default
+
+
+def _uncast(expression: Expression) -> Expression:
+    while isinstance(expression, Cast) and _is_exact(expression.input.type, expression.type):
+        expression = expression.input
+    return expression
+
+
+def _is_exact(source: Type, target: Type) -> bool:
+    if isinstance(source, Integer) and isinstance(target, Integer):
+        return source.bits <= target.bits
+    if isinstance(source, Integer | Decimal) and isinstance(target, Decimal):
+        return _scale(source) <= target.scale
+    return False
+
+
+def _scale(type_: Type) -> int:
+    return type_.scale if isinstance(type_, Decimal) else 0
+
+
+def _span(conjunct: Conjunct) -> Span | None:
+    if conjunct.condition.span is not None:
+        return conjunct.condition.span
+    return next((each.span for each in conjunct.values if each.span is not None), None)

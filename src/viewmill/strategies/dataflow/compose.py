@@ -1,0 +1,30 @@
+"""Which operator a query is, and the program that the operator's file writes for it.
+
+takes  a rewritten relation over scans
+gives  `Program`, or `NotTaken` with the part that is in the way
+"""
+
+from __future__ import annotations
+
+from viewmill.algebra.relations import Distinct, Join, Relation, Sort
+from viewmill.program.program import Program
+from viewmill.strategies.dataflow.emit import emit_program
+from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
+from viewmill.strategies.dataflow.operators.join import emit_join
+from viewmill.strategies.dataflow.operators.matching import emit_matching
+
+
+def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
+    """The program of a query; `passing` if its rows are needed by the next block only."""
+    inner = query.input if isinstance(query, Sort) else query
+    if isinstance(inner, Distinct):
+        return emit_program(query, strategy)
+    top, bottom = top_of(query)
+    refuse_subqueries(top.expressions)
+    match bottom:
+        case Join(kind="inner" | "cross"):
+            return emit_join(query, top, bottom, strategy, passing=passing)
+        case Join():
+            return emit_matching(query, top, bottom, strategy, passing=passing)
+        case _:
+            return emit_program(query, strategy)

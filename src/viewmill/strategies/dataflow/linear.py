@@ -1,0 +1,114 @@
+"""What stands above and below the operator that keeps something: filters and projections.
+
+takes  a relation
+gives  conditions and columns over the scans below, so that triggers read scans and nothing else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Call, Column, Expression
+from viewmill.algebra.relations import Filter, Named, Project, Relation, Scan, Sort
+from viewmill.algebra.schema import Field
+from viewmill.algebra.walk import columns_of, has_subquery, substitute
+from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
+
+
+@dataclass(frozen=True)
+class Top:
+    """What stands above an operator: its output rows that meet `where`, shown as `outputs`."""
+
+    where: tuple[Expression, ...]
+    outputs: tuple[Named, ...]
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Everything that is computed per output row."""
+        return (*self.where, *(each for _, each in self.outputs))
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A scan, the conditions on its rows, and what its columns stand for."""
+
+    scan: Scan
+    where: tuple[Expression, ...]
+    columns: Mapping[str, Expression]
+
+    def relation(self, more: Iterable[Expression] = ()) -> Relation:
+        """The rows that pass."""
+        return filtered(self.scan, (*self.where, *more))
+
+
+def top_of(query: Relation) -> tuple[Top, Relation]:
+    """Peel what keeps nothing; gives it and the operator below."""
+    if isinstance(query, Sort):
+        require_shown(query)
+        query = query.input
+    where, outputs, bottom = peel(query)
+    conditions = tuple(part for each in where for part in conjuncts(each))
+    return Top(conditions, outputs), bottom
+
+
+def leaf_of(relation: Relation) -> Leaf:
+    """A filtered and projected scan, or `NotTaken`."""
+    where, columns, bottom = peel(relation)
+    if not isinstance(bottom, Scan):
+        raise NotTaken(*blame(bottom))
+    refuse_subqueries((*where, *(each for _, each in columns)))
+    conditions = tuple(part for each in where for part in conjuncts(each))
+    return Leaf(bottom, conditions, dict(columns))
+
+
+def refuse_subqueries(expressions: Iterable[Expression]) -> None:
+    """Raise `NotTaken` if a query stands inside an expression."""
+    for each in expressions:
+        if has_subquery(each):
+            raise NotTaken("a subquery that no rule turns into a join", each.span)
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The parts that an AND holds together, in order."""
+    if isinstance(condition, Call) and condition.function == "and":
+        for argument in condition.arguments:
+            yield from conjuncts(argument)
+    else:
+        yield condition
+
+
+def filtered(relation: Relation, conditions: Iterable[Expression]) -> Relation:
+    """The rows that meet all conditions."""
+    together: Expression | None = None
+    for each in conditions:
+        together = each if together is None else conjunction(together, each)
+    return relation if together is None else Filter(relation, together)
+
+
+def columns_as(fields: Iterable[Field]) -> tuple[Named, ...]:
+    """Columns under their own names."""
+    return tuple((f.name, Column(f.name, f.type, f.nullable)) for f in fields)
+
+
+def fields_of(named: Iterable[Named]) -> tuple[Field, ...]:
+    """The columns that expressions make."""
+    return tuple(Field(name, each.type, each.nullable) for name, each in named)
+
+
+def used_columns(expressions: Iterable[Expression]) -> set[str]:
+    """The columns that any of the expressions reads."""
+    return set().union(*(columns_of(each) for each in expressions))
+
+
+def substituted(
+    expressions: Iterable[Expression], columns: Mapping[str, Expression]
+) -> tuple[Expression, ...]:
+    """The expressions over what the columns stand for."""
+    return tuple(substitute(each, columns) for each in expressions)
+
+
+def projected(relation: Relation, outputs: Iterable[Named]) -> Relation:
+    """A projection."""
+    return Project(relation, tuple(outputs))

@@ -1,0 +1,1 @@
+"""Operators with several states or inputs: one file each, from a relation to a program."""

@@ -1,0 +1,80 @@
+"""Where the rows of an operator gather until flush: kept as the view's, or passed to the next block."""
+
+from __future__ import annotations
+
+from viewmill.algebra.relations import Aggregate, Relation, Sort, Values
+from viewmill.program.states import Indexed, Passing, Slot
+from viewmill.strategies.dataflow.aggregates import count_rows
+from viewmill.strategies.dataflow.linear import Top, columns_as
+from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
+from viewmill.strategies.dataflow.scalar import Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
+
+
+class Sink:
+    """The output rows of a program with their multiplicity.
+
+    Passing rows meet here as well: most of what an update takes away it adds again.
+    """
+
+    def __init__(self, writer: Writer, top: Top, *, passing: bool) -> None:
+        self.writer, self.top, self.passing = writer, top, passing
+        self.fields = writer.query.schema.fields
+        if not self.fields:
+            raise NotTaken("a view without columns")
+        if passing:
+            empty = Values((), writer.query.schema)
+            self.state = writer.state("passing", Passing(self.fields), empty)
+        else:
+            kind = Indexed(self.fields, (Slot("count", "int"),), journal=True)
+            self.state = writer.state("rows", kind, self._definition())
+
+    def _definition(self) -> Relation:
+        keys = columns_as(self.fields)
+        query = self.writer.query
+        rows = query.input if isinstance(query, Sort) else query
+        return Aggregate(rows, keys, (("#count", count_rows()),))
+
+    def take(self, scalar: Scalar, times: str) -> None:
+        """Write what adds the row at hand, if it passes the filter above the operator.
+
+        It stands inside a loop: a row that does not pass goes on to the next.
+        """
+        skip_unless(scalar, self.top.where)
+        operands = [scalar.emit(each) for _, each in self.top.outputs]
+        source = self.writer.source
+        source.line(f"e = indexed_touch({self.state}, {key_words(operands, self.fields)})")
+        source.line(f"indexed_add({self.state}, e, 0, {times})")
+
+    def finish(self, *, settle: bool = False) -> None:
+        """Write flush and contents."""
+        if self.passing:
+            self._hand_out("flush", settle=settle)
+        else:
+            self._flush(settle=settle)
+        self._hand_out("contents", settle=False)
+
+    def _flush(self, *, settle: bool) -> None:
+        source, state = self.writer.source, self.state
+        with self.writer.loop("flush", f"indexed_touched({state})", settle=settle):
+            source.line(f"e = indexed_now({state}, t)")
+            before = f"int_at({state}, indexed_before({state}, t), 0)"
+            source.line(f"change = int_at({state}, e, 0) - {before}")
+            with source.block("if change != 0:"):
+                self._emit("change")
+
+    def _hand_out(self, name: str, *, settle: bool) -> None:
+        source, state = self.writer.source, self.state
+        with self.writer.loop(name, f"indexed_count({state})", settle=settle):
+            source.line(f"e = indexed_at({state}, t)")
+            with source.block("if e == 0:"):
+                source.line("continue")
+            source.line(f"count = int_at({state}, e, 0)")
+            with source.block("if count != 0:"):
+                self._emit("count")
+
+    def _emit(self, times: str) -> None:
+        source = self.writer.source
+        bound = read_words(source, self.fields, lambda i: f"indexed_word({self.state}, e, {i})")
+        emit_row(source, [bound[field.name] for field in self.fields], self.fields, times)

@@ -1,0 +1,150 @@
+"""The frame of a program with several states: heads of functions, loops, and how it is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from viewmill.algebra.display import display
+from viewmill.algebra.expressions import Expression
+from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.schema import Field
+from viewmill.algebra.types import Nested, Null
+from viewmill.algebra.walk import walk_relations
+from viewmill.program.program import Input, Program, Trigger, Triggers
+from viewmill.program.states import State, StateKind
+from viewmill.strategies.dataflow.linear import used_columns
+from viewmill.strategies.dataflow.scalar import Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.dataflow.words import MOST_KEYS, Argument, bind_argument
+from viewmill.strategies.inputs import input_of
+
+_RESERVED = (
+    "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "settle",
+)  # fmt: skip
+
+
+class Writer:
+    """Collects the states, then the triggers, then flush and contents of one program."""
+
+    def __init__(self, query: Relation, strategy: str) -> None:
+        self.query, self.strategy = query, strategy
+        self.source = Source()
+        for word in _RESERVED:
+            self.source.name(word)
+        self.states: list[State] = []
+        self.inputs: list[Input] = []
+        self.triggers: list[Trigger] = []
+
+    def state(self, wish: str, kind: StateKind, definition: Relation) -> str:
+        """Keep a state; gives its name. All are declared before the first function."""
+        check_width(kind.key)
+        name = self.source.name(wish)
+        self.states.append(State(name, kind, definition))
+        return name
+
+    @property
+    def handles(self) -> list[str]:
+        """The states as arguments."""
+        return [state.name for state in self.states]
+
+    @contextmanager
+    def trigger(
+        self, scan: Scan, reads: Sequence[Expression], where: Sequence[Expression]
+    ) -> Iterator[Scalar]:
+        """The head of a trigger, its loop and its filter; inside, row i of m is at hand."""
+        source, input_ = self.source, input_of(scan)
+        arguments = list(self._arguments(scan, input_, used_columns([*reads, *where])))
+        bound = {each.column: bind_argument(each, scan) for each in arguments}
+        texts = [text for each in arguments for text in (each.value, each.null) if text]
+        names = ["start", "size", "multiplicity", *texts, *self.handles, "texts", "errors"]
+        function = source.name(f"on_{input_.name}")
+        own = dict(zip(scan.schema.names, input_.schema.names, strict=True))
+        columns = tuple(own[each.column] for each in arguments)
+        self.inputs.append(input_)
+        self.triggers.append(Trigger(input_.name, function, columns))
+        with source.block(f"def {function}({', '.join(names)}):"):
+            with source.block("for i in range(start, size):"):
+                with source.block("if failed(errors):"):
+                    source.line("return i")
+                source.line("m = multiplicity[i]")
+                scalar = Scalar(source, bound, "i")
+                skip_unless(scalar, where)
+                yield scalar
+            source.line("return size")
+        source.line()
+
+    def _arguments(self, scan: Scan, input_: Input, used: set[str]) -> Iterator[Argument]:
+        own = dict(zip(scan.schema.names, input_.schema.names, strict=True))
+        for field in scan.schema:
+            if field.name in used:
+                if isinstance(field.type, Nested | Null):
+                    raise NotTaken(f"a column of type {field.type}", scan.span)
+                value = self.source.name(own[field.name])
+                null = self.source.name(f"{value}_null") if field.nullable else None
+                yield Argument(field.name, value, null)
+
+    @contextmanager
+    def loop(self, name: str, count: str, *, settle: bool = False) -> Iterator[None]:
+        """The head and the loop over t of flush or contents."""
+        source, states = self.source, ", ".join(self.handles)
+        with source.block(f"def {name}(start, {states}, out, texts, errors):"):
+            if settle:
+                with source.block("if start == 0:"):
+                    source.line(f"settle({states}, texts, errors)")
+            with source.block(f"for t in range(start, {count}):"):
+                with source.block("if emit_full(out):"):
+                    source.line("return t")
+                yield
+            source.line("return -1")
+        source.line()
+
+    @contextmanager
+    def settle(self) -> Iterator[None]:
+        """The head of what is done once before the first row is handed out."""
+        states = ", ".join(self.handles)
+        with self.source.block(f"def settle({states}, texts, errors):"):
+            yield
+            self.source.line("return 0")
+        self.source.line()
+
+    def program(self) -> Program:
+        """Put the pieces together."""
+        said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
+        head = [f"# {line}".rstrip() for line in said] + [""]
+        return Program(
+            strategy=self.strategy,
+            query=self.query,
+            inputs=tuple(self.inputs),
+            output=self.query.schema,
+            states=tuple(self.states),
+            body=Triggers(
+                source="\n".join(head) + "\n" + str(self.source),
+                triggers=tuple(self.triggers),
+                texts=tuple(self.source.texts),
+                messages=tuple(self.source.messages),
+            ),
+        )
+
+
+def skip_unless(scalar: Scalar, conditions: Sequence[Expression]) -> None:
+    """Write what goes on to the next row unless all conditions are true."""
+    for condition in conditions:
+        with scalar.source.block(f"if not {scalar.is_true(condition)}:"):
+            scalar.source.line("continue")
+
+
+def check_width(fields: Sequence[Field]) -> None:
+    """Raise `NotTaken` for what no key can hold."""
+    if len(fields) > MOST_KEYS:
+        raise NotTaken(f"more than {MOST_KEYS} columns")
+    for field in fields:
+        if isinstance(field.type, Nested | Null):
+            raise NotTaken(f"a column of type {field.type}")
+
+
+def _sql_of(query: Relation) -> str:
+    """The text that the query was read from."""
+    spans = (getattr(each, "span", None) for each in walk_relations(query))
+    return next((span.sql for span in spans if span is not None), "")

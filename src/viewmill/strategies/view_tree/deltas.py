@@ -1,0 +1,81 @@
+"""How a change of one table climbs the tree (Figure 4; ERRATA F3).
+
+takes  the tree, the views that are kept
+gives  a `Path` for each table that can change: at each view above it, which siblings are looked up
+       by a key that is known, and which are visited because part of their key is not
+next   states, emit
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewmill.strategies.view_tree.tree import View, parents
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A sibling view joined with the change; `bound` are those of its keys that are known then."""
+
+    view: View
+    bound: tuple[str, ...]
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether its whole key is known."""
+        return self.bound == self.view.keys
+
+
+@dataclass(frozen=True)
+class Step:
+    """The change reaches `view`: it is added if the view is kept, then meets its siblings there."""
+
+    view: View
+    is_stored: bool
+    visits: tuple[Visit, ...]  # of the siblings; empty at the root
+
+
+@dataclass(frozen=True)
+class Path:
+    """From the leaf of one occurrence to the root."""
+
+    leaf: str
+    steps: tuple[Step, ...]
+
+    @property
+    def loops(self) -> int:
+        """How many visits are nested: 0 is constant time, 1 linear, and so on."""
+        return sum(not visit.is_lookup for step in self.steps for visit in step.visits)
+
+    @property
+    def cost_class(self) -> str:
+        """The time of an update of one row."""
+        return {0: "O(1)", 1: "O(n)"}.get(self.loops, f"O(n^{self.loops})")
+
+
+def delta_path(root: View, alias: str, kept: dict[str, str]) -> Path:
+    """The path of one occurrence."""
+    above = parents(root)
+    view = next(each for each in root.walk() if each.is_leaf and alias in each.relations)
+    known = set(view.keys)
+    steps = []
+    while True:
+        parent = above.get(view.name)
+        siblings = [] if parent is None else [c for c in parent.children if c is not view]
+        visits = _visits(siblings, known)
+        steps.append(Step(view, view.name in kept, visits))
+        if parent is None:
+            return Path(alias, tuple(steps))
+        known |= {key for sibling in siblings for key in sibling.keys}
+        view = parent
+
+
+def _visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:
+    """Whatever can be looked up first; then the sibling of which most is known is visited."""
+    known, open_, visits = set(known), list(siblings), []
+    while open_:
+        view = min(open_, key=lambda each: len(set(each.keys) - known))
+        open_.remove(view)
+        visits.append(Visit(view, tuple(key for key in view.keys if key in known)))
+        known |= set(view.keys)
+    return tuple(visits)

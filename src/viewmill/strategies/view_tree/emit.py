@@ -1,0 +1,67 @@
+"""Write the program of a plan: states with definitions, one trigger for each table that changes.
+
+takes  `TreePlan`
+gives  `Program` whose source reads like the tree
+next   kernels.build
+"""
+
+from __future__ import annotations
+
+from viewmill.algebra.display import display
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.walk import walk_relations
+from viewmill.program.display import state_label
+from viewmill.program.program import ByKey, Program, Single, Triggers
+from viewmill.program.states import State
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.inputs import input_of
+from viewmill.strategies.view_tree.definitions import Definitions
+from viewmill.strategies.view_tree.plan import TreePlan
+from viewmill.strategies.view_tree.result import STATE, Result
+from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
+
+
+def emit_program(plan: TreePlan, strategy: str) -> Program:
+    """The program of a plan."""
+    block, layout, places = plan.block, plan.layout, plan.places
+    definitions = Definitions(block, layout)
+    result = Result(block, layout)
+    states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
+    states.append(State(STATE, result.kind, definitions.result(result)))
+    names = [state.name for state in states]
+    result.functions_arguments = ", ".join(names)
+
+    source = Source()
+    for name in (*RESERVED, *names):
+        source.name(name)
+    writer = TriggerWriter(source, block, layout, places, result)
+    triggers = tuple(writer.write(path, names) for path in plan.paths)
+    result.write_flush(source)
+    result.write_contents(source)
+    head = _header(block.query, plan, states)
+    return Program(
+        strategy=strategy,
+        query=block.query,
+        inputs=tuple(input_of(each.scan) for each in block.occurrences),
+        output=block.query.schema,
+        states=tuple(states),
+        body=Triggers(
+            source="\n".join(f"# {line}".rstrip() for line in head) + "\n\n" + str(source),
+            triggers=triggers,
+            texts=tuple(source.texts),
+            messages=tuple(source.messages),
+        ),
+        exchange=ByKey(tuple(n for n, _ in block.keys)) if block.keys and not block.listed else Single(),
+    )
+
+
+def _header(query: Relation, plan: TreePlan, states: list[State]) -> list[str]:
+    lines = [*_sql_of(query).splitlines(), "", *display(query).splitlines(), ""]
+    lines.append(f"variable order   {plan.order}")
+    return [*lines, *(f"state   {state_label(state)}" for state in states)]
+
+
+def _sql_of(query: Relation) -> str:
+    """The text that the query was read from."""
+    spans = (getattr(each, "span", None) for each in walk_relations(query))
+    return next((span.sql for span in spans if span is not None), "")

@@ -1,0 +1,369 @@
+"""Aggregated expressions as sums of products of factors, each over one table or one join variable.
+
+takes  an aggregate's argument over the columns of several tables
+gives  `Polynomial`: terms for its sum, terms for the count of rows where it is not NULL
+next   rings (slots), emit
+
+    SUM(r.b * (s.e + t.d))   is   b·e·1 + b·1·d     and its count   [b]·[e]·[d]
+
+where [b] means that b is not NULL. A CASE whose conditions each read one table is the sum of its
+branches, each with its condition as a guard.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+
+from viewmill.algebra.display import display_expression
+from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from viewmill.algebra.types import BOOLEAN, DOUBLE, Decimal, Float, Integer
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.view_tree.block import Block, conjuncts
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The part of a product that one owner has: the product of `values` where all `guards` hold.
+
+    The owner is an occurrence or a joined variable; a variable has values only, itself or a power.
+    """
+
+    values: tuple[Expression, ...] = ()
+    guards: tuple[Expression, ...] = ()
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the product is a float."""
+        return any(isinstance(value.type, Float) for value in self.values)
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of the product's word."""
+        return sum(v.type.scale for v in self.values if isinstance(v.type, Decimal))
+
+    def times(self, other: Factor) -> Factor:
+        """The product of two factors of one owner."""
+        guards = (*self.guards, *(each for each in other.guards if each not in self.guards))
+        return Factor((*self.values, *other.values), guards)
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * the product of the factors, by owner. Owners that are not named have 1."""
+
+    coefficient: Fraction = Fraction(1)
+    factors: tuple[tuple[str, Factor], ...] = ()
+
+    def times(self, other: Term) -> Term:
+        """The product of two terms."""
+        merged = dict(self.factors)
+        for owner, factor in other.factors:
+            merged[owner] = merged[owner].times(factor) if owner in merged else factor
+        factors = tuple(sorted(merged.items(), key=lambda each: each[0]))
+        return Term(self.coefficient * other.coefficient, factors)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the product is a float."""
+        return any(factor.is_float for _, factor in self.factors)
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of the product's word."""
+        return sum(factor.scale for _, factor in self.factors)
+
+    def guarded(self) -> Term:
+        """1 where the guards hold."""
+        factors = tuple((o, Factor((), f.guards)) for o, f in self.factors if f.guards)
+        return Term(Fraction(1), factors)
+
+
+ONE = Term()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A value that holds where the guards of `where` hold; pieces of one value exclude each other."""
+
+    where: Term
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The terms of a sum and of its non-null count."""
+
+    terms: tuple[Term, ...]
+    count: tuple[Term, ...]
+
+
+@dataclass
+class Decomposer:
+    """Takes expressions of one block apart."""
+
+    block: Block
+    _alias_of: dict[str, str] = field(init=False)
+    _variable_of: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        scans = [each.scan for each in self.block.occurrences]
+        self._alias_of = {name: scan.alias for scan in scans for name in scan.schema.names}
+        # A column that is a joined variable can be multiplied in where the variable is, once.
+        self._variable_of = {
+            expression.name: variable.name
+            for variable in self.block.variables
+            if variable.is_joined
+            for _, expression in variable.members
+            if isinstance(expression, Column) and not isinstance(expression.type, Float)
+        }
+
+    def polynomial(self, value: Expression | None, where: Expression | None) -> Polynomial:
+        """The polynomial of an aggregate's argument; None is count(*)."""
+        pieces = [Piece(ONE, ())] if value is None else self._pieces(value)
+        condition = self._guard(where) if where is not None else ONE
+        terms: list[Term] = []
+        count: list[Term] = []
+        for piece in pieces:
+            guard = piece.where.times(condition)
+            count.append(guard)
+            terms += [term.times(guard) for term in piece.terms]
+        return Polynomial(_collected(terms), _collected(count))
+
+    def non_null(self, value: Expression, where: Expression | None) -> tuple[Term, ...]:
+        """The terms that count the rows where an expression of any type is not NULL."""
+        if len(self._aliases(value)) <= 1:
+            pieces = [self._atom(value, self._aliases(value))]
+        else:
+            pieces = self._pieces(value)
+        condition = self._guard(where) if where is not None else ONE
+        return _collected([piece.where.times(condition) for piece in pieces])
+
+    # Expressions.
+
+    def _aliases(self, expression: Expression) -> set[str]:
+        return {self._alias_of[name] for name in columns_in(expression)}
+
+    def _pieces(self, expression: Expression) -> list[Piece]:
+        if isinstance(expression, Literal):
+            return [_constant(expression)]
+        aliases = self._aliases(expression)
+        if len(aliases) <= 1 and not self._is_of_variables(expression):
+            return [self._atom(expression, aliases)]
+        match expression:
+            case Column():
+                return [self._variable(expression)]
+            case Call(function="+" | "-" | "*", arguments=(left, right)):
+                _require_digits(expression)
+                combine = {"+": _plus, "-": _minus, "*": _times}[expression.function]
+                return _combined(self._pieces(left), self._pieces(right), combine)
+            case Call(function="-", arguments=(only,)):
+                return _combined([_constant(Literal(0, only.type))], self._pieces(only), _minus)
+            case Call(function="/", arguments=(left, right)) if isinstance(
+                expression.type, Float
+            ) and len(self._aliases(right)) == 1:
+                one = Call("/", (Literal(1.0, DOUBLE), right), DOUBLE, right.nullable, expression.span)
+                return _combined(self._pieces(left), self._pieces(one), _times)
+            case Cast():
+                return self._cast(expression)
+            case Case():
+                return self._case(expression)
+            case _:
+                shown = display_expression(expression)
+                raise NotTaken(f"{shown} is no sum of products over the tables", expression.span)
+
+    def _is_of_variables(self, expression: Expression) -> bool:
+        """Whether it is a product of whole joined variables, which are multiplied in once."""
+        match expression:
+            case Column(name=name):
+                return name in self._variable_of
+            case Call(function="*", arguments=parts) if not isinstance(expression.type, Float):
+                return all(self._is_of_variables(each) for each in parts)
+            case Cast(type=Integer(), input=inner) if isinstance(inner.type, Integer):
+                return self._is_of_variables(inner)
+            case _:
+                return False
+
+    def _variable(self, column: Column) -> Piece:
+        name = self._variable_of[column.name]
+        value = Column(name, column.type, False)
+        return Piece(ONE, (Term(Fraction(1), ((variable_owner(name), Factor((value,))),)),))
+
+    def _atom(self, expression: Expression, aliases: set[str]) -> Piece:
+        expression = _same_word(expression)
+        owner = next(iter(aliases), self.block.occurrences[0].alias)
+        guards = (not_null(expression),) if expression.nullable else ()
+        guard = Term(Fraction(1), ((owner, Factor((), guards)),)) if guards else ONE
+        return Piece(guard, (Term(Fraction(1), ((owner, Factor((expression,))),)),))
+
+    def _cast(self, cast: Cast) -> list[Piece]:
+        pieces = self._pieces(cast.input)
+        source, target = cast.input.type, cast.type
+        if isinstance(target, Float) and target.bits == 64:
+            return [Piece(p.where, tuple(map(_as_float, p.terms))) for p in pieces]
+        if isinstance(source, Integer) and isinstance(target, Integer | Decimal):
+            return pieces
+        if isinstance(source, Decimal) and isinstance(target, Decimal):
+            if target.scale >= source.scale:
+                return pieces
+        raise NotTaken(f"a cast to {target} over several tables", cast.span)
+
+    def _case(self, case: Case) -> list[Piece]:
+        result: list[Piece] = []
+        before = ONE
+        for condition, value in case.branches:
+            for piece in self._value(value):
+                where = piece.where.times(before).times(self._guard(condition))
+                result.append(Piece(where, piece.terms))
+            before = before.times(self._guard(_not_true(condition)))
+        for piece in self._value(case.otherwise):
+            result.append(Piece(piece.where.times(before), piece.terms))
+        return result
+
+    def _value(self, expression: Expression) -> list[Piece]:
+        """The pieces of a branch; a branch that is NULL has none."""
+        inner = expression
+        while isinstance(inner, Cast):
+            inner = inner.input
+        if isinstance(inner, Literal) and inner.value is None:
+            return []
+        return self._pieces(expression)
+
+    def _guard(self, condition: Expression) -> Term:
+        """1 where a condition is true."""
+        term = ONE
+        for each in conjuncts(condition):
+            aliases = self._aliases(each)
+            if len(aliases) > 1:
+                raise NotTaken("a condition over several tables", each.span)
+            owner = next(iter(aliases), self.block.occurrences[0].alias)
+            term = term.times(Term(Fraction(1), ((owner, Factor((), (each,))),)))
+        return term
+
+
+def variable_owner(name: str) -> str:
+    """How factors name a variable as their owner; no alias begins so."""
+    return f"@{name}"
+
+
+def columns_in(expression: Expression) -> set[str]:
+    """The columns that an expression reads."""
+    if isinstance(expression, Column):
+        return {expression.name}
+    return set().union(*(columns_in(part) for part in _parts(expression)))
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case Call():
+            return expression.arguments
+        case Cast():
+            return (expression.input,)
+        case Case():
+            return (*(e for branch in expression.branches for e in branch), expression.otherwise)
+        case _:
+            return ()
+
+
+def _same_word(expression: Expression) -> Expression:
+    """Without casts that leave the word as it is: an INT cast to DECIMAL(10,0) is the INT."""
+    while isinstance(expression, Cast) and not expression.lenient:
+        source, target = expression.input.type, expression.type
+        widens = (
+            isinstance(source, Integer)
+            and isinstance(target, Decimal)
+            and target.scale == 0
+            and 10**target.precision > source.high
+        ) or (
+            isinstance(source, Integer) and isinstance(target, Integer) and source.bits <= target.bits
+        )
+        if not widens:
+            break
+        expression = expression.input
+    return expression
+
+
+def _constant(literal: Literal) -> Piece:
+    if literal.value is None or not isinstance(literal.type, Integer | Decimal | Float):
+        raise NotTaken(f"the constant {literal.value} in a product over tables", literal.span)
+    value = Fraction(decimal.Decimal(str(literal.value)))
+    return Piece(ONE, (Term(value),) if value else ())
+
+
+def _combined(
+    left: list[Piece],
+    right: list[Piece],
+    combine: Callable[[tuple[Term, ...], tuple[Term, ...]], tuple[Term, ...]],
+) -> list[Piece]:
+    return [
+        Piece(a.where.times(b.where), combine(a.terms, b.terms)) for a, b in product(left, right)
+    ]
+
+
+def _plus(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    return left + right
+
+
+def _minus(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    return left + tuple(Term(-each.coefficient, each.factors) for each in right)
+
+
+def _times(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(a.times(b) for a, b in product(left, right))
+
+
+def _as_float(term: Term) -> Term:
+    """The same product of floats; what is exact is cast factor by factor."""
+    factors = tuple((owner, _float_factor(factor)) for owner, factor in term.factors)
+    return Term(term.coefficient, factors)
+
+
+def _float_factor(factor: Factor) -> Factor:
+    values = tuple(
+        v if isinstance(v.type, Float) else Cast(v, DOUBLE, v.nullable) for v in factor.values
+    )
+    return Factor(values, factor.guards)
+
+
+def _require_digits(expression: Expression) -> None:
+    """A decimal result must keep every digit: rounding each row is not linear."""
+    assert isinstance(expression, Call)
+    if not isinstance(expression.type, Decimal):
+        return
+    types = [argument.type for argument in expression.arguments]
+    scales = [each.scale if isinstance(each, Decimal) else 0 for each in types]
+    needed = sum(scales) if expression.function == "*" else max(scales)
+    if expression.type.scale < needed:
+        raise NotTaken("a decimal product that loses digits", expression.span)
+
+
+def not_null(expression: Expression) -> Expression:
+    """The guard of a value that may be NULL."""
+    return Call("not", (Call("is_null", (expression,), BOOLEAN, False),), BOOLEAN, False)
+
+
+def is_null_test(guard: Expression) -> bool:
+    """Whether a guard only asks that a value is not NULL."""
+    return (
+        isinstance(guard, Call)
+        and guard.function == "not"
+        and isinstance(guard.arguments[0], Call)
+        and guard.arguments[0].function == "is_null"
+    )
+
+
+def _not_true(condition: Expression) -> Expression:
+    if condition.nullable:
+        condition = Call("coalesce", (condition, Literal(False, BOOLEAN)), BOOLEAN, False)
+    return Call("not", (condition,), BOOLEAN, False)
+
+
+def _collected(terms: list[Term]) -> tuple[Term, ...]:
+    """Equal products once, with the sum of their coefficients."""
+    totals: dict[tuple[tuple[str, Factor], ...], Fraction] = {}
+    for term in terms:
+        totals[term.factors] = totals.get(term.factors, Fraction(0)) + term.coefficient
+    return tuple(Term(c, factors) for factors, c in totals.items() if c)

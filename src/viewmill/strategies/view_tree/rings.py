@@ -1,0 +1,153 @@
+"""Payload arithmetic as source text: what a slot holds, how values multiply, how they are added.
+
+A ring says for each product of factors which slot keeps its sums, and writes `add`, `multiply` and
+`lift` as lines of a trigger. Here are the rings of numbers; several aggregates are one payload, in
+which equal products are kept once.
+
+    int    exact, 64 bits: row counts of one table, sums of columns of at most 32 bits
+    wide   exact, modulo 2^128: everything else that is exact. A result that fits is right whatever
+           passed on the way, and one that does not is seen at the end
+    sum    a float with what rounding took
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal as OneOf
+
+from viewmill.algebra.types import Boolean, Date, Decimal, Float, Integer, Type
+from viewmill.program.states import Slot
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.view_tree.polynomials import Factor
+
+Kind = OneOf["int", "wide", "sum"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """Source text of a payload component."""
+
+    text: str
+    kind: Kind
+
+
+def leaf_kind(factor: Factor) -> Kind:
+    """How the sum of a factor over the rows of one table is kept."""
+    if factor.is_float:
+        return "sum"
+    if not factor.values:
+        return "int"
+    return "int" if len(factor.values) == 1 and is_narrow(factor.values[0].type) else "wide"
+
+
+def join_kind(factors: Sequence[Factor]) -> Kind:
+    """How the sum of a product over a join is kept."""
+    return "sum" if any(factor.is_float for factor in factors) else "wide"
+
+
+def is_narrow(type_: Type) -> bool:
+    """Whether 2^31 values of the type cannot leave 64 bits."""
+    match type_:
+        case Integer(bits):
+            return bits <= 32
+        case Decimal(precision=precision):
+            return precision <= 9
+        case Boolean() | Date():
+            return True
+        case _:
+            return False
+
+
+def multiply(source: Source, left: Value, right: Value, wish: str) -> Value:
+    """Write the product of two values."""
+    if left.text == "1":
+        return right
+    if right.text == "1":
+        return left
+    name = source.name(wish)
+    if "sum" in (left.kind, right.kind):
+        source.line(f"{name} = {as_float(left)} * {as_float(right)}")
+        return Value(name, "sum")
+    if left.kind == right.kind == "int":
+        text = f"wide_product({left.text}, {right.text})"
+    elif left.kind == right.kind:
+        text = f"wide_mul({left.text}, {right.text})"
+    else:
+        wide, whole = (left, right) if left.kind == "wide" else (right, left)
+        text = f"wide_times({wide.text}, {whole.text})"
+    source.line(f"{name} = {text}")
+    return Value(name, "wide")
+
+
+def as_float(value: Value) -> str:
+    """A value as a float."""
+    match value.kind:
+        case "sum":
+            return value.text
+        case "int":
+            return f"float({value.text})"
+        case "wide":
+            return f"wide_to_real({value.text})"
+
+
+def as_wide(value: Value) -> str:
+    """An exact value as a wide one."""
+    return value.text if value.kind == "wide" else f"wide_of({value.text})"
+
+
+def scaled(value: Value, coefficient: Fraction) -> Value:
+    """A value times a constant."""
+    if coefficient == 1:
+        return value
+    if value.kind == "sum":
+        return Value(f"{value.text} * {float(coefficient)!r}", "sum")
+    assert coefficient.denominator == 1
+    factor = coefficient.numerator
+    if abs(factor) < 1 << 62:
+        return Value(f"wide_times({as_wide(value)}, {factor})", "wide")
+    half = 10**18
+    assert factor % half == 0
+    return Value(f"wide_times(wide_times({as_wide(value)}, {half}), {factor // half})", "wide")
+
+
+def add(source: Source, state: str, entry: str, word: int, slot: Slot, value: Value) -> None:
+    """Write what adds a value to a slot of an entry."""
+    place = f"{state}, {entry}, {word}"
+    match slot.kind:
+        case "int":
+            assert value.kind == "int"
+            source.line(f"indexed_add({place}, {value.text})")
+        case "wide":
+            source.line(f"indexed_add_wide({place}, {as_wide(value)})")
+        case "sum":
+            source.line(f"indexed_add_sum({place}, {as_float(value)})")
+
+
+def read(state: str, entry: str, word: int, slot: Slot) -> Value:
+    """The value of a slot of an entry."""
+    function = {"int": "int_at", "wide": "wide_at", "sum": "sum_at"}[slot.kind]
+    return Value(f"{function}({state}, {entry}, {word})", slot.kind)
+
+
+def zero(kind: Kind) -> str:
+    """Nothing, as a value."""
+    return {"int": "0", "wide": "wide_of(0)", "sum": "0.0"}[kind]
+
+
+def plus(total: str, value: Value, kind: Kind) -> str:
+    """The sum of a total held in a variable and a value."""
+    if kind == "wide":
+        return f"wide_plus({total}, {as_wide(value)})"
+    return f"{total} + {as_float(value) if kind == 'sum' else value.text}"
+
+
+def is_exact(kinds: Sequence[Kind]) -> bool:
+    """Whether adding and taking away leaves exactly what was there."""
+    return "sum" not in kinds
+
+
+def is_float_type(type_: Type) -> bool:
+    """Whether values are floats."""
+    return isinstance(type_, Float)

@@ -1,0 +1,120 @@
+"""The states of a tree: which kept views share one, and how each is reached.
+
+takes  the kept views, the paths of all changes
+gives  `Place`s: an `Indexed` state for views looked up by whole keys (siblings with equal keys are
+       fused into one), a `Listed` one for each way of visiting a view by part of its key
+next   emit, definitions
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewmill.algebra.schema import Field
+from viewmill.program.states import Indexed, Listed, Slot
+from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.deltas import Path
+from viewmill.strategies.view_tree.layout import Layout, Signature
+from viewmill.strategies.view_tree.tree import View, parents
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state, the views it holds, and the name of each view's slots in it."""
+
+    state: str
+    kind: Indexed | Listed
+    views: tuple[View, ...]
+    first: tuple[str, ...] = ()  # the variables that a list is found by
+    names: dict[tuple[str, Signature], str] = field(default_factory=dict, hash=False)
+
+    def word(self, view: View, signature: Signature) -> int:
+        """Where a slot of a view begins."""
+        return self.kind.word(self.names[view.name, signature])
+
+
+@dataclass
+class Places:
+    """Where every kept view is."""
+
+    block: Block
+    layout: Layout
+    all: list[Place] = field(default_factory=list)
+
+    def field_of(self, name: str) -> Field:
+        """A variable as a column of a key."""
+        variable = self.block.variable(name)
+        return Field(name, variable.type, variable.nullable)
+
+    def of(self, view: View) -> list[Place]:
+        """The places of a view; a view with several is written to all and read from one."""
+        return [each for each in self.all if view in each.views]
+
+    def for_lookup(self, view: View) -> Place:
+        """The place to look a whole key up."""
+        return self.of(view)[0]
+
+    def for_visit(self, view: View, bound: tuple[str, ...]) -> Place:
+        """The place to visit by some of the key."""
+        return next(p for p in self.of(view) if isinstance(p.kind, Listed) and p.first == bound)
+
+
+def place_views(
+    block: Block, layout: Layout, root: View, kept: dict[str, str], paths: list[Path]
+) -> Places:
+    """A place for every kept view but the root."""
+    places = Places(block, layout)
+    visits: dict[str, list[tuple[str, ...]]] = {}
+    for path in paths:
+        for step in path.steps:
+            for visit in step.visits:
+                known = visits.setdefault(visit.view.name, [])
+                if not visit.is_lookup and visit.bound not in known:
+                    known.append(visit.bound)
+    above = parents(root)
+    fused: dict[tuple[str, tuple[str, ...]], list[View]] = {}
+    for view in root.walk():
+        if view is root or view.name not in kept:
+            continue
+        if visits.get(view.name):
+            for bound in visits[view.name]:
+                places.all.append(_listed(places, view, bound, len(visits[view.name]) > 1))
+        else:
+            fused.setdefault((above[view.name].name, view.keys), []).append(view)
+    for views in fused.values():
+        places.all.append(_indexed(places, views))
+    return places
+
+
+def _indexed(places: Places, views: list[View]) -> Place:
+    view, layout = views[0], places.layout
+    if len(views) == 1:
+        slots = layout.slots[view.name]
+        kind = Indexed(_fields(places, view.keys), tuple(slots.values()))
+        names = {(view.name, signature): slot.name for signature, slot in slots.items()}
+        return Place(f"v_{view.name}", kind, (view,), (), names)
+    names = {}
+    together: list[Slot] = []
+    for each in views:
+        for signature, slot in layout.slots[each.name].items():
+            names[each.name, signature] = f"{each.name}_{slot.name}"
+            together.append(Slot(f"{each.name}_{slot.name}", slot.kind))
+    state = "by_" + "_".join(view.keys) if view.keys else "all_" + "_".join(v.name for v in views)
+    taken = {place.state for place in places.all}
+    while state in taken:
+        state += "_"
+    kind = Indexed(_fields(places, view.keys), tuple(together))
+    return Place(state, kind, tuple(views), (), names)
+
+
+def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
+    rest = tuple(key for key in view.keys if key not in bound)
+    slots = places.layout.slots[view.name]
+    kind = Listed(_fields(places, bound), _fields(places, rest), tuple(slots.values()))
+    names = {(view.name, signature): slot.name for signature, slot in slots.items()}
+    state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
+    return Place(state, kind, (view,), bound, names)
+
+
+def _fields(places: Places, names: tuple[str, ...]) -> tuple[Field, ...]:
+    return tuple(places.field_of(name) for name in names)

@@ -1,0 +1,54 @@
+"""The strategy for joins and aggregates over them.
+
+takes  a rewritten relation
+gives  a candidate with its cost and its plan, or the part of the query that is in the way
+next   planner
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewmill.algebra.relations import Relation
+from viewmill.program.program import Program
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.view_tree.block import block_of
+from viewmill.strategies.view_tree.emit import emit_program
+from viewmill.strategies.view_tree.explain import notes
+from viewmill.strategies.view_tree.plan import TreePlan, plan_tree
+
+# Measured on two cores: a call into the kernel, and one lookup or addition.
+_CALL_US = 10.0
+_STEP_US = 0.03
+
+
+@dataclass(frozen=True)
+class TreeCandidate(Candidate):
+    """A candidate that remembers its tree."""
+
+    plan: TreePlan | None = None
+
+
+class ViewTree:
+    """One tree of views over a variable order."""
+
+    name = "view_tree"
+
+    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+        """Offer a candidate if the query is a join, or an aggregate over one."""
+        try:
+            plan = plan_tree(block_of(query), statistics)
+            program = emit_program(plan, self.name)
+        except NotTaken as no:
+            return Rejection(self.name, no.reason, no.span)
+        width = sum(s.kind.key_words + s.kind.payload_words for s in program.states) * 8
+        size = int(plan.entries * 1.5 * width / max(len(program.states), 1))
+        cost = Cost(_CALL_US, _STEP_US * plan.steps, size)
+        return TreeCandidate(self.name, query, cost, notes=notes(plan), plan=plan)
+
+    def emit(self, candidate: Candidate, view: str) -> Program:
+        """The program."""
+        assert isinstance(candidate, TreeCandidate)
+        assert candidate.plan is not None
+        return emit_program(candidate.plan, self.name)
