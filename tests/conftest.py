@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -45,6 +46,21 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 def mill() -> Iterator[vm.Mill]:
     with vm.connect() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for all tests: it takes ten seconds to start."""
+    session = vm.spark.session("viewmill tests", master="local[2,4]")
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's tests go to one worker (`--dist loadgroup`), so that one JVM is started."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from viewmill.algebra.relations import Relation
@@ -152,7 +153,7 @@ def _translated_errors() -> Iterator[None]:
     before, log.disabled = log.disabled, True
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise translate(error) from error
     finally:
         log.disabled = before
@@ -162,7 +163,7 @@ _TOO_LARGE = ("OVERFLOW", "OUT_OF_RANGE")
 _FAILED = ("INVALID_INPUT", "CANNOT_PARSE", "INVALID_ARRAY_INDEX", "DATETIME", "USER_RAISED")
 
 
-def translate(error: PySparkException) -> ViewmillError:
+def translate(error: PySparkException | Py4JJavaError) -> ViewmillError:
     """Spark's error as ours, in Spark's words."""
     condition, said = _condition(error), _sentence(error)
     if condition.startswith(("DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "INTERVAL_DIVIDED_BY_ZERO")):
@@ -176,15 +177,16 @@ def translate(error: PySparkException) -> ViewmillError:
     return UnsupportedQuery("Spark cannot run the query", detail=said)
 
 
-def _condition(error: PySparkException) -> str:
+def _condition(error: PySparkException | Py4JJavaError) -> str:
     """The name of the error, DIVIDE_BY_ZERO; of a failed task, that of its cause."""
-    named = error.getCondition() or ""
+    named = error.getCondition() or "" if isinstance(error, PySparkException) else ""
     found = re.search(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]", str(error))
     return named if named and "TASK" not in named else (found.group(1) if found else named)
 
 
-def _sentence(error: PySparkException) -> str:
-    """The first line of what Spark said, without its name and its advice about settings."""
-    first = next((line for line in str(error).splitlines() if line.strip()), "")
+def _sentence(error: PySparkException | Py4JJavaError) -> str:
+    """What Spark said, in one line, without its name and its advice about settings."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    first = next((line for line in lines if re.search(r"\[[A-Z_.]+\]", line)), "".join(lines[:1]))
     first = re.sub(r"^.*?\[[A-Z_.]+\]\s*", "", first)
     return first.split(" If necessary set", 1)[0].split(" SQLSTATE", 1)[0].strip()

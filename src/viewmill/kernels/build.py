@@ -105,9 +105,12 @@ class TriggerMaintainer:
         self._flush = functions("flush", emitting)
         self._functions, self._emitting = functions, emitting
         self._contents: Kernel | None = None
+        self._replays: dict[str, _Feed] = {}
+        self._is_loaded = False  # states were loaded, those derived from them are not computed
 
     def apply(self, input: str, delta: Delta) -> None:
         """Feed the change of one input; nothing is emitted."""
+        self._settle()
         feed = self._feeds.get(input)
         size = delta.size
         if feed is None:
@@ -127,8 +130,36 @@ class TriggerMaintainer:
         if self._failure.noted():
             raise self._failed(in_batch=True)
 
+    def can_replay(self, input: str) -> bool:
+        """Whether `replay` takes this input."""
+        return any(each.input == input for each in self._body.replays)
+
+    def replay(self, input: str, delta: Delta) -> Delta:
+        """Feed rows one at a time; what the view shows after each, applied but not committed.
+
+        A view of one row gives one row for each, another one the changes, whose multiplicity is
+        that of the change times the number of the row, counted from 1.
+        """
+        self._settle()
+        feed = self._replays.get(input) or self._replay_feed(input)
+        arguments, size = feed.arguments(delta), delta.size
+        done, parts = 0, []
+        while done < size:
+            done = feed.kernel(done, size, *arguments)
+            if self._failure.noted():
+                raise self._failed(in_batch=True)
+            parts.append(self._outlet.take())
+        return concat(self.program.output, parts)
+
+    def _replay_feed(self, input: str) -> _Feed:
+        trigger = next(each for each in self._body.replays if each.input == input)
+        schema = _schema_of(self.program, input)
+        self._replays[input] = _Feed(schema, trigger, self._functions, self._end)
+        return self._replays[input]
+
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
+        self._settle()
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
             raise self._failed(in_batch=False)
@@ -137,6 +168,7 @@ class TriggerMaintainer:
 
     def commit(self) -> None:
         """Keep what was applied."""
+        self._settle()
         self._undo.clear()
         for store in self._all:
             store.commit()
@@ -176,6 +208,7 @@ class TriggerMaintainer:
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace a state by the rows of its definition."""
+        self._is_loaded = any(each.derived for each in self.program.states)
         kind = self._kind(state)
         keys, payload = payloads.from_batches(kind, rows, self._dictionary)
         self._stores[state].load_payload(keys, payload)
@@ -192,6 +225,14 @@ class TriggerMaintainer:
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""
         return {name: store.nbytes for name, store in self._stores.items()}
+
+    def _settle(self) -> None:
+        """After a load, compute the derived states as of now: that is no change."""
+        if self._is_loaded:
+            self._is_loaded = False
+            self.flush()
+            for store in self._all:
+                store.commit()
 
     def _check_input(self, name: str) -> None:
         """An input without a trigger changes nothing; one that does not exist is a mistake."""

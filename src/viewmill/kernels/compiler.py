@@ -21,6 +21,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
+from numba.extending import intrinsic
 
 from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
 
@@ -52,7 +53,12 @@ def is_on(compiled: bool | None = None) -> bool:
 @cache
 def _known(*options: str) -> dict[str, bool]:
     """Those of our private options that this Numba knows."""
-    wanted = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    wanted = {
+        "_nrt": False,
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+        "forceinline": True,
+    }
     known = {}
     for name in options:
         try:
@@ -70,6 +76,15 @@ def structure(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """A structure's function whose code is put where it is called, however long it is."""
+    dispatcher = _dispatcher(
+        function, "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper", "forceinline"
+    )
+    _cache_with_library(dispatcher, _LibraryLocator)
+    return dispatcher
+
+
 def compile_structure(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]:
     """A function of the structures library as a kernel of its own."""
     own = _dispatcher(dispatcher.py_func, "_nrt")
@@ -81,6 +96,27 @@ def compile_kernel(function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
     """A kernel from a function in a real file, from Numba's cache when it is there."""
     dispatcher = _dispatcher(function, "_nrt", cache=True)
     return _callable(dispatcher, arguments)
+
+
+def inlined(function: Callable[..., Any], *, reorder_sums: bool = False) -> Any:
+    """A function that the kernels calling it compile into themselves; its own file is not cached."""
+    fast = {"fastmath": {"reassoc"}} if reorder_sums else {}
+    return numba.njit(function, nogil=True, error_model="numpy", **fast, **_known("_nrt"))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def wide_vectors(typing_context: Any) -> Any:
+    """Let the function that says so use the widest vectors the machine has.
+
+    LLVM keeps to half of them, because short stretches of wide ones slow a core down. The attribute
+    is put past llvmlite's list of known ones; without it the code is the same, and slower.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 def _dispatcher(function: Callable[..., Any], *private: str, cache: bool = False) -> Any:

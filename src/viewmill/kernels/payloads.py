@@ -13,6 +13,7 @@ from viewmill.algebra.types import is_float_word
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta, Mask, Words, float_keys
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import Overflow
 from viewmill.program.states import Slot, StateKind
 
 # One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum.
@@ -106,6 +107,11 @@ def _slot_values(slot: Slot, array: pa.Array) -> Values:
         # A sum of decimals counts in units of their last digit, as the words of their rows do.
         wide = array if pa.types.is_decimal128(array.type) else array.cast(_WIDE)
         return _limbs(wide.fill_null(0))
+    if slot.kind == "int" and pa.types.is_decimal128(array.type):
+        limbs = _limbs(array.fill_null(0))
+        if not np.array_equal(limbs[:, 1], limbs[:, 0] >> 63):
+            raise Overflow(f"{slot.name} does not fit 64 bits")
+        return np.ascontiguousarray(limbs[:, 0])
     target = pa.float64() if slot.kind == "sum" else pa.int64()
     values: npt.NDArray[np.int64] = array.cast(target).fill_null(0).to_numpy(zero_copy_only=False)
     return values

@@ -46,7 +46,7 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
     if statement.if_not_exists and core.catalog.get(statement.name):
         return
     core.catalog.require_free(statement.name)
-    _refuse_future_options(statement)
+    _check_parts(statement)
     version = core.version + 1
     key = f"{statement.name.lower()}@{version}"
     text = own_text(statement, sql)
@@ -55,18 +55,20 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
     core.catalog.add(entry)
 
 
-def _refuse_future_options(statement: CreateTable) -> None:
-    later = {
-        "PARTITION LENGTH": statement.partition_length,
-        "RETENTION": statement.retention,
-    }
-    for word, value in later.items():
-        if value is not None:
-            raise UnsupportedQuery(
-                f"{word} is not there yet",
-                detail="It comes with temporal views.",
-                span=statement.span,
-            )
+def _check_parts(statement: CreateTable) -> None:
+    if statement.partition_length is not None and statement.timestamp_by is None:
+        raise UnsupportedQuery(
+            "PARTITION LENGTH needs TIMESTAMP BY",
+            detail="Parts are cut by a time column.",
+            hint="Write TIMESTAMP BY column PARTITION LENGTH seconds.",
+            span=statement.span,
+        )
+    if statement.retention is not None and statement.partition_length is None:
+        raise UnsupportedQuery(
+            "RETENTION needs PARTITION LENGTH",
+            detail="What is kept is counted in time parts.",
+            span=statement.span,
+        )
 
 
 def drop(core: Core, name: str) -> None:
@@ -209,7 +211,7 @@ def _fill_block(
 ) -> None:
     maintainer = block.maintainer
     for state in block.program.states:
-        if not isinstance(state.kind, Passing):
+        if not isinstance(state.kind, Passing) and not state.derived:
             rows = core.run(inline_blocks(state.definition, queries), view=entry)
             maintainer.load(state.name, rows.to_batches())
     if isinstance(block.program.body, Queries):

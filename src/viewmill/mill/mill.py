@@ -26,6 +26,7 @@ from viewmill.mill.create import plan_view
 from viewmill.mill.execute import execute
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
+from viewmill.mill.replay import replay
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
 from viewmill.planner.explain import explain
@@ -41,9 +42,7 @@ STAGES = ("algebra", "plan", "program", "kernel")
 class Mill:
     """Tables and views in one place. Several threads may read, one writes."""
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, spark: Any = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, spark: Any = None) -> None:
         store = None if path is None else Store.open(path)
         self._core = Core(store, spark)
         self._batch: dict[str, list[Delta]] | None = None
@@ -105,6 +104,17 @@ class Mill:
                 hint='mill.apply("t", rows, change="_change_type")',
             )
         self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
+
+    def replay(
+        self, table: str, rows: Any, *, view: str, multiplicity: str | None = None
+    ) -> Any:
+        """Apply rows one at a time; an Arrow table of what the view shows after each.
+
+        For a view of one row that is one row for each row given, otherwise the changes, with the
+        columns `_step` and `_multiplicity`. The table changes as one batch.
+        """
+        return replay(self, self._core, table, self._delta(table, rows, multiplicity=multiplicity),
+                      view)  # fmt: skip
 
     def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
         self._core.require_open()

@@ -42,15 +42,17 @@ def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
     version = core.version + 1
     staged: list[TableEntry] = []
     outputs: dict[str, Delta] = {}
-    by_source = {entries[name].name: delta for name, delta in changed.items()}
+    admitted: dict[str, Delta] = {}
+    by_source: dict[str, Delta] = {}
     try:
         for name, delta in changed.items():
             staged.append(entries[name])
-            entries[name].table.stage(delta)
+            admitted[name] = entries[name].table.admit(delta)
+            by_source[entries[name].name] = _stage(entries[name], admitted[name])
         outputs = core.runtime.refresh(by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
-        _append(core, version, {entries[name].key: delta for name, delta in changed.items()})
+        _append(core, version, {entries[name].key: delta for name, delta in admitted.items()})
     except BaseException:
         if not _is_appended(core, version):
             core.runtime.rollback()
@@ -61,6 +63,13 @@ def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
         _keep(core, version, staged, by_source, outputs)
         raise
     _keep(core, version, staged, by_source, outputs)
+
+
+def _stage(entry: TableEntry, delta: Delta) -> Delta:
+    """Stage a table's delta; what its views see of it, with what retention ends."""
+    entry.table.stage(delta)
+    expired = entry.table.expire()
+    return delta if expired is None else concat(delta.schema, [delta, expired])
 
 
 def _keep(

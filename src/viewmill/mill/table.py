@@ -15,6 +15,7 @@ from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
+from viewmill.mill.parted import Parted, PartOptions, Refused
 from viewmill.mill.segments import Segments
 from viewmill.sql.statements import CreateTable
 
@@ -29,12 +30,14 @@ class TableOptions:
     append_only: bool = False
     unchecked: bool = False
     static: bool = False
+    parts: PartOptions | None = None
 
     def __str__(self) -> str:
         words = [f"PRIMARY KEY ({', '.join(self.primary_key)})"] if self.primary_key else []
         words += ["APPEND ONLY"] if self.append_only else []
         words += ["UNCHECKED"] if self.unchecked else []
         words += ["STATIC"] if self.static else []
+        words += [str(self.parts)] if self.parts else []
         return " ".join(words)
 
 
@@ -59,10 +62,14 @@ class Table:
         self._index: Any = None
         self._segments: Segments | None = None
         self._order: npt.NDArray[np.int64] | None = None
-        needs_index = bool(options.primary_key) or not (options.unchecked or options.append_only)
+        self.parts = None if options.parts is None else Parted(name, schema, options.parts)
+        self._late: Delta | None = None  # what the batch under way brings too late
+        needs_index = bool(options.primary_key) or not (
+            options.unchecked or options.append_only or options.parts
+        )
         if needs_index:
             self._make_index()
-        else:
+        elif self.parts is None:
             self._segments = Segments(schema)
 
     @classmethod
@@ -70,7 +77,11 @@ class Table:
         """The table that a CREATE TABLE declares."""
         fields = tuple(Field(c.name, c.type, c.nullable) for c in statement.columns)
         options = TableOptions(
-            statement.primary_key, statement.append_only, statement.unchecked, statement.static
+            statement.primary_key,
+            statement.append_only,
+            statement.unchecked,
+            statement.static,
+            _part_options(statement),
         )
         return cls(statement.name, Schema(fields), options, dictionary)
 
@@ -89,6 +100,43 @@ class Table:
     @property
     def _holder(self) -> Any:
         return self._index if self._segments is None else self._segments
+
+    # Late rows and old parts.
+
+    def admit(self, delta: Delta) -> Delta:
+        """The delta without the rows that come too late, which are refused, counted and listed."""
+        late = None if self.parts is None else self.parts.too_late(delta)
+        if late is None:
+            return delta
+        self._late = delta.take(late)
+        return delta.take(~late)
+
+    def expire(self) -> Delta | None:
+        """What retention takes from readers with the batch under way, as a delta."""
+        gone = None if self.parts is None else self.parts.expired()
+        if gone is None:
+            return None
+        self._staged_rows += int(gone.multiplicities().sum())
+        if self._index is not None:
+            self._index.stage(self._words(gone), gone.multiplicities())
+            self._staged = concat(self.schema, [*filter(None, [self._staged]), gone])
+        return gone
+
+    def _commit_parts(self, version: int) -> None:
+        assert self.parts is not None
+        if self._late is not None:
+            self._note_refused(self._late, version)
+            self._late = None
+        self.parts.commit(version)
+        self.parts.forget()
+
+    def _note_refused(self, late: Delta, version: int) -> None:
+        assert self.parts is not None
+        self.parts.refused_count += late.size
+        rows = decode_delta(late, self._dictionary).to_pylist()
+        each = zip(self.parts.subscripts(late).tolist(), rows, late.multiplicities().tolist(),
+                   strict=True)  # fmt: skip
+        self.parts.refused.extend(Refused(version, *values) for values in each)
 
     # Changes.
 
@@ -113,6 +161,11 @@ class Table:
         if self._segments is not None:
             self._segments.stage(delta)
             return
+        if self.parts is not None:
+            self.parts.stage(delta)
+        if self._index is None:
+            self._check_parts()
+            return
         if self._order is not None and multiplicity is not None:
             delta = consolidate(delta)
         self._staged = delta
@@ -120,6 +173,13 @@ class Table:
         problem = problem or self._index.check()
         if problem is not None:
             raise self._explain(problem)
+
+    def _check_parts(self) -> None:
+        """A delete says which part its row is in, so only those parts are looked at."""
+        assert self.parts is not None
+        missing = None if self.options.unchecked else self.parts.missing()
+        if missing is not None:
+            raise self._missing(self._show(missing))
 
     def _words(self, delta: Delta) -> npt.NDArray[np.int64]:
         words = delta.words()
@@ -140,6 +200,9 @@ class Table:
                 f'table "{self.name}" has a row with the primary key {_pairs(key)} already',
                 hint="mill.upsert replaces rows by their key.",
             )
+        return self._missing(row)
+
+    def _missing(self, row: dict[str, Any]) -> MissingRow:
         return MissingRow(
             f'table "{self.name}" has no row {_pairs(row)} to delete',
             hint="A table with a PRIMARY KEY is always checked."
@@ -152,14 +215,21 @@ class Table:
 
     def commit(self, version: int) -> None:
         """Keep what was staged."""
-        self._holder.commit()
+        if self.parts is not None:
+            self._commit_parts(version)
+        if self._holder is not None:
+            self._holder.commit()
         self.rows += self._staged_rows
         self._staged_rows, self._staged = 0, None
         self.version = version
 
     def rollback(self) -> None:
         """Forget what was staged."""
-        self._holder.rollback()
+        if self.parts is not None:
+            self.parts.rollback()
+            self._late = None
+        if self._holder is not None:
+            self._holder.rollback()
         self._staged_rows, self._staged = 0, None
         self._stamp += 1
 
@@ -191,8 +261,8 @@ class Table:
     def latest(self, delta: Delta, order: str | None) -> Delta:
         """What images of rows mean that come without the rows they replace.
 
-        Of the images of one key the one with the largest `order` counts, the last of equal ones,
-        an inserted before a deleted one; it replaces the row with its key, unless that row is newer.
+        Of the images of one key the one with the largest `order` counts, of equal ones an inserted
+        one, then the last. It replaces the row that has its key, unless that row is newer.
         """
         signs, at = delta.multiplicities(), self.schema.find(order) if order else None
         ranks = [signs] if at is None else [signs, delta.columns[at]]
@@ -213,6 +283,8 @@ class Table:
         """The position of a row for which the change would be refused, None if it is fine."""
         if self._segments is not None:
             return None
+        if self._index is None:
+            return self._part_problem(delta)
         staged = consolidate(delta) if self._order is not None else delta
         self._index.stage(self._words(staged), staged.multiplicities())
         problem = self._index.check()
@@ -224,10 +296,24 @@ class Table:
         candidates = np.flatnonzero(same & (np.sign(delta.multiplicities()) == sign))
         return int(candidates[-1]) if len(candidates) else None
 
+    def _part_problem(self, delta: Delta) -> int | None:
+        assert self.parts is not None
+        if self.options.unchecked:
+            return None
+        self.parts.stage(delta)
+        missing = self.parts.missing()
+        self.parts.rollback()
+        if missing is None:
+            return None
+        same = (delta.words() == missing.words()).all(axis=1) & (delta.multiplicities() < 0)
+        return int(np.flatnonzero(same)[-1])
+
     # Reading.
 
     def contents(self) -> Delta:
         """Every row with its multiplicity, what is staged included."""
+        if self.parts is not None:
+            return self.parts.contents()
         if self._segments is not None:
             return self._segments.contents()
         words, times = self._index.export()
@@ -235,6 +321,10 @@ class Table:
         if self._staged is None:
             return committed
         return consolidate(concat(self.schema, [committed, self._staged]))
+
+    def kept(self) -> Delta:
+        """The same with the old parts that only views still read."""
+        return self.contents() if self.parts is None else self.parts.kept()
 
     def arrow(self) -> Any:
         """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
@@ -245,7 +335,22 @@ class Table:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return int(self._index.bytes if self._segments is None else self._segments.nbytes)
+        held = 0 if self.parts is None else self.parts.nbytes
+        if self._index is not None:
+            held += self._index.bytes
+        return int(held if self._segments is None else self._segments.nbytes)
+
+
+def _part_options(statement: CreateTable) -> PartOptions | None:
+    if statement.partition_length is None:
+        return None
+    assert statement.timestamp_by is not None
+    return PartOptions(
+        statement.timestamp_by,
+        statement.partition_length,
+        statement.lateness,
+        statement.retention,
+    )
 
 
 def expanded(delta: Delta, dictionary: Dictionary) -> Any:

@@ -27,6 +27,7 @@ from viewmill.errors import (
 from viewmill.mill.changes import Change
 from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
+from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
 from viewmill.pipeline.definitions import define_view, drop_others
@@ -67,6 +68,7 @@ class Pipeline:
         self._opened_at = self._mill.version
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
+        self._streams: list[Source] = []
         self._views: list[str] = []
         self._sinks: list[tuple[str, Sink]] = []
         self._query: PipelineQuery | None = None
@@ -141,7 +143,7 @@ class Pipeline:
         mode: Mode = "table",
         keep_hours: int | None = None,
     ) -> Pipeline:
-        """Where a view goes: a directory (`mode` table or changes), or a function of each change."""
+        """Where a view goes: a directory (`mode` table or changes), or a function of a change."""
         self._require_idle()
         if view.lower() not in {name.lower() for name in self._views}:
             raise InvalidArgument(f'no view "{view}"', hint=nearest(view, self._views))
@@ -161,19 +163,20 @@ class Pipeline:
         return query
 
     def start(self, trigger: str | None = None) -> PipelineQuery:
-        """Take rows as they come: every `trigger` ("10 seconds"), or as fast as batches are done."""
+        """Take rows as they come: every `trigger` ("10 seconds"), or as fast as can be."""
         return self._start({} if trigger is None else {"processingTime": trigger})
 
     def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
         self._require_idle()
-        streams = [each for each in self._sources.values() if each.is_streaming]
         drop_others(self._mill, self._views)
         self._check_checkpoint()
+        names = [each.name for each in self._sources.values() if each.is_streaming]
+        self._streams = [self._sources[name] for name in self._storage.in_order(names)]
         self._recover()
         self._load_batches()
         query = PipelineQuery(self)
-        if streams:
-            writer = union(streams).writeStream.outputMode("append")
+        if self._streams:
+            writer = union(self._streams).writeStream.outputMode("append")
             writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
             self._query = query
             query.begin(writer.trigger(**trigger) if trigger else writer)
@@ -186,7 +189,7 @@ class Pipeline:
         if self._ledger.others(name):
             raise SourceBroken(
                 f"the checkpoint in {self._storage.root} is not the one that the mill was fed from",
-                detail="Spark would read its sources from the start and every row would come twice.",
+                detail="Spark would read its sources from the start, and rows would come twice.",
                 hint="Bring the checkpoint back, or give an empty storage directory.",
             )
         if query is not None and self._ledger.last(name) < 0 and self._storage.has_batches():
@@ -213,14 +216,15 @@ class Pipeline:
     def take(self, frame: Any, batch: int) -> None:
         """Take a batch of the streaming query."""
         start = time.perf_counter()
-        sources = [each for each in self._sources.values() if each.is_streaming]
-        rows = split(frame.toArrow(), sources)
-        self._take(f"query {self._storage.query_id()}", batch, sources, rows, start)
+        rows = split(frame.toArrow(), self._streams)
+        reach("batch read")
+        self._take(f"query {self._storage.query_id()}", batch, self._streams, rows, start)
 
     def _take(
         self, name: str, batch: int, sources: list[Source], rows: dict[str, pa.Table], start: float
     ) -> None:
         taken = take_batch(self._mill, self._ledger, name, batch, sources, rows)
+        reach("batch taken")
         self._publish()
         counts = {} if taken.repeated else {each: rows[each].num_rows for each in rows}
         self._progress.note(batch, counts, taken.letters, time.perf_counter() - start)
@@ -228,10 +232,12 @@ class Pipeline:
     def _prepare(self, version: int, changes: Any) -> None:
         for name, sink in self._sinks:
             sink.prepare(version, changes.get(name))
+            reach("change prepared")
 
     def _publish(self) -> None:
         for name, sink in self._sinks:
             sink.publish(self._mill.version, self._mill[name])
+            reach("sink published")
 
     def ended(self, query: PipelineQuery) -> None:
         """The query takes no more batches."""

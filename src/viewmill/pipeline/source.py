@@ -104,7 +104,7 @@ class Source:
         return f"`{name}` {type_}{' NOT NULL' if is_key else ''}"
 
     def selected(self) -> Any:
-        """The frame with the table's columns, the one that says what a row does, and the corrupt."""
+        """The frame with the table's columns, the one with what a row does, and the corrupt one."""
         wanted = self.columns + ([self.sign] if self.sign else [])
         corrupt = [name for name in self.frame.columns if name.lower() == CORRUPT]
         return self.frame.select(*(f"`{name}`" for name in wanted + corrupt))

@@ -1,4 +1,4 @@
-"""The directory of a pipeline: which pipeline it is, its mill, Spark's checkpoint, what is prepared.
+"""The directory of a pipeline: which one it is, its mill, Spark's checkpoint, what is prepared.
 
 takes  a path
 gives  `Storage`; refuses a directory that is not a pipeline's or that another version wrote
@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewmill.errors import DamagedFile, WrongFormat
+from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
 
 FORMAT = 1
 _NAME = "pipeline.json"
@@ -67,6 +68,24 @@ class Storage:
             return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
         except FileNotFoundError:
             return None
+
+    def in_order(self, streams: Sequence[str]) -> list[str]:
+        """The streams in the order of the first start.
+
+        Spark's offsets know sources by their place only: orders' offset must not become lines'.
+        """
+        file = self.root / "streams.json"
+        if not self.checkpoint.exists() or not file.exists():
+            write_file(file, json.dumps(list(streams)).encode())
+            return list(streams)
+        known: list[str] = json.loads(file.read_text())
+        if set(known) != set(streams):
+            raise ForbiddenChange(
+                f"the streaming sources were {', '.join(known)}, now they are {', '.join(streams)}",
+                detail="Spark's checkpoint knows sources by their place, so none can come or go.",
+                hint="Give the pipeline another storage directory.",
+            )
+        return known
 
     def has_batches(self) -> bool:
         """Whether Spark's checkpoint says that batches were done."""

@@ -113,9 +113,7 @@ def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, 
     return refused + missing
 
 
-def _without_missing(
-    mill: Mill, table: Table, delta: Delta
-) -> tuple[Delta, list[tuple[str, str]]]:
+def _without_missing(mill: Mill, table: Table, delta: Delta) -> tuple[Delta, list[tuple[str, str]]]:
     """A checked source: deletes of rows that are not there are taken out."""
     refused: list[tuple[str, str]] = []
     while (at := table.problem(delta)) is not None:

@@ -19,12 +19,13 @@ from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
+from viewmill.strategies.aggregate_index.strategy import AggregateIndex
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.strategy import Candidate, Rejection, Statistics, Strategy
 from viewmill.strategies.view_tree.strategy import ViewTree
 
-STRATEGIES: tuple[Strategy, ...] = (Dataflow(), ViewTree(), Recompute())
+STRATEGIES: tuple[Strategy, ...] = (Dataflow(), ViewTree(), AggregateIndex(), Recompute())
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000

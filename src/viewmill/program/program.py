@@ -63,6 +63,7 @@ class Triggers:
     triggers: tuple[Trigger, ...]
     texts: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
+    replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: they emit the view after each row
 
 
 @dataclass(frozen=True)

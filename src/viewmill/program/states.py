@@ -106,6 +106,8 @@ class Indexed:
     indexed_settle(s, e)             the change of e is done: without journal it is dropped if zero
     indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  indexed_add_sum(s, e, k, x)
     indexed_word(s, e, i)            word i of the key of entry e
+    indexed_fetch(s, (w0, ...))  indexed_fetch_entry(s, (w0, ...))    ask the memory for where the entry
+                                     is, and then for the entry, of a key that will be needed soon
     wide_at(s, e, k)                 a wide slot as a value
 
     Only with a journal, which notes each key touched since the last commit:
@@ -161,6 +163,9 @@ class Listed:
     list_touch(s, (first ...), (rest ...))    the entry, made if absent
     list_settle(s, (first ...), e)   the change of e is done: it is dropped if zero
     list_word(s, e, i)               word i of the rest of the key
+    list_fetch(s, (first ...))  list_fetch_head(s, (first ...))  list_fetch_entries(s, (first ...))
+                                     ask the memory for a list that will be needed soon, in three steps
+    list_fetch_next(s, l, j, i, t)   entries j to j + 16 will look state t up by their word i
     and indexed_add, int_at and the like
 
     First columns and rest each end with a word of null bits if one of them is nullable. With a

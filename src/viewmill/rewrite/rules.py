@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from viewmill.algebra.relations import Relation
+from viewmill.rewrite.distinct_as_group import distinct_as_group
 from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
+from viewmill.rewrite.subqueries_as_joins import subqueries_as_joins
+from viewmill.rewrite.union_as_distinct import union_as_distinct
 
 Rule = Callable[[Relation], Relation]
 
 # Filters move before projections merge: a filter between two projections keeps them apart.
 RULES: tuple[Rule, ...] = (push_filters, merge_projects, drop_trivial)
 
-
-# What turns subqueries into joins, for the strategies that want none.
-DECORRELATE: tuple[Rule, ...] = ()
-
-
-def decorrelate(query: Relation) -> Relation:
-    """The query with its subqueries as joins, where a rule knows how."""
-    return rewrite(query, (*DECORRELATE, *RULES, prune_columns))
+# What turns subqueries into joins, for the strategies that want none. A UNION is a DISTINCT before
+# that is a group-by.
+DECORRELATE: tuple[Rule, ...] = (subqueries_as_joins, union_as_distinct, distinct_as_group)
 
 
 def rewrite(query: Relation, rules: Sequence[Rule] = RULES) -> Relation:
@@ -35,3 +33,8 @@ def rewrite(query: Relation, rules: Sequence[Rule] = RULES) -> Relation:
     for rule in rules:
         query = rule(query)
     return query
+
+
+def decorrelate(query: Relation) -> Relation:
+    """The query with its subqueries as joins, where a rule knows how, in few kinds of relation."""
+    return rewrite(query, (*DECORRELATE, *RULES, prune_columns))

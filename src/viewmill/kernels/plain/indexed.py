@@ -105,6 +105,14 @@ def indexed_touch(s: PlainIndexed, key: Sequence[int]) -> int:
     return s.touch(words_of(key))
 
 
+def indexed_fetch(s: PlainIndexed, key: Sequence[int]) -> None:
+    """Nothing: there is no memory to ask for."""
+
+
+def indexed_fetch_entry(s: PlainIndexed, key: Sequence[int]) -> None:
+    """Nothing: there is no memory to ask for."""
+
+
 def indexed_settle(s: PlainIndexed, e: int) -> None:
     """Drop an entry without journal if its whole payload is zero."""
     if not s.has_journal and s.is_zero(e):

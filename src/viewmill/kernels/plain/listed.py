@@ -81,3 +81,21 @@ def list_settle(s: PlainListed, first: Sequence[int], e: int) -> None:
     """Drop an entry if its whole payload is zero."""
     if s.is_zero(e):
         s.drop(s.entries[e][0])
+
+
+def list_fetch(s: PlainListed, first: Sequence[int]) -> None:
+    """Nothing: there is no memory to ask for."""
+
+
+def list_fetch_head(s: PlainListed, first: Sequence[int]) -> None:
+    """Nothing: there is no memory to ask for."""
+
+
+def list_fetch_entries(s: PlainListed, first: Sequence[int]) -> None:
+    """Nothing: there is no memory to ask for."""
+
+
+def list_fetch_next(
+    s: PlainListed, list_: list[int], j: int, word: int, other: PlainIndexed
+) -> None:
+    """Nothing: there is no memory to ask for."""

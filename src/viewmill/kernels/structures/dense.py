@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, release
+from viewmill.kernels.compiler import inlined, structure
+from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, prefetch, release
 from viewmill.kernels.structures.memory import load_word, store_word
 
 ENTRIES, COUNT, ROOM, MASK = 0, 8, 16, 24
@@ -28,7 +28,7 @@ _TAG = ~_NUMBER
 _SCANNED = 8  # up to so many entries are compared one by one
 
 
-@structure
+@inlined
 def hash_key(key, words):
     """The hash of `words` words: its lower bits are the home slot, the upper half is the tag."""
     h = _SEED
@@ -40,7 +40,7 @@ def hash_key(key, words):
     return np.int64(h ^ (h >> _U29))
 
 
-@structure
+@inlined
 def same_key(left, right, words):
     """Whether two keys are equal."""
     for i in range(words):  # noqa: SIM110
@@ -49,13 +49,13 @@ def same_key(left, right, words):
     return True
 
 
-@structure
+@inlined
 def slots_of(d, stride):
     """Where the slots begin."""
     return load_word(d + ENTRIES) + load_word(d + ROOM) * stride
 
 
-@structure
+@inlined
 def dense_find(d, key, words, h, key_at, stride):
     """The address of the key in its entry, or 0. `key_at` is where keys begin in an entry."""
     mask = load_word(d + MASK)
@@ -76,6 +76,24 @@ def dense_find(d, key, words, h, key_at, stride):
             if same_key(at, key, words):
                 return at
         i = (i + 1) & mask
+
+
+@inlined
+def fetch_slot(d, key, words, stride):
+    """Ask for the memory of a key's home slot."""
+    mask = load_word(d + MASK)
+    if mask >= 0:
+        prefetch(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
+
+
+@inlined
+def fetch_entry(d, key, words, stride):
+    """Ask for the memory of the entry in a key's home slot, which is most often its own."""
+    mask = load_word(d + MASK)
+    if mask >= 0:
+        slot = load_word(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
+        if slot != 0:
+            prefetch(load_word(d + ENTRIES) + ((slot & _NUMBER) - 1) * stride)
 
 
 @structure

@@ -15,6 +15,10 @@ _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidT
 _POINTER = _I8.as_pointer()
 
 
+def _word(value):
+    return ir.Constant(_I64, value)
+
+
 def _library(builder, name, result, arguments):
     kind = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, kind, name)
@@ -25,8 +29,10 @@ def allocate(typing_context, size):
     """The address of `size` bytes, not cleared."""
 
     def generate(context, builder, signature, arguments):
-        malloc = _library(builder, "malloc", _POINTER, [_I64])
-        return builder.ptrtoint(builder.call(malloc, [arguments[0]]), _I64)
+        # Whole cache lines, so that entries of a line's length do not straddle two.
+        size = builder.and_(builder.add(arguments[0], _word(63)), _word(~63))
+        aligned = _library(builder, "aligned_alloc", _POINTER, [_I64, _I64])
+        return builder.ptrtoint(builder.call(aligned, [_word(64), size]), _I64)
 
     return types.int64(types.int64), generate
 

@@ -10,7 +10,7 @@ entries stay until commit or rollback, which also tell the journal when an entry
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import structure
+from viewmill.kernels.compiler import inlined, structure
 from viewmill.kernels.structures.dense import (
     COUNT,
     ENTRIES,
@@ -22,6 +22,8 @@ from viewmill.kernels.structures.dense import (
     dense_find,
     dense_release,
     dense_resize,
+    fetch_entry,
+    fetch_slot,
     hash_key,
     is_sparse,
     larger,
@@ -40,7 +42,7 @@ HEADER_WORDS = 16
 EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
 
 
-@structure
+@inlined
 def indexed_find(s, key):
     """The entry of a key, or 0."""
     at = spill(key)
@@ -51,26 +53,42 @@ def indexed_find(s, key):
     return found + 8 * words if found != 0 else 0
 
 
-@structure
+@inlined
 def indexed_touch(s, key):
     """The entry of a key, made if absent; noted in the journal if there is one."""
-    return touch_key(s, spill(key), len(key))
+    at = spill(key)
+    words = len(key)
+    h, key_at = hash_key(at, words), load_word(s + KEY_AT)
+    found = dense_find(s, at, words, h, key_at, load_word(s + STRIDE))
+    if found == 0:
+        return make_entry(s, at, words, h) + 8 * words
+    if key_at != 0 and load_word(found - 8) == 0:
+        note(s, found, 1)
+    return found + 8 * words
+
+
+@inlined
+def indexed_fetch(s, key):
+    """Ask for the memory that says where a key's entry is."""
+    fetch_slot(s, spill(key), len(key), load_word(s + STRIDE))
+
+
+@inlined
+def indexed_fetch_entry(s, key):
+    """Ask for the memory of a key's entry."""
+    fetch_entry(s, spill(key), len(key), load_word(s + STRIDE))
 
 
 @structure
-def touch_key(s, at, words):
-    """The same by the key's address."""
-    h, key_at, stride = hash_key(at, words), load_word(s + KEY_AT), load_word(s + STRIDE)
-    found = dense_find(s, at, words, h, key_at, stride)
-    existed = 1
-    if found == 0:
-        existed = 0
-        if load_word(s + COUNT) == load_word(s + ROOM):
-            grow(s, larger(load_word(s + ROOM)))
-        found = dense_add(s, at, words, h, key_at, stride)
-    if key_at != 0 and load_word(found - 8) == 0:
-        note(s, found, existed)
-    return found + 8 * words
+def make_entry(s, at, words, h):
+    """A new entry, noted; its key's address."""
+    if load_word(s + COUNT) == load_word(s + ROOM):
+        grow(s, larger(load_word(s + ROOM)))
+    key_at = load_word(s + KEY_AT)
+    found = dense_add(s, at, words, h, key_at, load_word(s + STRIDE))
+    if key_at != 0:
+        note(s, found, 0)
+    return found
 
 
 @structure
@@ -163,10 +181,17 @@ def is_zero(kinds, words, e):
     return True
 
 
-@structure
+@inlined
 def indexed_settle(s, e):
     """Drop an entry without journal if its whole payload is zero."""
-    if load_word(e) == 0 and is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+    if load_word(e) == 0:
+        drop_zero(s, e)
+
+
+@structure
+def drop_zero(s, e):
+    """The same where it is likely."""
+    if is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
         erase(s, (e - load_word(s + ENTRIES)) // load_word(s + STRIDE))
         if is_sparse(s):
             grow(s, load_word(s + ROOM) >> 1)

@@ -11,7 +11,7 @@ What a fan-out visits is one walk through memory. A list that becomes empty is d
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import structure
+from viewmill.kernels.compiler import inlined, structure
 from viewmill.kernels.structures.dense import (
     COUNT,
     ENTRIES,
@@ -23,11 +23,14 @@ from viewmill.kernels.structures.dense import (
     dense_find,
     dense_release,
     dense_resize,
+    fetch_entry,
+    fetch_slot,
     hash_key,
     is_sparse,
     larger,
 )
-from viewmill.kernels.structures.heap import allocate, copy_bytes, release
+from viewmill.kernels.structures.heap import allocate, copy_bytes, prefetch, release
+from viewmill.kernels.structures.indexed import STRIDE as INDEXED_STRIDE
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 
@@ -36,41 +39,42 @@ PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
 LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
 HEADER_WORDS = 16
+_FETCHED = 320  # bytes of a list that are asked for ahead
 
 
-@structure
+@inlined
 def list_of(s, prefix):
     """The list of the entries whose key begins with `prefix`, or 0."""
     return find_list(s, spill(prefix), len(prefix))
 
 
-@structure
+@inlined
 def find_list(s, at, words):
     """The same by address."""
     found = dense_find(s, at, words, hash_key(at, words), 0, load_word(s + LIST_STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
-@structure
+@inlined
 def list_size(s, list_):
     """How many entries a list has."""
     return load_word(list_ + COUNT) if list_ != 0 else 0
 
 
-@structure
+@inlined
 def list_at(s, list_, j):
     """Entry j of a list."""
     entry = load_word(list_ + ENTRIES) + j * load_word(s + STRIDE)
     return entry + 8 * load_word(s + REST_WORDS)
 
 
-@structure
+@inlined
 def list_word(s, e, i):
     """Word i of the rest of the key of entry e."""
     return load_word(e - 8 * (load_word(s + REST_WORDS) - i))
 
 
-@structure
+@inlined
 def list_find(s, prefix, rest):
     """The entry of a key, or 0."""
     list_ = list_of(s, prefix)
@@ -83,7 +87,41 @@ def list_find(s, prefix, rest):
     return found + 8 * words if found != 0 else 0
 
 
+@inlined
+def list_fetch(s, prefix):
+    """Ask for the memory that says where a list is."""
+    fetch_slot(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
+
+
+@inlined
+def list_fetch_head(s, prefix):
+    """Ask for the memory of a list's head."""
+    fetch_entry(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
+
+
+@inlined
+def list_fetch_entries(s, prefix):
+    """Ask for the memory of a list's first entries."""
+    list_ = list_of(s, prefix)
+    if list_ != 0:
+        entries = load_word(list_ + ENTRIES)
+        size = min(load_word(list_ + COUNT) * load_word(s + STRIDE), _FETCHED)
+        for offset in range(0, size, 64):
+            prefetch(entries + offset)
+
+
 @structure
+def list_fetch_next(s, list_, j, word, other):
+    """For entries j to j + 16: ask for the entries of `other` whose key is word `word` of theirs."""
+    stride, end = load_word(s + STRIDE), min(j + 16, load_word(list_ + COUNT))
+    first, step = load_word(list_ + ENTRIES) + 8 * word, load_word(other + INDEXED_STRIDE)
+    for i in range(j, end):
+        fetch_slot(other, first + i * stride, 1, step)
+    for i in range(j, end):
+        fetch_entry(other, first + i * stride, 1, step)
+
+
+@inlined
 def list_touch(s, prefix, rest):
     """The entry of a key, made if absent."""
     first, second = spill(prefix), spill(rest)
@@ -93,33 +131,37 @@ def list_touch(s, prefix, rest):
     return e
 
 
-@structure
+@inlined
 def touch_entry(s, prefix, prefix_words, rest, rest_words):
     """The same by address."""
-    list_ = touch_list(s, prefix, prefix_words)
+    list_ = find_list(s, prefix, prefix_words)
+    if list_ == 0:
+        list_ = make_list(s, prefix, prefix_words)
     stride, h = load_word(s + STRIDE), 0
-    if load_word(list_ + ROOM) > 0:
-        if load_word(list_ + MASK) >= 0:
-            h = hash_key(rest, rest_words)
-        found = dense_find(list_, rest, rest_words, h, 0, stride)
-        if found != 0:
-            return found + 8 * rest_words
-    if load_word(list_ + COUNT) == load_word(list_ + ROOM):
-        grow_list(s, list_, larger(load_word(list_ + ROOM)))
+    if load_word(list_ + MASK) >= 0:
         h = hash_key(rest, rest_words)
-    store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
-    return dense_add(list_, rest, rest_words, h, 0, stride) + 8 * rest_words
+    found = dense_find(list_, rest, rest_words, h, 0, stride)
+    if found == 0:
+        found = make_entry(s, list_, rest, rest_words, h)
+    return found + 8 * rest_words
 
 
 @structure
-def touch_list(s, at, words):
-    """The list of a prefix, made if absent."""
-    h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
-    found = dense_find(s, at, words, h, 0, stride)
-    if found != 0:
-        return found + 8 * words
+def make_entry(s, list_, rest, words, h):
+    """A new entry of a list; its key's address."""
+    if load_word(list_ + COUNT) == load_word(list_ + ROOM):
+        grow_list(s, list_, larger(load_word(list_ + ROOM)))
+        h = hash_key(rest, words)
+    store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
+    return dense_add(list_, rest, words, h, 0, load_word(s + STRIDE))
+
+
+@structure
+def make_list(s, at, words):
+    """A new list."""
     if load_word(s + COUNT) == load_word(s + ROOM):
         resize_lists(s, larger(load_word(s + ROOM)))
+    h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
     list_ = dense_add(s, at, words, h, 0, stride) + 8 * words
     store_word(list_ + MASK, -1)
     return list_
@@ -139,12 +181,18 @@ def grow_list(s, list_, room):
     store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
-@structure
+@inlined
 def list_settle(s, prefix, e):
     """Drop entry e of the list of `prefix` if its whole payload is zero."""
-    if load_word(e) != 0 or not is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
-        return
-    drop_entry(s, list_of(s, prefix), len(prefix), e)
+    if load_word(e) == 0:
+        drop_zero(s, spill(prefix), len(prefix), e)
+
+
+@structure
+def drop_zero(s, prefix, words, e):
+    """The same where it is likely."""
+    if is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+        drop_entry(s, find_list(s, prefix, words), words, e)
 
 
 @structure

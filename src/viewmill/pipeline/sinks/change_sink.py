@@ -25,6 +25,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import ForbiddenChange, UnsupportedQuery, WrongFormat
 from viewmill.mill.changes import Change
+from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.sink import MULTIPLICITY, with_multiplicity
 from viewmill.pipeline.storage import sync_file, sync_folder, write_file
@@ -104,6 +105,7 @@ class ChangeSink:
         """Deliver what was prepared."""
         for file, at in self._prepared():
             if at <= version:
+                reach("change to deliver")
                 self._delivery.deliver(file, at)
 
     def recover(self, version: int, view: View) -> None:
@@ -114,6 +116,7 @@ class ChangeSink:
         self.publish(version, view)
         if not self._known:
             self._catch_up(view)
+            reach("caught up")
             write_file(self._folder / OWNER, self._owner)
             self._known = True
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from viewmill.errors import MissingDependency, WrongFormat
+from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
 from viewmill.pipeline.sinks.sink import TableSink, change_rows
@@ -74,9 +75,7 @@ class DeltaLake:
 class DeltaTableSink(TableSink):
     """The view as a Delta table; each version that changed it is a version of the table."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, keep_hours: int | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, keep_hours: int | None = None) -> None:
         self._lake = DeltaLake(path, keep_hours=keep_hours)
         super().__init__(lambda rows, version: self._lake.write(rows, version, "overwrite"))
 
@@ -101,6 +100,7 @@ class DeltaChanges(ChangeSink):
 
     def _append(self, file: Path, version: int) -> None:
         self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")
+        reach("change appended")
         file.unlink()
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from viewmill.errors import WrongFormat
+from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery
 from viewmill.pipeline.sinks.sink import CHANGE, MULTIPLICITY, TableSink, change_rows
@@ -49,6 +50,7 @@ class ParquetTable(TableSink):
         rows = rows.replace_schema_metadata({"viewmill.version": str(version)})
         pq.write_table(rows, fresh)
         sync_file(fresh)
+        reach("table written")
         put_in_place(fresh, self._folder / _FILE)
 
 

@@ -72,7 +72,7 @@ class TableSink:
 
 
 def change_rows(table: pa.Table, version: int) -> pa.Table:
-    """Rows with `_multiplicity` as rows with `_change_type` and `_commit_version`, deletes first."""
+    """Rows with `_multiplicity` as rows with `_change_type`, `_commit_version`; deletes first."""
     times = table.column(MULTIPLICITY).combine_chunks().to_numpy(zero_copy_only=False)
     gone, come = np.flatnonzero(times < 0), np.flatnonzero(times > 0)
     positions = np.concatenate([np.repeat(gone, -times[gone]), np.repeat(come, times[come])])

@@ -15,6 +15,7 @@ arithmetic on them.
 
 from __future__ import annotations
 
+import decimal
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -196,13 +197,22 @@ def _core(
         )
     core = _uncast(expression)
     if isinstance(core, Call) and core.function == "coalesce" and len(core.arguments) == 2:
-        first, second = core.arguments
-        if isinstance(second, Literal) and isinstance(second.value, int):
-            core, default = _uncast(first), second.value * 10 ** _scale(core.type)
+        core, default = _with_default(core)
     digits = max(_scale(outside), _scale(bound)) - _scale(core.type)
     if digits < 0 or digits > 18:
         raise NotTaken("a comparison that rounds", _span(conjunct))
     return core, 10**digits, default
+
+
+def _with_default(call: Call) -> tuple[Expression, int]:
+    """What COALESCE guards, and the number that it puts in its place."""
+    core, second = _uncast(call.arguments[0]), _uncast(call.arguments[1])
+    if not isinstance(second, Literal) or not isinstance(second.value, int | decimal.Decimal):
+        raise NotTaken("COALESCE of an aggregate with anything but a number", call.span)
+    scaled = decimal.Decimal(second.value).scaleb(_scale(core.type))
+    if scaled != int(scaled):
+        raise NotTaken("COALESCE with more digits than the aggregate has", call.span)
+    return core, int(scaled)
 
 
 def _uncast(expression: Expression) -> Expression:

@@ -18,7 +18,7 @@ _CALLED = {
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
     "before", "change", "shown", "show", "times",
 }  # fmt: skip
-_CALLED_PREFIXES = ("keyed_", "indexed_", "list_", "emit", "wide_")
+_CALLED_PREFIXES = ("keyed_", "indexed_", "list_", "ordered_", "emit", "wide_")
 
 
 class Source:

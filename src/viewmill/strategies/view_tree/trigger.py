@@ -6,7 +6,7 @@ gives  lines of source
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from viewmill.program.states import Listed, Slot
 from viewmill.strategies.dataflow.scalar import Operand
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree import rings
+from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Step, Visit
 from viewmill.strategies.view_tree.layout import Layout, Signature
@@ -63,6 +64,7 @@ class TriggerWriter:
             source.line("done = size")
             with source.block("for i in range(start, size):"):
                 before = len(source.messages)
+                write_ahead(source, self.block, self.places, path, rows)
                 source.line("m = multiplicity[i]")
                 keys, values = self._lift(rows, path, leaf, slots)
                 # Nothing is added before everything that can fail has not.
@@ -166,7 +168,7 @@ class TriggerWriter:
                 entries = {**entries, place.state: entry}
         with ExitStack() as stack:
             for visit in step.visits:
-                keys, entries = self._visit(visit, keys, entries, stack)
+                keys, entries = self._visit(visit, keys, entries, stack, path.steps[at:])
             above = path.steps[at + 1].view
             joined = self._join(step, above, values, keys, entries)
             self._climb(path, at + 1, joined, keys, {}, totals)
@@ -204,8 +206,9 @@ class TriggerWriter:
         return self._key_text(place.first, keys), self._key_text(rest, keys)
 
     def _visit(
-        self, visit: Visit, keys: dict[str, Operand], entries: dict[str, str], stack: ExitStack
-    ) -> tuple[dict[str, Operand], dict[str, str]]:
+        self, visit: Visit, keys: dict[str, Operand], entries: dict[str, str], stack: ExitStack,
+        ahead: Sequence[Step],
+    ) -> tuple[dict[str, Operand], dict[str, str]]:  # fmt: skip
         """Open what reads a sibling: a lookup, or a loop that makes the rest of its key known."""
         source, view = self.source, visit.view
         if visit.is_lookup:
@@ -222,6 +225,7 @@ class TriggerWriter:
         source.line(f"{found} = list_of({place.state}, {first})")
         loop = f"for {j} in range(list_size({place.state}, {found})):"
         stack.enter_context(source.block(loop))
+        write_ahead_in_list(source, self.places, visit, ahead, found, j)
         entry = source.name(f"e_{view.name}")
         source.line(f"{entry} = list_at({place.state}, {found}, {j})")
         return {**keys, **self._rest(place, entry)}, {**entries, place.state: entry}

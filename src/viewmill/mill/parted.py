@@ -1,0 +1,218 @@
+"""The time parts of a table: its rows by part, the catalog of parts, what is too old.
+
+takes  deltas of a table with TIMESTAMP BY and PARTITION LENGTH
+gives  the rows of each part; rows that come too late are set aside, counted and listed
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import Date
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.part_rows import PartRows, split_parts
+from viewmill.errors import NullViolation
+from viewmill.program.parts import SECOND, PartInfo
+
+DAY = 86_400 * SECOND
+_LISTED = 1000  # so many refused rows are remembered
+
+
+@dataclass(frozen=True)
+class PartOptions:
+    """TIMESTAMP BY, PARTITION LENGTH (seconds), LATENESS and RETENTION (microseconds)."""
+
+    timestamp_by: str
+    length: int
+    lateness: int | None = None
+    retention: int | None = None
+
+    def __str__(self) -> str:
+        words = f"TIMESTAMP BY {self.timestamp_by} PARTITION LENGTH {self.length}"
+        if self.lateness is not None:
+            words += f" LATENESS {self.lateness / SECOND:g} s"
+        if self.retention is not None:
+            words += f" RETENTION {self.retention / SECOND:g} s"
+        return words
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A change that came too late."""
+
+    version: int
+    subscript: int
+    row: dict[str, Any]
+    multiplicity: int
+
+
+class Parted:
+    """A table's rows in parts. It is a `PartSource`, and holds rows as `Segments` does."""
+
+    def __init__(self, table: str, schema: Schema, options: PartOptions) -> None:
+        self._table, self._schema, self.options = table, schema, options
+        self.length = options.length
+        position = schema.find(options.timestamp_by)
+        assert position is not None
+        self._time, self._is_date = position, isinstance(schema[position].type, Date)
+        self._rows = PartRows(schema)
+        self._catalog: dict[int, PartInfo] = {}
+        self._newest: int | None = None
+        self._staged_newest: int | None = None
+        # What views read below the oldest part that may still change, in parts.
+        self.lookback = 0
+        self.refused_count = 0
+        self.refused: deque[Refused] = deque(maxlen=_LISTED)
+
+    # Changes.
+
+    def subscripts(self, delta: Delta) -> npt.NDArray[np.int64]:
+        """The part of each row."""
+        mask = delta.nulls[self._time]
+        if mask is not None and mask.any():
+            raise NullViolation(
+                f'a row of table "{self._table}" has no time',
+                detail=f'Column "{self.options.timestamp_by}" says which part it belongs to.',
+            )
+        moments = delta.columns[self._time] * (DAY if self._is_date else 1)
+        found: npt.NDArray[np.int64] = np.floor_divide(moments, self.length * SECOND)
+        return found
+
+    def too_late(self, delta: Delta) -> npt.NDArray[np.bool_] | None:
+        """Which rows are older than what is kept, as of the last commit; None if none is."""
+        horizon = self.horizon()
+        if horizon is None or not delta.size:
+            return None
+        late = self.subscripts(delta) < horizon
+        return late if late.any() else None
+
+    def horizon(self) -> int | None:
+        """The oldest part that may still change; None if all may."""
+        if self._newest is None:
+            return None
+        found = []
+        if self.options.lateness is not None:
+            moment = self._newest * self.length * SECOND - self.options.lateness
+            found.append(moment // (self.length * SECOND))
+        if self.options.retention is not None:
+            found.append(self._first_retained(self._newest))
+        return max(found) if found else None
+
+    def _first_retained(self, newest: int) -> int:
+        assert self.options.retention is not None
+        return newest + 1 - -(-self.options.retention // (self.length * SECOND))
+
+    def stage(self, delta: Delta) -> None:
+        """Change parts; not committed yet."""
+        for subscript, rows in split_parts(delta, self.subscripts(delta)):
+            self._rows.stage(subscript, rows)
+            newest = self.newest_part()
+            if newest is None or subscript > newest:
+                self._staged_newest = subscript
+
+    def missing(self) -> Delta | None:
+        """A row that was deleted more often than it is there, in the parts that are staged."""
+        for subscript, deltas in self._rows.staged.items():
+            if any(each.multiplicity is not None for each in deltas):
+                part = self._rows.part(subscript)
+                below = np.flatnonzero(part.multiplicities() < 0)
+                if len(below):
+                    return part.take(below[:1])
+        return None
+
+    def commit(self, version: int) -> None:
+        """Keep what was staged, and note when."""
+        now = time.time_ns() // 1000
+        for subscript, deltas in self._rows.staged.items():
+            old = self._catalog.get(subscript)
+            change = sum(int(each.multiplicities().sum()) for each in deltas)
+            loaded, rows = (now, 0) if old is None else (old.loaded, old.rows)
+            self._catalog[subscript] = PartInfo(subscript, rows + change, loaded, now, version)
+        self._rows.commit()
+        if self._staged_newest is not None:
+            self._newest, self._staged_newest = self._staged_newest, None
+
+    def rollback(self) -> None:
+        """Forget what was staged."""
+        self._rows.rollback()
+        self._staged_newest = None
+
+    # Retention.
+
+    def expired(self) -> Delta | None:
+        """The rows that retention ends with the batch under way, to be deleted; None if none."""
+        newest = self.newest_part()
+        if self.options.retention is None or newest is None:
+            return None
+        before = self._first_retained(self._newest) if self._newest is not None else None
+        low, high = before, self._first_retained(newest) - 1
+        gone = [p for p in self._rows.subscripts() if p <= high and (low is None or p >= low)]
+        deltas = [self._rows.part(each) for each in gone]
+        return consolidate(concat(self._schema, deltas)).negated() if deltas else None
+
+    def forget(self) -> None:
+        """Drop the parts that neither readers nor views can reach any more."""
+        if self.options.retention is None or self._newest is None:
+            return
+        limit = self._first_retained(self._newest) - self.lookback
+        for subscript in self._rows.subscripts():
+            if subscript >= limit:
+                return
+            self._rows.drop(subscript)
+            self._catalog.pop(subscript, None)
+
+    # Reading.
+
+    def first_part(self) -> int | None:
+        """The oldest part that is kept."""
+        found = self._rows.subscripts()
+        return found[0] if found else None
+
+    def newest_part(self) -> int | None:
+        """The newest part, with what is staged."""
+        return self._newest if self._staged_newest is None else self._staged_newest
+
+    def changed_parts(self) -> Iterable[int]:
+        """The parts that are staged."""
+        return self._rows.staged
+
+    def part(self, subscript: int) -> Delta:
+        """The rows of a part."""
+        return self._rows.part(subscript)
+
+    def parts_within(self, low: int, high: int) -> list[int]:
+        """The parts from low to high that have rows."""
+        if high - low < 64:
+            return [each for each in range(low, high + 1) if each in self._rows]
+        return [each for each in self._rows.subscripts() if low <= each <= high]
+
+    def contents(self) -> Delta:
+        """The rows of all parts that retention leaves."""
+        newest = self.newest_part()
+        if self.options.retention is None or newest is None:
+            return self._rows.contents()
+        first = self._first_retained(newest)
+        deltas = [self._rows.part(p) for p in self._rows.subscripts() if p >= first]
+        return concat(self._schema, deltas) if deltas else Delta.empty(self._schema)
+
+    def kept(self) -> Delta:
+        """The same with the older parts that views still read."""
+        return self._rows.contents()
+
+    def catalog(self) -> list[PartInfo]:
+        """The committed parts, ascending."""
+        return [self._catalog[each] for each in sorted(self._catalog)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._rows.nbytes

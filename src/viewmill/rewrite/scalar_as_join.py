@@ -1,0 +1,144 @@
+"""Make joins of subqueries that give one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from viewmill.algebra import expressions as e
+from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, ScalarSubquery
+from viewmill.algebra.relations import Aggregate, Join, Named, Project, Relation
+from viewmill.algebra.walk import columns_of, map_parts, substitute
+from viewmill.rewrite.correlation import (
+    NotDecorrelated,
+    Peeled,
+    equal,
+    has_outer,
+    is_free,
+    linear,
+    peel,
+    together,
+)
+
+# These give 0 for no rows, all others NULL.
+_ZERO = ("count", "count_if", "regr_count")
+
+# NULL if an argument is.
+_STRICT = ("+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "abs", "not")
+
+
+def scalar_as_join(
+    rows: Relation, expressions: Iterable[Expression], *, is_condition: bool
+) -> tuple[Relation, list[Expression]]:
+    """The rows with a column for each scalar subquery, and the expressions that read it there.
+
+    before  Filter: l.quantity < (query)                after  Filter: l.quantity < avg
+            ├─ Scan: lines l                                   └─ Join inner: p.part = l.part
+            └─ Subquery                                           ├─ Scan: lines l
+               └─ Aggregate: avg(p.quantity)                      └─ Aggregate by p.part: avg(p.quantity)
+                  └─ Filter: p.part = l.part                         └─ Scan: lines p
+                     └─ Scan: lines p
+
+    A row whose group is empty must stay, with NULL (with 0 for a count): the join is a left one,
+    unless the expression is a condition that NULL makes fail anyway.
+    """
+    read: list[Expression] = []
+    for each in expressions:
+        queries = [part for part in e.walk(each) if isinstance(part, ScalarSubquery)]
+        for subquery in dict.fromkeys(queries):
+            may_fail = is_condition and _fails_on_null(each, subquery)
+            rows, value = _join(rows, subquery, inner=may_fail)
+            each = _replaced(each, subquery, value)
+        read.append(each)
+    return rows, read
+
+
+def _join(
+    rows: Relation, subquery: ScalarSubquery, *, inner: bool
+) -> tuple[Relation, Expression]:
+    shown = peel_group(subquery.query)
+    if isinstance(shown.rows, Aggregate) and not shown.rows.keys and not shown.correlated:
+        return _join_group(rows, shown, shown.rows, subquery, inner=inner)
+    raise NotDecorrelated
+
+
+def peel_group(query: Relation) -> Peeled:
+    """The projection above a group-by; correlated conditions stay below it."""
+    conditions, outputs, bottom = linear(query)
+    if conditions or any(has_outer(each) for _, each in outputs):
+        raise NotDecorrelated
+    return Peeled(bottom, (), outputs)
+
+
+def _join_group(
+    rows: Relation, shown: Peeled, group: Aggregate, subquery: ScalarSubquery, *, inner: bool
+) -> tuple[Relation, Expression]:
+    ((name, value),) = shown.outputs
+    if is_free(group):
+        one = Project(group, ((name, value),))
+        column = Column(name, value.type, value.nullable)
+        return Join("cross", rows, one, None, subquery.span), column
+    below = peel(group.input)
+    pairs = [_equality(each, below.rows) for each in below.correlated]
+    keys: tuple[Named, ...] = tuple((f"{name}#{i}", a) for i, (a, _) in enumerate(pairs))
+    inside = dict(below.outputs)
+    calls = tuple((n, substitute(call, inside)) for n, call in group.aggregates)
+    grouped = Aggregate(below.rows, keys, calls, None, group.span)  # type: ignore[arg-type]
+    on = [equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)]
+    counts = [n for n, call in group.aggregates if call.function in _ZERO]
+    kind = "inner" if inner and not counts and _is_strict(value, set(dict(calls))) else "left"
+    by_name = {n: _after_join(n, call, counts) for n, call in group.aggregates}
+    joined = Join(kind, rows, grouped, together(on), subquery.span)  # type: ignore[arg-type]
+    return joined, substitute(value, by_name)
+
+
+def _after_join(name: str, call: Expression, counts: list[str]) -> Expression:
+    column = Column(name, call.type, True)
+    if name not in counts:
+        return column
+    return Call("coalesce", (column, Literal(0, call.type)), call.type, False)
+
+
+def _equality(condition: Expression, inner: Relation) -> tuple[Expression, Expression]:
+    """The inner and the outer side of a correlated equality, or `NotDecorrelated`."""
+    names = set(inner.schema.names)
+    if isinstance(condition, Call) and condition.function == "=":
+        a, b = condition.arguments
+        for mine, other in ((a, b), (b, a)):
+            if columns_of(mine) <= names and columns_of(mine) and not columns_of(other) & names:
+                return mine, other
+    raise NotDecorrelated
+
+
+def _fails_on_null(condition: Expression, subquery: ScalarSubquery) -> bool:
+    """Whether a condition is not true when the subquery is NULL."""
+    if condition == subquery:
+        return True
+    match condition:
+        case Call(function=function) if function in _STRICT:
+            return any(_fails_on_null(each, subquery) for each in condition.arguments)
+        case Cast():
+            return _fails_on_null(condition.input, subquery)
+        case _:
+            return False
+
+
+def _is_strict(value: Expression, names: set[str]) -> bool:
+    """Whether a value is NULL when these columns are."""
+    match value:
+        case Column():
+            return value.name in names
+        case Cast():
+            return _is_strict(value.input, names)
+        case Call(function=function) if function in _STRICT:
+            return any(_is_strict(each, names) for each in value.arguments)
+        case _:
+            return False
+
+
+def _replaced(
+    expression: Expression, subquery: ScalarSubquery, value: Expression
+) -> Expression:
+    if expression == subquery:
+        return value
+    return map_parts(expression, lambda part: _replaced(part, subquery, value))
+

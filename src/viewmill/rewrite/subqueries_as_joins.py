@@ -1,0 +1,59 @@
+"""Turn the subqueries of filters and projections into joins, the innermost first."""
+
+from __future__ import annotations
+
+from viewmill.algebra.expressions import Expression
+from viewmill.algebra.relations import Filter, Project, Relation
+from viewmill.algebra.walk import has_subquery
+from viewmill.rewrite.correlation import (
+    NotDecorrelated,
+    conjuncts,
+    filtered,
+    own_columns,
+    transform_everywhere,
+)
+from viewmill.rewrite.exists_as_semi_join import exists_as_semi_join
+from viewmill.rewrite.scalar_as_join import scalar_as_join
+
+
+def subqueries_as_joins(query: Relation) -> Relation:
+    """EXISTS and IN become semi joins, scalar subqueries joins with what they aggregate.
+
+    A subquery in a place or of a form that no rule knows stays where it is.
+    """
+    return transform_everywhere(query, _without_subqueries)
+
+
+def _without_subqueries(relation: Relation) -> Relation:
+    try:
+        if isinstance(relation, Filter) and has_subquery(relation.condition):
+            return _filter(relation)
+        if isinstance(relation, Project) and any(has_subquery(x) for _, x in relation.outputs):
+            names = [name for name, _ in relation.outputs]
+            rows, read = scalar_as_join(
+                relation.input, [each for _, each in relation.outputs], is_condition=False
+            )
+            return Project(rows, tuple(zip(names, read, strict=True)), relation.span)
+    except NotDecorrelated:
+        pass
+    return relation
+
+
+def _filter(relation: Filter) -> Relation:
+    """Conditions without a subquery first; then values, which may join what is joined already."""
+    parts = list(conjuncts(relation.condition))
+    rows = filtered(relation.input, [each for each in parts if not has_subquery(each)])
+    tests: list[Expression] = []
+    for part in (each for each in parts if has_subquery(each)):
+        if exists_as_semi_join(rows, part) is not None:
+            tests.append(part)
+            continue
+        rows, read = scalar_as_join(rows, [part], is_condition=True)
+        if any(map(has_subquery, read)):
+            raise NotDecorrelated
+        rows = filtered(rows, read)
+    for test in tests:
+        met = exists_as_semi_join(rows, test)
+        assert met is not None
+        rows = met
+    return own_columns(rows, relation.input)

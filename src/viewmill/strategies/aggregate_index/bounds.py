@@ -1,0 +1,60 @@
+"""Comparisons as bounds on whole numbers: the lines that say which levels qualify.
+
+q * factor θ w, with q a level's aggregate (or the level itself) and w the same for all levels:
+`low` is the first q with q * factor >= w, `high` the first with q * factor > w.
+"""
+
+from __future__ import annotations
+
+from viewmill.strategies.aggregate_index.classify import Test
+from viewmill.strategies.aggregate_index.products import scale_of
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.source import Source
+
+LOWEST = -(1 << 63)
+
+# low, high, bounded above, the others instead.
+_BOUNDS = {
+    ">=": ("low", "0", "False", "False"),
+    ">": ("high", "0", "False", "False"),
+    "<": (str(LOWEST), "low", "True", "False"),
+    "<=": (str(LOWEST), "high", "True", "False"),
+    "=": ("low", "high", "True", "False"),
+    "<>": ("low", "high", "True", "True"),
+}
+_PYTHON = {"=": "==", "<>": "!="}
+
+
+def write_bound(scalar: Scalar, test: Test) -> Operand:
+    """Write what computes w, at the scale of the comparison."""
+    bound = scalar.emit(test.bound)
+    digits = scale_of(test.core.type) + len(str(test.factor)) - 1 - scale_of(test.bound.type)
+    if digits <= 0:
+        return bound
+    why = scalar.failure(test.bound, "Overflow", "the bound does not fit 64 bits")
+    value = scalar.source.name("bound")
+    scalar.source.line(f"{value} = scale_up({why}, {bound.value}, {10**digits})")
+    return Operand(value, bound.null)
+
+
+def write_bounds(source: Source, test: Test, bound: str) -> tuple[str, str, str, str]:
+    """Write low and high where the comparison needs them; the arguments of a selection."""
+    low, high, bounded, outside = _BOUNDS[test.operator]
+    names = {"low": source.name("low"), "high": source.name("high")}
+    factor = test.factor
+    lines = {
+        "low": bound if factor == 1 else f"-(-{bound} // {factor})",
+        "high": f"{bound} + 1" if factor == 1 else f"{bound} // {factor} + 1",
+    }
+    for word in ("low", "high"):
+        if word in (low, high):
+            source.line(f"{names[word]} = {lines[word]}")
+    return names.get(low, low), names.get(high, high), bounded, outside
+
+
+def holds(test: Test, number: int, bound: str) -> str:
+    """The text that is true when `number` in the aggregate's place passes the test."""
+    operator = _PYTHON.get(test.operator, test.operator)
+    return f"({number * test.factor} {operator} {bound})"
+
+

@@ -1,0 +1,245 @@
+"""An ordered state under construction: whose rows go to which level, and what they add there.
+
+takes  parts (rows of a table that meet conditions, with their level) and words (what is summed)
+gives  the state with its definition, and the lines of a trigger that change it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from viewmill.algebra.expressions import Aggregate as AggregateCall
+from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, SetOperation
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT, BOOLEAN, Decimal, Integer
+from viewmill.algebra.walk import substitute
+from viewmill.program.states import Ordered, Slot, State
+from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.aggregate_index.products import scale_of
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+
+_LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a table that meet `where`, at level `key`; None is the only level there is."""
+
+    scan: Scan = field(compare=False)
+    source: str
+    where: tuple[Expression, ...]
+    key: Expression | None
+
+
+@dataclass(frozen=True)
+class Word:
+    """The sum of `value` (None: the count) over a part's rows in which no guard is NULL."""
+
+    part: Part
+    value: Expression | None
+    guards: tuple[Expression, ...] = ()
+
+
+class Levels:
+    """The words of one ordered state; those that a selection sums come last."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._words: dict[Word, str] = {}
+        self._results: set[Word] = set()
+        self.watched: Word | None = None
+
+    def add(self, part: Part, value: Expression | None, *others: Expression, name: str,
+            result: bool = False) -> Word:  # fmt: skip
+        """Keep a word; equal ones are kept once."""
+        inside = () if value is None else (value,)
+        guards = tuple(dict.fromkeys(each for each in (*inside, *others) if each.nullable))
+        if value is not None and not isinstance(value.type, Integer | Decimal):
+            raise NotTaken(
+                f"a sum of {value.type} by levels would not come back after deletes: "
+                "exact types only (cast to DECIMAL)",
+                value.span,
+            )
+        word = Word(part, value, guards)
+        self._words.setdefault(word, _free(name, self._words.values()))
+        if result:
+            self._results.add(word)
+        return word
+
+    @property
+    def words(self) -> list[Word]:
+        """In the order of the state's slots."""
+        return sorted(self._words, key=lambda word: word in self._results)
+
+    def number(self, word: Word) -> int:
+        """The slot of a word."""
+        return self.words.index(word)
+
+    @property
+    def parts(self) -> list[Part]:
+        """Each once."""
+        return list(dict.fromkeys(word.part for word in self._words))
+
+    @property
+    def key(self) -> Field:
+        """The level."""
+        keys = [part.key for part in self.parts if part.key is not None]
+        if not keys:
+            return Field("level", BIGINT, nullable=False)
+        return Field("level", keys[0].type, nullable=any(each.nullable for each in keys))
+
+    def state(self) -> State:
+        """The state with its definition."""
+        slots = tuple(Slot(self._words[word], "wide") for word in self.words)
+        watched = None if self.watched is None else self.number(self.watched)
+        results = len(self._words) - len(self._results)
+        kind = Ordered((self.key,), slots, results, watched)
+        return State(self.name, kind, self._definition())
+
+    def find(self, source: str, where: tuple[Expression, ...], value: Expression | None) -> (
+        tuple[Word, Word | None] | None
+    ):
+        """The words that count and sum `value` over the rows of a table, if all are kept."""
+        for part in self.parts:
+            if part.source != source or part.where != where:
+                continue
+            own = [word for word in self._words if word.part == part]
+            counts = [w for w in own if w.value is None and w.guards == _nullable(value)]
+            sums = [w for w in own if value is not None and w.value == value
+                    and w.guards == _nullable(value)]  # fmt: skip
+            if counts and (sums or value is None):
+                return counts[0], sums[0] if sums else None
+        return None
+
+    # Source.
+
+    def write(self, scalar: Scalar, source: str) -> None:
+        """Write what row i of a table, m times, changes."""
+        for part in self.parts:
+            if part.source == source:
+                self._write_where(scalar, part, list(part.where))
+
+    def _write_where(self, scalar: Scalar, part: Part, where: list[Expression]) -> None:
+        if not where:
+            self._write_part(scalar, part)
+            return
+        with scalar.source.block(f"if {scalar.is_true(where[0])}:"):
+            self._write_where(scalar, part, where[1:])
+
+    def _write_part(self, scalar: Scalar, part: Part) -> None:
+        source = scalar.source
+        once = _Once(scalar)
+        words = [_change(once, word) if word.part == part else "0" for word in self.words]
+        changes = f"({', '.join(words)},)"
+        key = Operand("0") if part.key is None else once.emit(part.key)
+        add = f"ordered_add({self.name}, ({key.value},), {changes})"
+        if key.null is None:
+            source.line(add)
+            return
+        with source.block(f"if {key.null}:"):
+            source.line(f"ordered_add_null({self.name}, {changes})")
+        with source.block("else:"):
+            source.line(add)
+
+    # Definition.
+
+    def _definition(self) -> Relation:
+        rows = [self._rows(i, part) for i, part in enumerate(self.parts)]
+        united = rows[0]
+        for each in rows[1:]:
+            united = SetOperation("union", True, united, each)
+        level = Column("level", self.key.type, self.key.nullable)
+        sums = tuple(
+            (name, AggregateCall("sum", (Column(name, _wide(word), False),), _wide(word), True))
+            for word, name in ((word, self._words[word]) for word in self.words)
+        )
+        return Aggregate(united, (("level", level),), sums)
+
+    def _rows(self, number: int, part: Part) -> Relation:
+        """The rows of a part: level, then what each adds to each word."""
+        alias = f"rows_{number}"
+        names = [each.name.split(".", 1)[-1] for each in part.scan.schema]
+        fields = zip(part.scan.schema, names, strict=True)
+        schema = Schema(tuple(replace(each, name=f"{alias}.{name}") for each, name in fields))
+        columns: dict[str, Expression] = {
+            name: Column(each.name, each.type, each.nullable)
+            for each, name in zip(schema, names, strict=True)
+        }
+        rows: Relation = Scan(part.source, alias, schema)
+        if part.where:
+            condition = substitute(part.where[0], columns)
+            for each in part.where[1:]:
+                condition = conjunction(condition, substitute(each, columns))
+            rows = Filter(rows, condition)
+        level: Expression = Literal(0, BIGINT) if part.key is None else part.key
+        outputs = [("level", substitute(level, columns))]
+        for word in self.words:
+            added = _added(word) if word.part == part else Literal(0, BIGINT)
+            outputs.append((self._words[word], Cast(substitute(added, columns), _wide(word), False)))
+        return Project(rows, tuple(outputs))
+
+
+def _free(name: str, taken: object) -> str:
+    names, wish, number = set(taken), name, 2  # type: ignore[call-overload]
+    while wish in names:
+        wish, number = f"{name}_{number}", number + 1
+    return wish
+
+
+def _nullable(value: Expression | None) -> tuple[Expression, ...]:
+    return (value,) if value is not None and value.nullable else ()
+
+
+class _Once:
+    """Writes each expression of a row once."""
+
+    def __init__(self, scalar: Scalar) -> None:
+        self._scalar, self.source = scalar, scalar.source
+        self._written: dict[Expression, Operand] = {}
+
+    def emit(self, expression: Expression) -> Operand:
+        if expression not in self._written:
+            self._written[expression] = self._scalar.emit(expression)
+        return self._written[expression]
+
+    def times(self, expression: Expression) -> str:
+        """The value m times, small enough for sums to stay exact."""
+        value = self.emit(expression).value
+        why = self._scalar.failure(expression, "Overflow", "too large for an ordered state")
+        return f"mul_checked({why}, {value}, m, {-_LARGEST}, {_LARGEST})"
+
+
+def _change(once: _Once, word: Word) -> str:
+    """Write what row i adds to a word; the text that holds it."""
+    source = once.source
+    nulls = [null for each in word.guards if (null := once.emit(each).null) is not None]
+    text = "m" if word.value is None else once.times(word.value)
+    if not nulls and word.value is None:
+        return text
+    change = source.name("change")
+    if not nulls:
+        source.line(f"{change} = {text}")
+        return change
+    source.line(f"{change} = 0")
+    with source.block(f"if not ({' or '.join(dict.fromkeys(nulls))}):"):
+        source.line(f"{change} = {text}")
+    return change
+
+
+def _wide(word: Word) -> Decimal:
+    return Decimal(38, 0 if word.value is None else scale_of(word.value.type))
+
+
+def _added(word: Word) -> Expression:
+    value = Literal(1, BIGINT) if word.value is None else word.value
+    wide = Cast(value, _wide(word), value.nullable)
+    if not word.guards:
+        return wide
+    missing: Expression | None = None
+    for guard in word.guards:
+        test = Call("is_null", (guard,), BOOLEAN, False)
+        missing = test if missing is None else Call("or", (missing, test), BOOLEAN, False)
+    assert missing is not None
+    return Case(((missing, Cast(Literal(0, BIGINT), _wide(word), False)),), wide, _wide(word), False)

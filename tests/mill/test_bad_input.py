@@ -1,0 +1,123 @@
+"""Bad input: a clear error, and nothing has changed. One test for each line of the list."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+import pytest
+
+import viewmill as vm
+from viewmill import errors
+
+
+@pytest.fixture
+def shop(mill, uncompiled) -> vm.Mill:
+    mill.sql("CREATE TABLE orders (id INT NOT NULL, customer STRING, amount BIGINT, PRIMARY KEY (id))")
+    mill.sql("CREATE TABLE notes (day DATE, text STRING NOT NULL)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW revenue AS SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer"
+    )
+    mill.sql("CREATE MATERIALIZED VIEW best AS SELECT MAX(s) AS m FROM revenue")
+    mill.insert("orders", [(1, "ann", 10), (2, "bob", 2**62)])
+    mill.insert("notes", [(dt.date(2024, 2, 29), "leap")])
+    return mill
+
+
+def everything(mill: vm.Mill) -> str:
+    """Rows, versions and plans: all that a user could see change."""
+    status = mill.status()
+    for view in status["views"].values():
+        for key in ("lag_s", "next_refresh_s", "state_bytes"):
+            view.pop(key)
+    rows = {name: mill.sql(f"SELECT * FROM {name}").rows() for name in (*mill.tables(), *mill.views())}  # type: ignore[union-attr]
+    return repr((status, {name: sorted(each, key=repr) for name, each in rows.items()}))
+
+
+BAD: dict[str, tuple[Callable[[vm.Mill], object], type[Exception], str]] = {
+    "unknown table": (lambda m: m.insert("oders", [(3, "cy", 1)]), errors.UnknownName, 'Did you mean "orders"?'),
+    "unknown table in SQL": (lambda m: m.sql("SELECT * FROM oders"), errors.UnknownName, "orders"),
+    "unknown column in rows": (lambda m: m.insert("orders", [{"id": 3, "custmer": "cy"}]), errors.UnknownName, "customer"),
+    "unknown column in a view": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT amont FROM orders"), errors.UnknownName, "amount"),
+    "wrong type in row 1": (lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan", "much")]), errors.InvalidRow, "row 1"),
+    "too few values in row 1": (lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan")]), errors.InvalidRow, "row 1"),
+    "fraction into INT": (lambda m: m.insert("orders", [(1.5, "cy", 1)]), errors.InvalidRow, "1.5"),
+    "integer too large": (lambda m: m.insert("orders", [(2**31, "cy", 1)]), errors.InvalidRow, "2147483648"),
+    "NULL into NOT NULL": (lambda m: m.insert("notes", [(None, None)]), errors.NullViolation, '"text"'),
+    "NULL key": (lambda m: m.insert("orders", [(None, "cy", 1)]), errors.NullViolation, '"id"'),
+    "duplicate key": (lambda m: m.insert("orders", [(3, "cy", 1), (1, "cy", 1)]), errors.DuplicateKey, "id = 1"),
+    "duplicate key inside the batch": (lambda m: m.insert("orders", [(3, "cy", 1), (3, "dan", 1)]), errors.DuplicateKey, "id = 3"),
+    "missing row": (lambda m: m.delete("orders", [(1, "ann", 11)]), errors.MissingRow, "amount = 11"),
+    "missing row in a bag": (lambda m: m.delete("notes", [(None, "leap")]), errors.MissingRow, "leap"),
+    "overflow": (lambda m: m.insert("orders", [(3, "bob", 2**62)]), errors.Overflow, "BIGINT"),
+    "malformed SQL": (lambda m: m.sql("SELEC * FROM orders"), errors.MalformedSQL, "SELEC"),
+    "malformed view": (lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT FROM WHERE"), errors.ViewmillError, ""),
+    "a view that reads itself": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM v"), errors.ViewmillError, "v"),
+    "views in a circle": (
+        lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT 'a' AS customer, m AS s FROM best"),
+        errors.CyclicViews, "best"),
+    "view name taken": (lambda m: m.sql("CREATE MATERIALIZED VIEW Revenue AS SELECT * FROM notes"), errors.NameTaken, "revenue"),
+    "view named as a table": (lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW orders AS SELECT 1 AS x"), errors.NameTaken, "orders"),
+    "table name taken": (lambda m: m.sql("CREATE TABLE orders (x INT)"), errors.NameTaken, "orders"),
+    "table in use dropped": (lambda m: m.sql("DROP TABLE orders"), errors.NameInUse, "revenue"),
+    "view in use dropped": (lambda m: m.sql("DROP MATERIALIZED VIEW revenue"), errors.NameInUse, "best"),
+    "view replaced with other columns": (
+        lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT customer FROM orders"), errors.NameInUse, "best"),
+    "unknown view": (lambda m: m["revenu"], errors.UnknownName, "revenue"),
+    "a table is no view": (lambda m: m["orders"], errors.UnknownName, "table"),
+    "a view is no table": (lambda m: m.insert("revenue", [("cy", 1)]), errors.UnknownName, "view"),
+    "upsert without key": (lambda m: m.upsert("notes", [(None, "x")]), errors.InvalidArgument, "PRIMARY KEY"),
+    "unknown change word": (
+        lambda m: m.apply("notes", [{"text": "x", "op": "insert"}, {"text": "y", "op": "inser"}], change="op"),
+        errors.InvalidRow, "row 1"),
+    "division by zero while a view is made": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT id / (amount - 10) AS x FROM orders"), errors.EvaluationFailed, "zero"),
+    "unknown strategy": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v STRATEGY dataflo AS SELECT * FROM notes"), errors.InvalidArgument, "dataflow"),
+    "strict and not incremental": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS "
+                        "SELECT text, row_number() OVER (ORDER BY text) AS r FROM notes"),
+        errors.UnsupportedQuery, "incremental"),
+    "rows that are none": (lambda m: m.insert("notes", 7), errors.InvalidRow, "int"),
+    "insert of too many values": (lambda m: m.sql("INSERT INTO notes VALUES (NULL, 'x', 1)"), errors.InvalidArgument, "3 values"),
+    "update into NULL": (lambda m: m.sql("UPDATE notes SET text = NULL"), errors.NullViolation, "text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_with_a_clear_error_and_changes_nothing(case, shop):
+    call, kind, says = BAD[case]
+    before = everything(shop)
+    with pytest.raises(kind) as raised:
+        call(shop)
+    assert says in str(raised.value)
+    assert isinstance(raised.value, vm.ViewmillError)
+    assert everything(shop) == before
+    shop.insert("orders", [(9, "cy", 1)])  # the next good batch works
+    assert ("cy", 1) in shop["revenue"].rows()
+    assert all(view.verify() == [] for view in (shop["revenue"], shop["best"]))
+
+
+def test_errors_in_sql_underline_the_place(shop):
+    with pytest.raises(errors.UnknownName) as raised:
+        shop.sql("SELECT customer,\n       amont FROM orders")
+    lines = str(raised.value).splitlines()
+    assert lines[1:3] == ["  2 |        amont FROM orders", "    |        ^^^^^"]
+
+
+def test_several_statements_stop_at_the_first_that_fails(shop):
+    with pytest.raises(errors.UnknownName):
+        shop.sql("INSERT INTO notes VALUES (NULL, 'one'); INSERT INTO nots VALUES (NULL, 'two')")
+    assert len(shop.sql("SELECT * FROM notes")) == 2
+
+
+def test_a_closed_mill_says_so(uncompiled):
+    mill = vm.connect()
+    mill.sql("CREATE TABLE t (x INT)")
+    mill.close()
+    mill.close()
+    for call in (lambda: mill.sql("SELECT 1"), lambda: mill.insert("t", [(1,)]), lambda: mill["t"]):
+        with pytest.raises(errors.MillClosed):
+            call()

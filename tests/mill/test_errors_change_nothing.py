@@ -1,0 +1,174 @@
+"""An error anywhere in a batch leaves tables, views, versions and states as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.conftest import scaled
+
+import viewmill as vm
+from viewmill import errors
+from viewmill.testing.conformance import Conformance
+
+TABLES = ("a", "b", "c")
+
+
+@pytest.fixture(params=["off", "on"], ids=["plain", "compiled"])
+def compiler(request, monkeypatch) -> None:
+    monkeypatch.setenv("VIEWMILL_COMPILER", request.param)
+
+
+def three_tables() -> vm.Mill:
+    mill = vm.connect()
+    for name in TABLES:
+        mill.sql(f"CREATE TABLE {name} (id INT NOT NULL, k STRING, v BIGINT, PRIMARY KEY (id))")
+        mill.sql(f"CREATE MATERIALIZED VIEW {name}_rows AS SELECT k, COUNT(*) AS n FROM {name} GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW c_sum AS SELECT k, SUM(v) AS s FROM c GROUP BY k")
+    mill.sql("CREATE MATERIALIZED VIEW c_ratio AS SELECT id, 10 DIV v AS q FROM c")
+    mill.sql("CREATE MATERIALIZED VIEW joined AS SELECT a.id, c.v FROM a JOIN c ON a.id = c.id")
+    mill.sql("CREATE MATERIALIZED VIEW above AS SELECT SUM(s) AS t FROM c_sum")
+    for name in TABLES:
+        mill.insert(name, [(1, "ann", 1), (2, "bob", 2), (3, None, 3)])
+    return mill
+
+
+def everything(mill: vm.Mill) -> dict[str, Any]:
+    found: dict[str, Any] = {"version": mill.status()["version"]}
+    for name in (*mill.tables(), *mill.views()):
+        found[name] = sorted(mill.sql(f"SELECT * FROM {name}").rows(), key=repr)  # type: ignore[union-attr]
+    for name in mill.views():
+        entry = mill._core.catalog.view(name)
+        for block in entry.blocks:
+            suite = Conformance(block.program, mill._core.dictionary, lambda: block.maintainer)  # noqa: B023
+            bags = suite.bags(block.maintainer)
+            found[f"states of {name}/{block.name}"] = {k: sorted(v, key=repr) for k, v in bags.items()}
+        status = mill[name].status()
+        found[f"status of {name}"] = [status[key] for key in ("rows", "version", "refreshes", "engine_calls")]
+    return found
+
+
+# What is bad about the change of the third table.
+BAD_CHANGES: dict[str, tuple[list[tuple[Any, ...]], type[Exception]]] = {
+    "a duplicate key": ([(4, "cy", 4, 1), (1, "cy", 5, 1)], errors.DuplicateKey),
+    "a missing row": ([(4, "cy", 4, 1), (1, "ann", 7, -1)], errors.MissingRow),
+    "an overflow in the third view": ([(4, "ann", 2**63 - 1, 1)], errors.Overflow),
+    "an overflow in a view over a view": ([(4, "cy", 2**63 - 2, 1)], errors.Overflow),
+    "a division by zero": ([(4, "cy", 0, 1)], errors.EvaluationFailed),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CHANGES)
+def test_an_error_in_the_third_table_changes_nothing_at_all(case, compiler):
+    rows, kind = BAD_CHANGES[case]
+    with three_tables() as mill:
+        before = everything(mill)
+        heard: list[Any] = []
+        for name in mill.views():
+            mill[name].subscribe(heard.append)
+        with pytest.raises(kind), mill.batch():
+            mill.insert("a", [(10, "cy", 1)])
+            mill.delete("b", [(1, "ann", 1)])
+            mill.apply("c", rows, multiplicity="m")
+        assert everything(mill) == before
+        assert heard == []
+        with mill.batch():
+            mill.insert("a", [(10, "cy", 1)])
+            mill.delete("b", [(1, "ann", 1)])
+            mill.insert("c", [(4, "cy", 4)])
+        assert [mill[name].verify() for name in mill.views()] == [[]] * len(mill.views())
+        assert ("cy", 1) in mill["a_rows"].rows()
+        assert mill["above"].rows() == [(10,)]
+
+
+def test_a_row_of_the_wrong_type_in_the_third_table_drops_the_whole_batch(uncompiled):
+    with three_tables() as mill:
+        before = everything(mill)
+        with pytest.raises(errors.InvalidRow, match="row 1"), mill.batch():
+            mill.insert("a", [(10, "cy", 1)])
+            mill.insert("b", [(10, "cy", 1)])
+            mill.insert("c", [(10, "cy", 1), (11, "cy", "one")])
+        assert everything(mill) == before
+
+
+def test_an_error_of_the_user_inside_a_batch_drops_it(uncompiled):
+    with three_tables() as mill:
+        before = everything(mill)
+        with pytest.raises(ZeroDivisionError), mill.batch():
+            mill.insert("a", [(10, "cy", 1)])
+            _ = 1 / 0
+        assert everything(mill) == before
+
+
+@settings(max_examples=scaled(0.4))
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(TABLES), st.integers(1, 5), st.sampled_from([0, 1, 2, 2**62, None])),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_after_any_mix_of_good_and_bad_batches_every_view_is_right(steps, uncompiled):
+    with three_tables() as mill:
+        refused = 0
+        for table, id_, v in steps:
+            before = everything(mill)
+            try:
+                mill.insert(table, [(id_, "ann", v), (id_ + 10, "cy", v)])
+            except vm.ViewmillError:
+                refused += 1
+                assert everything(mill) == before
+        assert [mill[name].verify() for name in mill.views()] == [[]] * len(mill.views())
+        assert mill.status()["version"] == everything(three_tables())["version"] + len(steps) - refused
+
+
+def test_overflow_is_judged_on_the_value_after_the_batch(mill, compiler):
+    mill.sql("CREATE TABLE t (k INT, v BIGINT)")
+    mill.sql("CREATE MATERIALIZED VIEW s AS SELECT k, SUM(v) AS s FROM t GROUP BY k")
+    with mill.batch():
+        mill.insert("t", [(1, 2**62), (1, 2**62), (1, 2**62)])
+        mill.insert("t", [(1, -(2**62)), (1, -(2**62))])
+    assert mill["s"].rows() == [(1, 2**62)]
+
+
+def test_a_row_that_comes_and_goes_inside_a_batch_is_not_judged(mill, compiler):
+    mill.sql("CREATE TABLE t (k INT)")
+    mill.sql("CREATE MATERIALIZED VIEW q AS SELECT k, 10 DIV k AS q FROM t")
+    with mill.batch():
+        mill.insert("t", [(0,), (5,)])
+        mill.delete("t", [(0,)])
+    assert mill["q"].rows() == [(5, 2)]
+    version = mill.status()["version"]
+    with mill.batch():
+        mill.insert("t", [(0,)])
+        mill.delete("t", [(0,)])
+    assert (mill["q"].rows(), mill.status()["version"]) == ([(5, 2)], version)
+
+
+def test_replacing_a_view_whose_readers_cannot_take_it_changes_nothing(mill, compiler):
+    mill.sql("CREATE TABLE t (k INT, v BIGINT)")
+    mill.insert("t", [(1, 2**62), (2, 2**62)])
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k, CAST(1 AS BIGINT) AS v FROM t")
+    mill.sql("CREATE MATERIALIZED VIEW w AS SELECT SUM(v) AS s FROM v")
+    before = everything(mill)
+    with pytest.raises(errors.Overflow):
+        mill.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT k, v FROM t")
+    assert everything(mill) == before
+    mill.insert("t", [(3, 1)])
+    assert (mill["w"].rows(), mill["w"].verify()) == ([(3,)], [])
+
+
+def test_a_deferred_view_that_cannot_be_refreshed_stays_as_it_was_and_says_why(mill, uncompiled, caplog):
+    mill.sql("CREATE TABLE t (v BIGINT)")
+    mill.sql("CREATE MATERIALIZED VIEW s REFRESH EVERY 2 ROWS AS SELECT SUM(v) AS s FROM t")
+    mill.insert("t", [(2**62,), (2**62,)])
+    assert len(mill.sql("SELECT * FROM t")) == 2, "the batch itself is committed"
+    assert mill["s"].rows() == [(None,)]
+    assert "BIGINT" in mill["s"].status()["error"]
+    assert "could not be refreshed" in caplog.text
+    with pytest.raises(errors.Overflow):
+        mill["s"].refresh()
+    mill.delete("t", [(2**62,)])
+    assert (mill["s"].rows(), mill["s"].status()["error"]) == ([(2**62,)], None)
