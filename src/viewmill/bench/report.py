@@ -16,9 +16,15 @@ UNITS = {
     "us_per_update": "CPU µs / call",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
+    "p999_ms": "p99.9 ms",
+    "worst_ms": "worst ms",
     "state_bytes": "state bytes",
     "compile_s": "s to first result",
     "speedup": "times duckdb's rows / s",
+    "plan_cost": "plan cost",
+    "printed_cost": "cost as printed",
+    "printed_trees": "trees as printed",
+    "planning_s": "planning s",
 }
 
 
@@ -51,6 +57,7 @@ class Report:
     results: list[Figure] = field(default_factory=list)
     plotted: str = "rows_per_s"
     across: str = "batch"
+    oracle: str = "DuckDB's"
 
     def add(self, system: str, workload: Mapping[str, Any], **metrics: float) -> None:
         """Note what was measured of one system on one workload."""
@@ -87,7 +94,7 @@ class Report:
             blocks.setdefault(names, []).append((system, workload, *cells))
         parts = [_columns(("system", "workload", *names), rows) for names, rows in blocks.items()]
         word = "equal to" if self.verified else "DIFFERENT FROM"
-        end = f"bench {self.bench}, seed {self.seed}: the final result is {word} DuckDB's"
+        end = f"bench {self.bench}, seed {self.seed}: the final result is {word} {self.oracle}"
         return "\n\n".join([*parts, end])
 
     def to_svg(self) -> str:

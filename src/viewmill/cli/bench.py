@@ -14,7 +14,13 @@ from viewmill.cli.terminal import print_json, print_text, remark
 from viewmill.errors import UnknownName, nearest
 
 # Loaded when asked for. Each is a `Bench`.
-BENCHES = {"groupby": "viewmill.bench.groupby:groupby"}
+BENCHES = {
+    "groupby": "viewmill.bench.groupby:groupby",
+    "star": "viewmill.bench.star:star",
+    "tree": "viewmill.bench.tree:tree",
+    "weave": "viewmill.bench.weave:weave",
+    "windows": "viewmill.bench.windows:windows",
+}
 
 
 def bench(

@@ -11,25 +11,22 @@ comes out as it was makes none of its own readers due.
 from __future__ import annotations
 
 import heapq
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-
-import numpy as np
 
 from viewmill.algebra.relations import Relation
 from viewmill.deltas.arrow import encode_columns
-from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.program.parts import PartInfo, PartQueries, PartQuery, PartReference, PartSource
+from viewmill.program.kept_parts import KeptParts, is_change
+from viewmill.program.parts import PartQueries, PartQuery, PartReference, PartSource
 from viewmill.program.program import Program
 
 Rows = Mapping[str, Delta]  # by the name of the reference
 Run = Callable[[Relation, Rows], Any]  # a relation and the rows of its parts in, Arrow out
 
 
-class PartMaintainer:
+class PartMaintainer(KeptParts):
     """Keeps the parts of one view. It is a `PartSource` for views above it."""
 
     def __init__(
@@ -38,27 +35,17 @@ class PartMaintainer:
         parted: Mapping[str, PartSource],
         run: Run,
         dictionary: Dictionary,
+        version: Callable[[], int],
     ) -> None:
         assert isinstance(program.body, PartQueries)
-        self._program, self._body, self._sources = program, program.body, dict(parted)
-        self._sources[self._body.view] = self
+        super().__init__(program.output, program.body.length, version)
+        self._body = program.body
+        self._sources: dict[str, PartSource] = {**parted, self._body.view: self}
         self._run, self._dictionary = run, dictionary
-        self.length = self._body.length
-        self._parts: dict[int, Delta] = {}
-        self._catalog: dict[int, PartInfo] = {}
-        self.first: int | None = None
-        self.next: int | None = None
-        self._empty = Delta.empty(program.output)
-        self._forget_pending()
-        self._saved = (self.first, self.next)
         self._all_due = False  # a table that is read whole has changed
         self._memo: tuple[Any, Delta] | None = None
+        self._held: Rows = {}
         self.computed = 0  # part queries since creation
-
-    def _forget_pending(self) -> None:
-        self._pending: dict[int, Delta] = {}
-        self._dropped: set[int] = set()
-        self._changed: set[int] = set()
 
     # The maintainer.
 
@@ -69,61 +56,21 @@ class PartMaintainer:
 
     def flush(self) -> Delta:
         """Bring the parts up to date; the newest part now minus the newest part before."""
+        if self._all_due:
+            self._memo = None
         due = self._due()
         if self.first is None:
             self._start()
         self._recompute(due)
         self._roll_forward()
         self._all_due = False
-        return self._difference()
-
-    def has_moved(self) -> bool:
-        """Whether parts changed or came, though the newest rows may be as before."""
-        return bool(self._changed) or (self.first, self.next) != self._saved
-
-    def commit(self) -> None:
-        """Keep the new parts, and note when each changed."""
-        self._parts |= self._pending
-        self._saved = (self.first, self.next)
-        self._forget_pending()
-
-    def note(self, version: int) -> None:
-        """Write the pending parts into the catalog; called before `commit`."""
-        now = time.time_ns() // 1000
-        for subscript, rows in self._pending.items():
-            old = self._catalog.get(subscript)
-            loaded = now if old is None else old.loaded
-            count = int(rows.multiplicities().sum())
-            self._catalog[subscript] = PartInfo(subscript, count, loaded, now, version)
+        return self.difference()
 
     def rollback(self) -> None:
         """Forget the new parts."""
-        self.first, self.next = self._saved
+        super().rollback()
         self._all_due = False
         self._memo = None
-        self._forget_pending()
-
-    def contents(self) -> Delta:
-        """The committed rows of the newest part."""
-        _, following = self._saved
-        return self._empty if following is None else self._parts.get(following - 1, self._empty)
-
-    def load(self, state: str, rows: Iterable[Any]) -> None:
-        """Parts are loaded by `restore`."""
-        raise KeyError(state)
-
-    def release(self, state: str) -> None:
-        """Parts are what the view is."""
-        raise KeyError(state)
-
-    def snapshot(self, state: str) -> Iterator[Any]:
-        """Parts are written by the mill."""
-        raise KeyError(state)
-
-    def state_bytes(self) -> Mapping[str, int]:
-        """Bytes of all parts."""
-        size = sum(column.nbytes for part in self._parts.values() for column in part.columns)
-        return {"parts": size}
 
     # What is to be computed.
 
@@ -160,29 +107,24 @@ class PartMaintainer:
             waiting.discard(i)
             before = self.part(i)
             after = self._compute(i)
-            if not self._is_change(before, after):
+            if not is_change(before, after):
                 continue
-            self._keep(i, after)
+            self.keep(i, after)
             assert self.next is not None
             for each in self._readers(self._body.view, i, self.next - 1):
                 if each not in waiting:
                     waiting.add(each)
                     heapq.heappush(due, each)
 
-    def _is_change(self, before: Delta, after: Delta) -> bool:
-        if before is after or not (before.size or after.size):
-            return False
-        return consolidate(concat(after.schema, [after, before.negated()])).size > 0
-
-    def _keep(self, i: int, rows: Delta) -> None:
-        self._pending[i] = rows
-        self._changed.add(i)
-
     def _start(self) -> None:
-        """Where the view begins: the newest part that can be computed, or the first to come."""
+        """A view over nothing begins with the first part to come."""
         first = self.starts_at()
         if first is not None:
-            self.first = self.next = first
+            self.begin(first)
+
+    def oldest_of(self, source: str) -> int | None:
+        """The oldest part of a source that retention leaves, None if it left all."""
+        return self._sources[source].oldest_shown()
 
     def starts_at(self) -> int | None:
         """The first part, when no row has been seen yet: the one that reads the oldest part."""
@@ -230,11 +172,7 @@ class PartMaintainer:
     def _roll(self, i: int) -> None:
         rows = self._compute(i)
         self.next = i + 1
-        if rows.size or i in self._parts:
-            self._keep(i, rows)
-        else:
-            self._pending[i] = rows
-            self._changed.add(i)
+        self.keep(i, rows)
 
     def _skip_gap(self, limit: int) -> bool:
         """Where nothing is read and nothing comes of nothing, jump to the next part with rows."""
@@ -269,10 +207,10 @@ class PartMaintainer:
             return self._memo[1]
         self.computed += 1
         table = self._run(query.query, rows)
-        made = encode_columns(self._program.output, table, self._dictionary)
+        made = encode_columns(self.schema, table, self._dictionary)
         made = made if made.size else self._empty
         for before in (self.part(i), self.part(i - 1)):
-            if before.size == made.size and not self._is_change(before, made):
+            if before.size == made.size and not is_change(before, made):
                 made = before
                 break
         if query is self._body.update:
@@ -288,65 +226,17 @@ class PartMaintainer:
         found = [each for each in found if each.size]
         return concat(found[0].schema, found) if found else source.part(high)
 
-    def _difference(self) -> Delta:
-        before, after = self.contents(), self.part(self.next - 1) if self.next else self._empty
-        if before is after:
-            return self._empty
-        return consolidate(concat(self._program.output, [after, before.negated()]))
+    def oldest_shown(self) -> int | None:
+        """The oldest part of which every source still has the newest part that it reads."""
+        bounds = []
+        for each in self._body.update.references:
+            if each.source != self._body.view:
+                oldest = self._sources[each.source].oldest_shown()
+                at = None if oldest is None else each.high.first_at_least(oldest)
+                bounds += [] if at is None else [at]
+        return max(bounds, default=None)
 
-    # As a source of parts.
-
-    def first_part(self) -> int | None:
-        """The first part."""
-        return self.first
-
-    def newest_part(self) -> int | None:
-        """The newest part, what is pending included."""
-        return None if self.next is None or self.next == self.first else self.next - 1
-
-    def changed_parts(self) -> Iterable[int]:
-        """The parts computed since the last commit that came out different."""
-        return self._changed
-
-    def part(self, subscript: int) -> Delta:
-        """The rows of a part."""
-        found = self._pending.get(subscript)
-        return self._parts.get(subscript, self._empty) if found is None else found
-
-    def parts_within(self, low: int, high: int) -> list[int]:
-        """The parts from low to high that have rows."""
-        if high - low < 64:
-            return [each for each in range(low, high + 1) if self.part(each).size]
-        known = {*self._parts, *self._pending}
-        return sorted(each for each in known if low <= each <= high and self.part(each).size)
-
-    def catalog(self) -> list[PartInfo]:
-        """The committed parts, ascending."""
-        return [self._catalog[each] for each in sorted(self._catalog)]
-
-    # Retention, writing and restoring.
-
-    def forget(self, before: int) -> None:
-        """Drop the parts before one."""
-        for subscript in [each for each in self._parts if each < before]:
-            del self._parts[subscript]
-            self._catalog.pop(subscript, None)
-
-    def committed_parts(self) -> Mapping[int, Delta]:
-        """Every part that was computed, for a snapshot."""
-        return self._parts
-
-    def restore(
-        self, first: int, following: int, parts: Mapping[int, Delta], catalog: Iterable[PartInfo]
-    ) -> None:
-        """The inverse: the state of a snapshot."""
-        self._parts = dict(parts)
-        self._catalog = {each.subscript: each for each in catalog}
-        self.first, self.next = first, following
-        self._saved = (first, following)
-
-
-def subscripts_column(rows: Mapping[int, Delta]) -> Any:
-    """The subscript of every row of the parts, one behind the other."""
-    sizes = [part.size for part in rows.values()]
-    return np.repeat(np.fromiter(rows, np.int64, len(rows)), sizes)
+    def reopen(self) -> None:
+        """Take in what changed since the checkpoint."""
+        self.flush()
+        self.note_reopened()

@@ -23,6 +23,7 @@ from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, ne
 from viewmill.kernels import compiler, ordered_stores, payloads, stores, tree_stores
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
 from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
+from viewmill.kernels.lookups import Lookups
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
@@ -91,7 +92,11 @@ class TriggerMaintainer:
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
         ids = [dictionary.intern(each) for each in body.texts]
-        self._texts = stores.Texts(ids) if compiled else plain_stores.Texts(ids)
+        made = stores.Texts if compiled else plain_stores.Texts
+        self._texts = made(ids, len(body.lookups))
+        self._lookups = (
+            Lookups(program, body.lookups, self._texts, dictionary) if body.lookups else None
+        )
 
         handles = tuple(each.handle for each in self._all)
         end = (self._texts.handle, self._failure.handle)
@@ -106,6 +111,7 @@ class TriggerMaintainer:
         self._functions, self._emitting = functions, emitting
         self._contents: Kernel | None = None
         self._replays: dict[str, _Feed] = {}
+        self._is_replayed = False  # since the commit: derived states went from row to row
         self._is_loaded = False  # states were loaded, those derived from them are not computed
 
     def apply(self, input: str, delta: Delta) -> None:
@@ -118,6 +124,8 @@ class TriggerMaintainer:
             return
         if size == 0:
             return
+        if self._lookups is not None:
+            self._lookups.take_delta(input, delta)
         arguments = feed.arguments(delta)
         done = feed.kernel(0, size, *arguments)
         while done < size:
@@ -141,13 +149,17 @@ class TriggerMaintainer:
         that of the change times the number of the row, counted from 1.
         """
         self._settle()
+        self._is_replayed = True
         feed = self._replays.get(input) or self._replay_feed(input)
         arguments, size = feed.arguments(delta), delta.size
         done, parts = 0, []
         while done < size:
+            before = done
             done = feed.kernel(done, size, *arguments)
             if self._failure.noted():
                 raise self._failed(in_batch=True)
+            if done == before:
+                raise EvaluationFailed("the view has too many groups to be replayed")
             parts.append(self._outlet.take())
         return concat(self.program.output, parts)
 
@@ -169,12 +181,15 @@ class TriggerMaintainer:
     def commit(self) -> None:
         """Keep what was applied."""
         self._settle()
+        self._is_replayed = False
         self._undo.clear()
         for store in self._all:
             store.commit()
 
     def rollback(self) -> None:
         """Go back to exactly the last commit."""
+        self._is_loaded = self._is_loaded or self._is_replayed
+        self._is_replayed = False
         if self._failure.noted():
             self._failure.take()
         self._outlet.clear()
@@ -183,7 +198,7 @@ class TriggerMaintainer:
             store.rollback()
 
     def _apply_opposite(self) -> None:
-        """Take back what states without a journal hold: the last change first, all of it negated."""
+        """Take back what states without a journal hold: the last change first, negated."""
         while self._undo:
             feed, delta, done = self._undo.pop()
             feed.kernel(0, done, *feed.arguments(delta.negated()))
@@ -211,6 +226,8 @@ class TriggerMaintainer:
         self._is_loaded = any(each.derived for each in self.program.states)
         kind = self._kind(state)
         keys, payload = payloads.from_batches(kind, rows, self._dictionary)
+        if self._lookups is not None:
+            self._lookups.take_keys(kind, keys)
         self._stores[state].load_payload(keys, payload)
 
     def release(self, state: str) -> None:
@@ -272,7 +289,7 @@ def _error_class(message: Message) -> type[ViewmillError]:
 
 
 def _has_journal(kind: StateKind) -> bool:
-    return isinstance(kind, Keyed) or (isinstance(kind, Indexed) and kind.journal)
+    return not isinstance(kind, Indexed | Listed) or kind.journal
 
 
 def _new_store(kind: StateKind, compiled: bool) -> Store:

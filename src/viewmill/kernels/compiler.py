@@ -20,7 +20,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
@@ -76,7 +78,7 @@ def structure(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-def inlined(function: Callable[..., Any]) -> Any:
+def inline_structure(function: Callable[..., Any]) -> Any:
     """A structure's function whose code is put where it is called, however long it is."""
     dispatcher = _dispatcher(
         function, "_nrt", "no_cpython_wrapper", "no_cfunc_wrapper", "forceinline"
@@ -117,6 +119,19 @@ def wide_vectors(typing_context: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def cycles(typing_context: Any) -> Any:
+    """The processor's clock, a steady one that has nothing to do with its frequency."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        kind = ir.FunctionType(word, [])
+        read = cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter")
+        return builder.call(read, [])
+
+    return types.int64(), generate
 
 
 def _dispatcher(function: Callable[..., Any], *private: str, cache: bool = False) -> Any:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from viewmill.errors import Overflow
 from viewmill.kernels.library import kernel
@@ -24,7 +25,7 @@ class OrderedStore:
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
         self._sums = np.zeros((4, max(words, 1)), np.int64)
         self.handle = address_of(self._header)
-        self._set(ordered_nodes.KEYS, len(kind.key))
+        self._set(ordered_nodes.KEYS, kind.level_words)
         self._set(ordered_nodes.WORDS, words)
         self._set(ordered_nodes.FIRST_RESULT, kind.results)
         self._set(ordered_nodes.SIGNED, -1 if kind.watched is None else kind.watched)
@@ -74,27 +75,25 @@ class OrderedStore:
     def load_payload(self, keys: IntArray, payload: Payload) -> None:
         """Replace everything."""
         self.clear()
-        width = len(self.kind.key)
-        is_null = keys[:, -1] != 0 if keys.shape[1] > width else np.zeros(len(keys), np.bool_)
+        inside, is_null = to_levels(self.kind, keys)
         words = to_words(self.kind.payload, payload)
         if is_null.any():
             nulls = np.ascontiguousarray(words[is_null].sum(axis=0))
             kernel(ordered.ordered_load_null)(self.handle, address_of(nulls))
-        rows = np.ascontiguousarray(np.concatenate([keys[:, :width], words], axis=1)[~is_null])
+        rows = np.ascontiguousarray(np.concatenate([inside, words], axis=1)[~is_null])
         kernel(ordered.ordered_load)(self.handle, address_of(rows), len(rows))
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot, as committed."""
         self.show_committed(True)
         try:
-            width = len(self.kind.key)
+            width = self.kind.level_words
             count = self._get(ordered_nodes.LEVELS)
             rows = np.empty((count, width + len(self.kind.payload)), np.int64)
             kernel(ordered.ordered_export)(self.handle, address_of(rows))
-            keys = np.zeros((count, self.kind.key_words), np.int64)
-            keys[:, :width] = rows[:, :width]
+            keys = from_levels(self.kind, rows[:, :width])
             words = rows[:, width:]
-            if self.kind.key_words > width and self._sums[1].any():
+            if not self.kind.first and self.kind.level.nullable and self._sums[1].any():
                 null_key = np.zeros((1, self.kind.key_words), np.int64)
                 null_key[0, -1] = 1
                 keys = np.concatenate([keys, null_key])
@@ -107,6 +106,36 @@ class OrderedStore:
 def _free(clear: Callable[..., int], header: IntArray, sums: IntArray) -> None:
     assert sums.size
     clear(address_of(header))
+
+
+def to_levels(kind: Ordered, keys: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Keys as the state orders them, and which of them is the level of NULL apart."""
+    width = len(kind.key)
+    none = np.zeros(len(keys), np.bool_)
+    if not kind.first:
+        return keys[:, :width], keys[:, -1] != 0 if keys.shape[1] > width else none
+    if not kind.has_bits:
+        return keys, none
+    group, bits = keys[:, : width - 1], keys[:, -1]
+    # The level's bit comes last in definitions and first here: runs of a group lie side by side.
+    own = ((bits & ((1 << (width - 1)) - 1)) << 1) | (bits >> (width - 1))
+    if kind.is_narrow:
+        return np.stack([(group[:, 0] << 2) | own, keys[:, width - 1]], axis=1), none
+    return np.concatenate([group, own[:, None], keys[:, width - 1 : width]], axis=1), none
+
+
+def from_levels(kind: Ordered, levels: IntArray) -> IntArray:
+    """The inverse."""
+    width = len(kind.key)
+    keys = np.zeros((len(levels), kind.key_words), np.int64)
+    if not kind.has_bits:
+        keys[:, :width] = levels
+        return keys
+    keys[:, width - 1] = levels[:, -1]
+    own = levels[:, 0] & 3 if kind.is_narrow else levels[:, width - 1]
+    keys[:, : width - 1] = levels[:, :1] >> 2 if kind.is_narrow else levels[:, : width - 1]
+    keys[:, -1] = (own >> 1) | ((own & 1) << (width - 1))
+    return keys
 
 
 def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:

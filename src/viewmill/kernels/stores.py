@@ -274,8 +274,29 @@ class Failure:
 
 
 class Texts:
-    """Dictionary ids of string literals."""
+    """Dictionary ids of string literals, and a table by id for each function of strings."""
 
-    def __init__(self, ids: Sequence[int]) -> None:
-        self._array = np.array([*ids, 0], np.int64)
+    def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
+        self._tables = [np.zeros(64, np.int64) for _ in range(lookups)]
+        self._is_known = [np.zeros(64, np.bool_) for _ in range(lookups)]
+        self._addresses = np.array([*map(address_of, self._tables), 0], np.int64)
+        self._array = np.array([address_of(self._addresses), *ids], np.int64)
         self.handle = address_of(self._array)
+
+    def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which ids function i was computed for."""
+        known = self._is_known[i]
+        inside = ids < len(known)
+        found: npt.NDArray[np.bool_] = inside & known[np.where(inside, ids, 0)]
+        return found
+
+    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
+        """What function i gives for these ids."""
+        top = max(ids) + 1
+        if top > len(self._tables[i]):
+            more = 2 * top - len(self._tables[i])
+            self._tables[i] = np.pad(self._tables[i], (0, more))
+            self._is_known[i] = np.pad(self._is_known[i], (0, more))
+            self._addresses[i] = address_of(self._tables[i])
+        self._tables[i][ids] = words
+        self._is_known[i][ids] = True

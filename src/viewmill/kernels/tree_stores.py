@@ -1,4 +1,4 @@
-"""Where compiled `Indexed` and `Listed` states live: a header here, the rest where kernels put it."""
+"""Where compiled `Indexed` and `Listed` states live: a header, and what kernels allocated."""
 
 from __future__ import annotations
 

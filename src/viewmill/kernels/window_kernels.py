@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import marshal
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -41,8 +42,6 @@ TECHNIQUES = (
     "slickdeque_noninv",
 )
 
-SPARE = 8  # answers are written in whole vectors
-
 Array = npt.NDArray[Any]
 Kernel = Callable[..., int]
 
@@ -70,11 +69,11 @@ class Window:
         values, cursors = module.space(size)
         self._values = np.full(values, self._identity, self.dtype)
         self._cursors = np.zeros(cursors, np.int64)
-        is_on = compiler.is_on(compiled)
+        self.compiled = is_on = compiler.is_on(compiled)
         self._slide = _kernel(technique, operation, "slide", self.dtype, is_on)
         if ranges is not None:
             self._all = _kernel(technique, operation, "slide_all", self.dtype, is_on)
-            self._answers = np.full(len(ranges) + SPARE, self._identity, self.dtype)
+            self._answers = np.full(len(ranges), self._identity, self.dtype)
 
     def slide(self, partials: Array) -> Array:
         """The aggregate of the last `size` partials after each of these."""
@@ -95,7 +94,19 @@ class Window:
         seen = np.zeros(1, self.dtype)
         memory = (self._values, self._cursors, self.size, self._identity)
         self._all(partials, self.ranges, self._answers, seen, *memory)
-        return self._answers[: len(self.ranges)], seen[0]
+        return self._answers, seen[0]
+
+    def time_each(self, partials: Array) -> Array:
+        """Nanoseconds that each slide took."""
+        kernel = _kernel(self.technique, self.operation, "time_each", self.dtype, self.compiled)
+        ticks, out = np.zeros(len(partials), np.int64), np.empty_like(partials)
+        arguments = (out, ticks, self._values, self._cursors, self.size, self._identity)
+        start = time.perf_counter_ns()
+        kernel(partials, *arguments)
+        passed = time.perf_counter_ns() - start
+        # The clock's unit is not known beforehand: all slides together took what passed, less the
+        # reading of the clock itself.
+        return ticks * min(1.0, passed / max(1, int(ticks.sum())))
 
     @property
     def nbytes(self) -> int:
@@ -155,6 +166,7 @@ def _kernel(
     memory = (values, WORDS, WORD, value)
     arguments = {
         "slide": (values, values, *memory),
+        "time_each": (values, values, WORDS, *memory),
         "slide_all": (values, WORDS, values, values, *memory),
     }
     return compiler.compile_kernel(functions[function], arguments[function])
@@ -173,9 +185,10 @@ def _functions(technique: str, operation: Operation, compiled: bool) -> dict[str
     names["COMMUTATIVE"] = operation.commutative
     names["U"], names["np"] = np.uint64 if compiled else int, np
     if not compiled:
-        names.update(combine=operation.combine, inverse=operation.inverse, add_up=sum, wide_vectors=_nothing)
+        names.update(combine=operation.combine, inverse=operation.inverse, add_up=sum)
+        names.update(wide_vectors=_nothing, cycles=time.perf_counter_ns)
         return functions
-    names["wide_vectors"] = compiler.wide_vectors
+    names.update(wide_vectors=compiler.wide_vectors, cycles=compiler.cycles)
     names["combine"] = compiler.inlined(_copy(operation.combine))
     if operation.inverse is not None:
         names["inverse"] = compiler.inlined(_copy(operation.inverse))
@@ -192,7 +205,7 @@ def _source(technique: str) -> str:
         path = import_module(f"viewmill.kernels.structures.windows.{name}").__file__
         assert path is not None
         text = Path(path).read_text(encoding="utf-8")
-        wanted = ("add_up",) if name == "operation" else None
+        wanted = ("add_up", "time_each") if name == "operation" else None
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef) and (wanted is None or node.name in wanted):
                 parts.append(ast.get_source_segment(text, node) or "")

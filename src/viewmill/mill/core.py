@@ -45,6 +45,10 @@ class Core:
         self.telling = False
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
+        # The temporal views; each gives its catalog record when the batch under way starts it.
+        self.starting: dict[str, Callable[[], dict[str, str]]] = {}
+        # Called after each commit: temporal views drop what retention ended.
+        self.forgetting: list[Callable[[], None]] = []
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
 

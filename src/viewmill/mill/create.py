@@ -32,7 +32,12 @@ from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
-from viewmill.sql.statements import CreateMaterializedView, CreateTable, CreateView
+from viewmill.sql.statements import (
+    CreateMaterializedView,
+    CreateTable,
+    CreateTemporalView,
+    CreateView,
+)
 from viewmill.strategies.strategy import Statistics
 
 BUILDERS = {"kernels": "viewmill.kernels.build:build", "engine": "viewmill.engines.build:build"}
@@ -81,6 +86,7 @@ def drop(core: Core, name: str) -> None:
     if isinstance(entry, ViewEntry):
         entry.dropped = True
         core.runtime.remove(entry.name)
+        core.starting.pop(entry.name.lower(), None)
 
 
 # Views.
@@ -367,7 +373,9 @@ def _source_schema(core: Core, name: str) -> Schema:
 # The stored form.
 
 
-def own_text(statement: CreateTable | CreateView | CreateMaterializedView, sql: str) -> str:
+def own_text(
+    statement: CreateTable | CreateView | CreateMaterializedView | CreateTemporalView, sql: str
+) -> str:
     """The statement without its neighbours; spans count in the whole text."""
     return sql if statement.span is None else statement.span.text
 

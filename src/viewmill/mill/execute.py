@@ -32,11 +32,14 @@ from viewmill.mill.create import (
 )
 from viewmill.mill.readers import Result
 from viewmill.mill.refresh import refresh_due, tell
+from viewmill.mill.histories import history_table, length_of
+from viewmill.mill.temporal import create_temporal_view
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
 from viewmill.rewrite.rules import rewrite
 from viewmill.sql import statements as s
 from viewmill.sql.lower import lower
+from viewmill.sql.read_parts import read_parts
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -60,6 +63,7 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             s.CreateTable()
             | s.CreateView()
             | s.CreateMaterializedView()
+            | s.CreateTemporalView()
             | s.AlterRefresh()
             | s.DropTable()
             | s.DropView()
@@ -68,12 +72,6 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             with core.lock:
                 _define(core, statement, sql)
             tell(core)
-        case s.CreateTemporalView():
-            raise UnsupportedQuery(
-                "INITIALIZE and UPDATE are not there yet",
-                detail="Views in time parts come with temporal views.",
-                span=statement.span,
-            )
         case _:
             assert_never(statement)
     return None
@@ -83,6 +81,7 @@ Definition = (
     s.CreateTable
     | s.CreateView
     | s.CreateMaterializedView
+    | s.CreateTemporalView
     | s.AlterRefresh
     | s.DropTable
     | s.DropView
@@ -97,6 +96,8 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
             create_plain_view(core, statement, sql)
         case s.CreateMaterializedView():
             create_view(core, statement, sql)
+        case s.CreateTemporalView():
+            create_temporal_view(core, statement, sql)
         case s.AlterRefresh():
             if statement.refresh_policy is not None:
                 raise UnsupportedQuery(
@@ -133,12 +134,16 @@ def _drop(core: Core, name: str, if_exists: bool, kinds: Any, word: str) -> None
 def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
     """Run any SELECT over tables and views, at the last version."""
     with core.lock:
-        relation = rewrite(lower(query, sql, core.catalog, describe(core)))
-        names = set(sources(relation))
+        tree, catalog, histories = read_parts(
+            query, sql, core.catalog, lambda n: length_of(core, n)
+        )
+        relation = rewrite(lower(tree, sql, catalog, describe(core)))  # type: ignore[arg-type]
+        names = {*sources(relation), *(each.source for each in histories)}
         for name in list(names):
             names |= core.catalog.reads_transitively(name)
         refresh_due(core, reading=names)
-        result = Result(core.run(relation))
+        tables = {each.name.lower(): history_table(core, each) for each in histories}
+        result = Result(core.run(relation, tables=tables))
     tell(core)
     return result
 

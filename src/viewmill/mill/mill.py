@@ -6,6 +6,7 @@ does   keeps tables, and the views over them fresh, in this process; durable wit
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 import weakref
@@ -24,6 +25,7 @@ from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core
 from viewmill.mill.create import plan_view
 from viewmill.mill.execute import execute
+from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.replay import replay
@@ -209,6 +211,23 @@ class Mill:
     def __contains__(self, name: str) -> bool:
         return self._core.catalog.get(name) is not None
 
+    def parts(
+        self, name: str, *, changed_since: int | datetime.datetime | None = None
+    ) -> list[dict[str, Any]]:
+        """The time parts of a table or temporal view: when each was loaded and last updated.
+
+        With `changed_since` only those updated after a version, or after a time (UTC).
+        """
+        self._core.require_open()
+        with self._core.lock:
+            return parts_of(self._core, name, changed_since)
+
+    def refused(self, table: str) -> list[dict[str, Any]]:
+        """The rows that came too late for a table with LATENESS or RETENTION, at most 1000."""
+        self._core.require_open()
+        with self._core.lock:
+            return refused_rows(self._core, table)
+
     def tables(self) -> list[str]:
         """The names of the tables."""
         return [entry.name for entry in self._core.catalog.tables()]
@@ -228,6 +247,7 @@ class Mill:
                     "bytes": entry.table.nbytes,
                     "version": entry.table.version,
                     "options": str(entry.table.options),
+                    "refused": 0 if entry.table.parts is None else entry.table.parts.refused_count,
                 }
                 for entry in core.catalog.tables()
             }

@@ -70,6 +70,9 @@ class Parted:
         self._staged_newest: int | None = None
         # What views read below the oldest part that may still change, in parts.
         self.lookback = 0
+        # While a mill is opened: nothing is dropped, and what the log changed is noted.
+        self.is_loading = False
+        self._replayed: set[int] = set()
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 
@@ -137,6 +140,8 @@ class Parted:
             change = sum(int(each.multiplicities().sum()) for each in deltas)
             loaded, rows = (now, 0) if old is None else (old.loaded, old.rows)
             self._catalog[subscript] = PartInfo(subscript, rows + change, loaded, now, version)
+        if self.is_loading:
+            self._replayed.update(self._rows.staged)
         self._rows.commit()
         if self._staged_newest is not None:
             self._newest, self._staged_newest = self._staged_newest, None
@@ -161,7 +166,7 @@ class Parted:
 
     def forget(self) -> None:
         """Drop the parts that neither readers nor views can reach any more."""
-        if self.options.retention is None or self._newest is None:
+        if self.options.retention is None or self._newest is None or self.is_loading:
             return
         limit = self._first_retained(self._newest) - self.lookback
         for subscript in self._rows.subscripts():
@@ -183,7 +188,28 @@ class Parted:
 
     def changed_parts(self) -> Iterable[int]:
         """The parts that are staged."""
-        return self._rows.staged
+        return {*self._rows.staged, *self._replayed} if self._replayed else self._rows.staged
+
+    def settle(self) -> None:
+        """The mill is open."""
+        self.is_loading = False
+        self._replayed.clear()
+
+    def start_replay(self) -> None:
+        """From here on the log is replayed: what changes is news for views."""
+        self._replayed.clear()
+
+    def oldest_shown(self) -> int | None:
+        """The oldest part that retention leaves; None if all are shown."""
+        newest = self.newest_part()
+        if self.options.retention is None or newest is None:
+            return None
+        return self._first_retained(newest)
+
+    def note_catalog(self, catalog: Iterable[PartInfo], refused: int) -> None:
+        """When the parts were loaded, as a checkpoint knows it."""
+        self._catalog |= {each.subscript: each for each in catalog}
+        self.refused_count = refused
 
     def part(self, subscript: int) -> Delta:
         """The rows of a part."""
@@ -197,10 +223,9 @@ class Parted:
 
     def contents(self) -> Delta:
         """The rows of all parts that retention leaves."""
-        newest = self.newest_part()
-        if self.options.retention is None or newest is None:
+        first = self.oldest_shown()
+        if first is None:
             return self._rows.contents()
-        first = self._first_retained(newest)
         deltas = [self._rows.part(p) for p in self._rows.subscripts() if p >= first]
         return concat(self._schema, deltas) if deltas else Delta.empty(self._schema)
 

@@ -21,13 +21,26 @@ from viewmill.errors import DamagedFile
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import install_view, names_in, prepare_view
+from viewmill.mill.part_snapshots import (
+    open_temporal_view,
+    part_notes,
+    part_states,
+    restore_catalogs,
+    settle,
+)
 from viewmill.mill.refresh import MULTIPLICITY
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
-from viewmill.sql.statements import AlterRefresh, CreateMaterializedView, CreateTable, CreateView
+from viewmill.sql.statements import (
+    AlterRefresh,
+    CreateMaterializedView,
+    CreateTable,
+    CreateTemporalView,
+    CreateView,
+)
 
 # A checkpoint costs what the tables cost, so the log may grow with them.
 _LOG_BYTES = 64 << 20
@@ -41,15 +54,20 @@ def recover(core: Core, store: Store) -> None:
     for name, saved in objects.items():
         if saved["kind"] == "table":
             _open_table(core, store, name, saved)
+    restore_catalogs(core, store)
     _replay(core, store)
     core.version = store.last_version()
-    _open_views(core, {n: saved for n, saved in objects.items() if saved["kind"] != "table"})
+    views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
+    _open_views(core, store, views)
+    settle(core)
 
 
 def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> None:
     (statement,) = parse(saved["sql"])
     assert isinstance(statement, CreateTable)
     table = Table.from_statement(statement, core.dictionary)
+    if table.parts is not None:
+        table.parts.is_loading = True
     core.catalog.add(TableEntry(name, saved["sql"], saved["key"], table))
     snapshot = store.load_table(saved["key"])
     if snapshot is not None and snapshot.num_rows:
@@ -74,7 +92,7 @@ def _take(core: Core, table: Table, rows: Any, version: int) -> None:
     table.commit(version)
 
 
-def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
+def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) -> None:
     """Views in the order of what they read, whatever order they were created in."""
     waiting = {name: (saved, _statement(saved)) for name, saved in objects.items()}
     lower_names = {name.lower() for name in waiting}
@@ -82,7 +100,7 @@ def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
         ready = [
             name
             for name, (_, statement) in waiting.items()
-            if not (names_in(core, statement.query) - {name.lower()}) & lower_names
+            if not (_names_in(core, statement) - {name.lower()}) & lower_names
         ]
         if not ready:
             raise DamagedFile(
@@ -92,13 +110,26 @@ def _open_views(core: Core, objects: dict[str, dict[str, Any]]) -> None:
         for name in ready:
             saved, statement = waiting.pop(name)
             lower_names.discard(name.lower())
-            _open_view(core, name, saved, statement)
+            if isinstance(statement, CreateTemporalView):
+                open_temporal_view(core, store, saved, statement)
+            else:
+                _open_view(core, name, saved, statement)
 
 
-def _statement(saved: dict[str, Any]) -> CreateView | CreateMaterializedView:
+ViewStatement = CreateView | CreateMaterializedView | CreateTemporalView
+
+
+def _statement(saved: dict[str, Any]) -> ViewStatement:
     (statement,) = parse(saved["sql"])
-    assert isinstance(statement, CreateView | CreateMaterializedView)
+    assert isinstance(statement, ViewStatement)
     return statement
+
+
+def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:
+    if isinstance(statement, CreateTemporalView):
+        queries = (statement.initialize.query, statement.update.query)
+        return frozenset(name for query in queries for name in names_in(core, query))
+    return names_in(core, statement.query)
 
 
 def _open_view(
@@ -145,8 +176,8 @@ def checkpoint(core: Core) -> None:
     """Write every table as a snapshot; the log before it is no longer needed."""
     if core.store is None:
         return
-    tables = {e.key: _batches(core, e.table.contents()) for e in core.catalog.tables()}
-    core.store.checkpoint(core.version, tables, {})
+    tables = {e.key: _batches(core, e.table.kept()) for e in core.catalog.tables()}
+    core.store.checkpoint(core.version, tables, part_states(core), part_notes(core))
 
 
 def _batches(core: Core, delta: Delta) -> Iterator[Any]:

@@ -82,6 +82,8 @@ def _keep(
     for entry in staged:
         entry.table.commit(version)
     publish(core, version, changed, outputs)
+    for forget in core.forgetting:
+        forget()
 
 
 def _is_appended(core: Core, version: int) -> bool:
@@ -95,15 +97,18 @@ def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
         key: decode_delta(delta, core.dictionary, multiplicity=MULTIPLICITY)
         for key, delta in deltas.items()
     }
-    core.store.append(version, tables)
+    objects: dict[str, str | None] = {}
+    for starting in core.starting.values():
+        objects |= starting()
+    core.store.append(version, tables, objects)
 
 
 def publish(
     core: Core, version: int, changed: Mapping[str, Delta], outputs: Mapping[str, Delta]
 ) -> None:
     """Publish: blocks, version, what waits for the deferred views, listeners."""
-    core.runtime.commit()
     core.version = version
+    core.runtime.commit()
     now = core.now()
     for name, output in outputs.items():
         _note_refresh(core, core.catalog.view(name), output, now)

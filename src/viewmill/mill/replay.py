@@ -93,9 +93,7 @@ def _replay_in_kernel(mill: Mill, entry: ViewEntry, source: str, delta: Delta) -
     return Delta.empty(entry.schema) if shown is None else shown
 
 
-def _replay_in_batches(
-    mill: Mill, core: Core, entry: ViewEntry, source: str, delta: Delta
-) -> Any:
+def _replay_in_batches(mill: Mill, core: Core, entry: ViewEntry, source: str, delta: Delta) -> Any:
     one_row, before = is_one_row(entry.query), entry.block.maintainer.contents()
     tables, steps = [], []
     for i in range(delta.size):

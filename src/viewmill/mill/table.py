@@ -130,6 +130,19 @@ class Table:
         self.parts.commit(version)
         self.parts.forget()
 
+    def settle(self) -> None:
+        """The mill is open: what retention ended while the log was read is gone now."""
+        if self.parts is None:
+            return
+        shown, held = self.parts.contents(), self.parts.kept()
+        if self._index is not None and held.size > shown.size:
+            gone = consolidate(concat(self.schema, [shown, held.negated()]))
+            self._index.stage(self._words(gone), gone.multiplicities())
+            self._index.commit()
+        self.rows = int(shown.multiplicities().sum())
+        self.parts.settle()
+        self.parts.forget()
+
     def _note_refused(self, late: Delta, version: int) -> None:
         assert self.parts is not None
         self.parts.refused_count += late.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from viewmill.mill.readers import Readers
 from viewmill.mill.refresh import refresh_due, refresh_view, tell
 from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.table import expanded
+from viewmill.mill.temporal import is_temporal
 from viewmill.mill.verify import Difference, verify_view
+from viewmill.mill.verify_parts import verify_parts
 from viewmill.planner.explain import Explanation, explain
 from viewmill.policies.policies import due_at
 
@@ -70,6 +73,12 @@ class View(Readers):
         """A Spark DataFrame on the given session, the mill's, or the active one."""
         return super().to_spark(spark or self._core.spark)
 
+    def parts(
+        self, *, changed_since: int | datetime.datetime | None = None
+    ) -> list[dict[str, Any]]:
+        """The parts of a temporal view; with `changed_since` those updated after it."""
+        return self._mill.parts(self._name, changed_since=changed_since)
+
     def __len__(self) -> int:
         with self._core.lock:
             return self._entry.rows
@@ -90,7 +99,10 @@ class View(Readers):
     def verify(self) -> list[Difference]:
         """The rows in which the view differs from its definition computed again; none is right."""
         with self._core.lock:
-            return verify_view(self._core, self._entry)
+            entry = self._entry
+            if is_temporal(entry):
+                return verify_parts(self._core, entry)
+            return verify_view(self._core, entry)
 
     # Listening.
 

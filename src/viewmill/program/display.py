@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewmill.algebra.display import display, tree
+from viewmill.program.parts import PartQueries
 from viewmill.program.program import Program, Queries, Triggers
 from viewmill.program.states import State
 
@@ -18,6 +19,11 @@ def display_program(program: Program) -> str:
             return f"{head}\n\n{source}"
         case Queries(query=query):
             return f"{head}\n\n{display(query)}"
+        case PartQueries(initialize=first, update=following, length=length):
+            return (
+                f"{head}\n\ninitialize\n{display(first.query)}\n\n"
+                f"update, every {length} s\n{display(following.query)}"
+            )
 
 
 def display_state(state: State) -> str:

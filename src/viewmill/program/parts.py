@@ -117,6 +117,9 @@ class PartSource(Protocol):
     def newest_part(self) -> int | None:
         """The newest part."""
 
+    def oldest_shown(self) -> int | None:
+        """The oldest part that retention leaves to readers; None if all are shown."""
+
     def changed_parts(self) -> Iterable[int]:
         """The parts that changed since the last commit."""
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
+from viewmill.program.parts import PartQueries
 from viewmill.program.states import State
+from viewmill.program.text_functions import Lookup
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +65,7 @@ class Triggers:
     triggers: tuple[Trigger, ...]
     texts: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
+    lookups: tuple[Lookup, ...] = ()  # functions of strings: look_word(texts, i, id)
     replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: they emit the view after each row
 
 
@@ -73,7 +76,7 @@ class Queries:
     query: Relation
 
 
-Body = Triggers | Queries
+Body = Triggers | Queries | PartQueries
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, DOUBLE, Decimal, Type
+from viewmill.algebra.types import BIGINT, DOUBLE, Boolean, Date, Decimal, Integer, String, Type
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A map from key to payload that grows while a trigger runs, so a row may add any number of entries.
+    """A map from key to payload that grows while a trigger runs: a row may add any number of entries.
 
     Functions besides those that read payloads (`int_at`, `sum_at` and the like):
 
@@ -106,8 +106,9 @@ class Indexed:
     indexed_settle(s, e)             the change of e is done: without journal it is dropped if zero
     indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  indexed_add_sum(s, e, k, x)
     indexed_word(s, e, i)            word i of the key of entry e
-    indexed_fetch(s, (w0, ...))  indexed_fetch_entry(s, (w0, ...))    ask the memory for where the entry
-                                     is, and then for the entry, of a key that will be needed soon
+    indexed_fetch(s, (w0, ...))  indexed_fetch_entry(s, (w0, ...))
+                                     ask the memory for where the entry of a key is, and then for
+                                     the entry: it will be needed soon
     wide_at(s, e, k)                 a wide slot as a value
 
     Only with a journal, which notes each key touched since the last commit:
@@ -155,7 +156,7 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Listed:
-    """A map whose entries can be visited by the first columns of their key; it grows like `Indexed`.
+    """A map whose entries are visited by the first columns of their key; it grows like `Indexed`.
 
     list_of(s, (w0, ...))            the list of the entries whose first columns are these, or 0
     list_size(s, l)  list_at(s, l, j)    its entries
@@ -164,7 +165,7 @@ class Listed:
     list_settle(s, (first ...), e)   the change of e is done: it is dropped if zero
     list_word(s, e, i)               word i of the rest of the key
     list_fetch(s, (first ...))  list_fetch_head(s, (first ...))  list_fetch_entries(s, (first ...))
-                                     ask the memory for a list that will be needed soon, in three steps
+                                     ask the memory for a list, in three steps
     list_fetch_next(s, l, j, i, t)   entries j to j + 16 will look state t up by their word i
     and indexed_add, int_at and the like
 
@@ -261,6 +262,10 @@ class Ordered:
     """Levels in the order of their key, each with one word for each slot; rows with a NULL key are
     a level apart. It grows like `Indexed`; a rollback takes every noted change back.
 
+    With `first` columns there are such levels for each group of them. A key is then the words of
+    `first`, a word of null bits (bit 0: the level is NULL) if any column is nullable, the level. If
+    `first` is one narrow column, its word and the bits are one: (word << 1 + len(first)) | bits.
+
     ordered_add(s, (k0, ...), (w0, ...))    a level += words: made if absent, dropped when zero
     ordered_add_null(s, (w0, ...))          the same for the level of NULL
     ordered_total(s, j)  ordered_null(s, j)   word j of all levels, of the level of NULL
@@ -275,13 +280,25 @@ class Ordered:
     ordered_picked(s, j)                    word j of the levels that were picked last
     ordered_strained(s)                     whether some sum of levels could leave 64 bits
 
+    ordered_run(s, p)                       the first position behind p with another first word
+    ordered_aim(s, side, j, c, low, high, bounded, outside, empty)
+                     what `ordered_pick` would pick, noted in terms of keys for another state's sake
+    ordered_gather(s, by, p, q, is_null)    picks among positions p to q of `s` as aimed in `by`
+    ordered_gather_keys(s, p, q, low, high, bounded, outside)
+
     Picked are words `results` and after. Sums are modulo 2^64; `wide` slots hold what fits a word.
     """
 
-    key: tuple[Field, ...]
+    level: Field
     payload: tuple[Slot, ...]
     results: int = 0
     watched: int | None = None  # the word whose negative levels are counted
+    first: tuple[Field, ...] = ()
+
+    @property
+    def key(self) -> tuple[Field, ...]:
+        """The columns of groups and levels."""
+        return (*self.first, self.level)
 
     @property
     def parts(self) -> tuple[tuple[Field, ...], ...]:
@@ -292,6 +309,25 @@ class Ordered:
     def key_words(self) -> int:
         """Words in a key, as definitions and snapshots have it."""
         return len(self.key) + any(field.nullable for field in self.key)
+
+    @property
+    def has_bits(self) -> bool:
+        """Whether keys have null bits."""
+        return bool(self.first) and any(field.nullable for field in self.key)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether null bits fit the word of the only first column."""
+        narrow = (Boolean, Date, String)
+        return len(self.first) == 1 and (
+            isinstance(self.first[0].type, narrow)
+            or (isinstance(self.first[0].type, Integer) and self.first[0].type.bits <= 32)
+        )
+
+    @property
+    def level_words(self) -> int:
+        """Words in a key inside the state."""
+        return len(self.key) + (self.has_bits and not self.is_narrow)
 
     @property
     def payload_words(self) -> int:
@@ -330,6 +366,7 @@ def _word(payload: tuple[Slot, ...], name: str) -> int:
 def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
     types = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
     return tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in payload)
+
 
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
 # row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from viewmill.algebra.relations import Relation
 from viewmill.rewrite.distinct_as_group import distinct_as_group
 from viewmill.rewrite.drop_trivial import drop_trivial
+from viewmill.rewrite.fold_dates import fold_dates
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
@@ -21,7 +22,7 @@ from viewmill.rewrite.union_as_distinct import union_as_distinct
 Rule = Callable[[Relation], Relation]
 
 # Filters move before projections merge: a filter between two projections keeps them apart.
-RULES: tuple[Rule, ...] = (push_filters, merge_projects, drop_trivial)
+RULES: tuple[Rule, ...] = (fold_dates, push_filters, merge_projects, drop_trivial)
 
 # What turns subqueries into joins, for the strategies that want none. A UNION is a DISTINCT before
 # that is a group-by.

@@ -151,7 +151,8 @@ def aggregate(
         where = operators.boolean(where, "FILTER")
     # Repeats do not matter to these, so DISTINCT is dropped here once and for all.
     distinct = distinct and name not in ("min", "max", "bool_and", "bool_or")
-    distinct = distinct and not (name == "count" and not converted)
+    if distinct and name == "count":
+        converted = arguments  # count(DISTINCT 1) is 1 at most
     return Aggregate(name, converted, type_, nullable, distinct, where, span)
 
 

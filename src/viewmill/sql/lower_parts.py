@@ -24,23 +24,27 @@ from viewmill.sql.coercion import cast, common_type
 from viewmill.sql.dialect import PartRangeSuffix, PartSuffix, Suffix, suffixes_of
 from viewmill.sql.lower import Describe, lower
 from viewmill.sql.spans import span_of
+from viewmill.sql.statements import CreateTemporalView
 from viewmill.sql.statements import PartQuery as WrittenQuery
 from viewmill.sql.subscripts import read_subscript
 
 IsParted = Callable[[str], bool]
+_EVER = 10**12  # no part is older
 
 
 @dataclass(frozen=True)
-class _PartCatalog:
+class PartCatalog:
     """The catalog, with m[i - 1] as the name of a table like m."""
 
     catalog: Catalog
     named: Mapping[str, Schema]
 
     def find(self, name: str) -> Schema | PlainView | None:
+        """What a name stands for."""
         return self.named.get(name.lower()) or self.catalog.find(name)
 
     def names(self) -> Iterable[str]:
+        """Every name."""
         return [*self.catalog.names(), *self.named]
 
 
@@ -55,7 +59,7 @@ def lower_parts(
 ) -> PartQuery:
     """The query over named parts. `own` are the columns of the view itself, once they are known."""
     tree = written.query.copy()
-    references: dict[str, PartReference] = {}
+    references: dict[str, PartReference] = {}  # in lower case, as their scans are
     named: dict[str, Schema] = {}
     for table in list(tree.find_all(exp.Table)):
         reference = _reference(table, written.subscript, sql, is_parted, catalog, view)
@@ -63,12 +67,39 @@ def lower_parts(
             continue
         references[reference.name.lower()] = reference
         named[reference.name.lower()] = _schema(table, reference, catalog, view, own, sql)
-        _rename(table, reference.name)
-    query = lower(tree, sql, _PartCatalog(catalog, named), describe)  # type: ignore[arg-type]
+        rename_table(table, reference.name)
+    query = lower(tree, sql, PartCatalog(catalog, named), describe)  # type: ignore[arg-type]
     whole = tuple(name for name in sources(query) if name.lower() not in references)
     used = {name.lower() for name in sources(query)}
     kept = tuple(each for name, each in references.items() if name in used)
     return PartQuery(query, kept, whole)
+
+
+def lower_definition(
+    statement: CreateTemporalView,
+    sql: str,
+    catalog: Catalog,
+    length_of: Callable[[str], int | None],
+    describe: Describe | None,
+    own: Schema,
+) -> PartQuery:
+    """DEFINED BY: m alone means the parts of m up to the end of part i."""
+    assert statement.defined_by is not None
+    tree = statement.defined_by.copy()
+    length = statement.partition_length
+    names = [statement.initialize.subscript, statement.update.subscript]
+    mentioned = {each.name.lower() for each in tree.find_all(exp.Column) if not each.table}
+    subscript = next((each for each in names[::-1] if each.lower() in mentioned), names[1])
+    for table in tree.find_all(exp.Table):
+        theirs = length_of(table.name)
+        if theirs is not None and not suffixes_of(table):
+            last = f"({subscript} * {length} + {length - theirs}) DIV {theirs}"
+            low, high = (exp.maybe_parse(each, dialect="spark") for each in (f"-{_EVER}", last))
+            table.set("suffixes", [PartRangeSuffix(this=low, expression=high)])
+    written = WrittenQuery(subscript, tree, sql)  # type: ignore[arg-type]
+    return lower_parts(
+        written, sql, statement.name, catalog, lambda n: length_of(n) is not None, describe, own
+    )
 
 
 def _reference(
@@ -94,15 +125,20 @@ def _reference(
         hint = "A table has parts by TIMESTAMP BY column PARTITION LENGTH seconds."
         raise UnsupportedQuery(f'"{table.name}" has no parts', hint=hint, span=span)
     low = read_subscript(suffix.this, subscript, sql)
-    high = low if isinstance(suffix, PartSuffix) else read_subscript(suffix.expression, subscript, sql)
+    high = (
+        low if isinstance(suffix, PartSuffix) else read_subscript(suffix.expression, subscript, sql)
+    )
     if is_own and (high.multiplier, high.divisor) != (1, 1) or is_own and high.offset >= 0:
         hint = f"Write {table.name}[{subscript} - 1]."
-        raise MalformedSQL("a part is computed from earlier parts of its view", hint=hint, span=span)
+        raise MalformedSQL(
+            "a part is computed from earlier parts of its view", hint=hint, span=span
+        )
     source = view if is_own else spelled(catalog, table.name)
-    return PartReference(source + _suffix_text(suffix), source, low, high)
+    return PartReference((source + suffix_text(suffix)).lower(), source, low, high)
 
 
-def _suffix_text(suffix: Suffix) -> str:
+def suffix_text(suffix: Suffix) -> str:
+    """[i - 1] or [a .. b], as it was written."""
     if isinstance(suffix, PartSuffix):
         return f"[{suffix.this.sql()}]"
     return f"[{suffix.this.sql()} .. {suffix.expression.sql()}]"
@@ -128,7 +164,8 @@ def _schema(
     return found
 
 
-def _rename(table: exp.Table, name: str) -> None:
+def rename_table(table: exp.Table, name: str) -> None:
+    """Let a table in FROM go by another name, its alias as before."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("suffixes", None)

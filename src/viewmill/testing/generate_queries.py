@@ -232,15 +232,14 @@ class Expressions:
             return both(f"{kind}({{}})", self.leaf(type_), type=type_)
         if kind == "distinct":
             return both("COUNT(DISTINCT {})", self.leaf(self.pick(*self.types())), type="BIGINT")
-        argument = self._numeric_argument(numbers, depth)
-        where = ""
         if not self.draw(st.integers(0, 4)):
-            condition = self.condition(0)
-            return _aggregated(kind, argument, both(" FILTER (WHERE {})", condition))
-        return _aggregated(kind, argument, both(where))
+            # DuckDB computes the argument also where the condition is false: it must not fail.
+            argument = self._numeric_argument(numbers, depth, safe=True)
+            return _aggregated(kind, argument, both(" FILTER (WHERE {})", self.condition(0)))
+        return _aggregated(kind, self._numeric_argument(numbers, depth), both(""))
 
-    def _numeric_argument(self, numbers: list[str], depth: int) -> Text:
-        return self.value(self.pick(*numbers or ["INT"]), depth)
+    def _numeric_argument(self, numbers: list[str], depth: int, *, safe: bool = False) -> Text:
+        return self.value(self.pick(*numbers or ["INT"]), depth, safe=safe)
 
 
 def _aggregated(kind: str, argument: Text, where: Text) -> Text:

@@ -53,7 +53,7 @@ def tables(draw: st.DrawFn, most: int = 4) -> list[Table]:
 def from_clause(
     draw: st.DrawFn, chosen: list[Table], *, cyclic: bool, most: int
 ) -> tuple[list[str], str]:
-    """Aliases, and the tables joined: each but the first to one before it, cyclic ones once more."""
+    """Aliases, and the tables joined: each to one before it, cyclic ones perhaps to another."""
     aliases: list[str] = []
     text = ""
     count = draw(st.integers(2, most))
@@ -89,7 +89,9 @@ def product_text(draw: st.DrawFn, aliases: list[str], numbers: str) -> str:
         column = draw(st.sampled_from(numbers))
         text = f"{alias}.{column}"
         if draw(_rarely()):
-            text = f"CASE WHEN {alias}.a > 1 THEN {text} ELSE {draw(st.sampled_from(['0', '2']))} END"
+            text = (
+                f"CASE WHEN {alias}.a > 1 THEN {text} ELSE {draw(st.sampled_from(['0', '2']))} END"
+            )
         factors.append(text)
     return " * ".join(factors)
 
@@ -115,7 +117,9 @@ def queries(draw: st.DrawFn, chosen: list[Table], *, cyclic: bool, most: int = 6
     aliases, joined = draw(from_clause(chosen, cyclic=cyclic, most=most))
     where = f" WHERE {draw(st.sampled_from(aliases))}.n <> 1" if draw(_rarely()) else ""
     if draw(_rarely()) and len(aliases) <= 3:
-        shown = [f"{alias}.{draw(st.sampled_from(KEYS))} AS c{i}" for i, alias in enumerate(aliases)]
+        shown = [
+            f"{alias}.{draw(st.sampled_from(KEYS))} AS c{i}" for i, alias in enumerate(aliases)
+        ]
         return f"SELECT {', '.join(shown)} FROM {joined}{where}"
     keys = draw(st.lists(st.tuples(st.sampled_from(aliases), st.sampled_from(KEYS)), max_size=3))
     names = list(dict.fromkeys(f"{alias}.{column}" for alias, column in keys))
@@ -123,16 +127,21 @@ def queries(draw: st.DrawFn, chosen: list[Table], *, cyclic: bool, most: int = 6
     shown = [f"{name} AS k{i}" for i, name in enumerate(names)]
     shown += [f"{call} AS v{i}" for i, call in enumerate(calls)]
     group = f" GROUP BY {', '.join(names)}" if names else ""
-    having = " HAVING COUNT(*) > 1" if names and draw(_rarely()) else ""
+    having = " HAVING COUNT(*) > 1" if draw(_rarely()) and names else ""
     return f"SELECT {', '.join(shown)} FROM {joined}{where}{group}{having}"
+
+
+def floats() -> st.SearchStrategy[float]:
+    special = st.sampled_from([float("inf"), float("-inf"), float("nan"), 0.0])
+    return st.one_of(*[st.integers(-8, 8).map(lambda n: n / 4)] * 7, special)
 
 
 @st.composite
 def rows(draw: st.DrawFn, table: Table) -> tuple[Any, ...]:
     values: list[Any] = [draw(st.integers(0, 2)) for _ in KEYS]
     values += [draw(st.integers(-2, 3)), draw(st.integers(-2, 3))]
-    values += [f"{draw(st.integers(-20, 30)) / 10:.2f}", draw(st.integers(-8, 8)) / 4]
-    if table.nullable and draw(st.booleans()):
+    values += [f"{draw(st.integers(-20, 30)) / 10:.2f}", draw(floats())]
+    if draw(st.booleans()) and table.nullable:
         gone = draw(st.sampled_from(sorted(table.nullable)))
         values[table.columns.index(gone)] = None
     return tuple(values)

@@ -10,6 +10,7 @@ from tests.conftest import scaled
 from tests.strategies.view_tree.generate_joins import Case, cases
 
 import viewmill as vm
+from viewmill.mill.mill import Mill
 
 
 def run(case: Case, *, backfill: bool = False) -> None:
@@ -29,7 +30,7 @@ def run(case: Case, *, backfill: bool = False) -> None:
             assert mill["v"].status()["refresh_kind"] in ("incremental", "backfill")
 
 
-def apply(mill: vm.Mill, batch: list[tuple[str, tuple[object, ...], int]]) -> None:
+def apply(mill: Mill, batch: list[tuple[str, tuple[object, ...], int]]) -> None:
     with mill.batch():
         for table, row, multiplicity in batch:
             values = [Decimal(v) if isinstance(v, str) else v for v in row]

@@ -175,3 +175,9 @@ def indexed_count(s: PlainIndexed) -> int:
 def indexed_at(s: PlainIndexed, i: int) -> int:
     """The entry at position i, or 0."""
     return s.positions()[i]
+
+
+def indexed_commit(s: PlainIndexed) -> int:
+    """Keep what was done; what is zero is dropped."""
+    s.commit()
+    return 0

@@ -24,6 +24,7 @@ class PlainOrdered:
         self.nulls: Words = [0] * len(self.kind.payload)
         self.log: list[tuple[Key | None, Words]] = []
         self.picked: Words = [0] * len(self.kind.payload)
+        self.aim: tuple[int, ...] = ()
 
     def change(self, key: Key | None, words: Sequence[int], sign: int = 1) -> None:
         """A level += words."""
@@ -148,9 +149,7 @@ def ordered_pick_all(s: PlainOrdered) -> None:
     s.pick(s.keys(), nulls=True)
 
 
-def ordered_pick_keys(
-    s: PlainOrdered, low: int, high: int, bounded: bool, outside: bool
-) -> None:
+def ordered_pick_keys(s: PlainOrdered, low: int, high: int, bounded: bool, outside: bool) -> None:
     """Pick the levels with low <= key < high, or the others."""
     s.pick([k for k in s.keys() if (low <= k[0] and (not bounded or k[0] < high)) != bool(outside)])
 
@@ -170,3 +169,43 @@ def ordered_pick(
         if (inside != bool(outside)) if rows else empty:
             chosen.append(key)
     s.pick(chosen, nulls=bool(empty))
+
+
+def ordered_run(s: PlainOrdered, p: int) -> int:
+    """The first position behind p whose key differs in more than its last word."""
+    keys = s.keys()
+    return next((q for q in range(p, len(keys)) if keys[q][:-1] != keys[p][:-1]), len(keys))
+
+
+def ordered_aim(
+    s: PlainOrdered, side: int, j: int, c: int, low: int, high: int,
+    bounded: bool, outside: bool, empty: bool,
+) -> None:  # fmt: skip
+    """Note which outer keys would qualify."""
+    s.aim = (side, j, c, low, high, bounded, outside, empty)
+
+
+def _is_aimed(s: PlainOrdered, x: int) -> bool:
+    """Whether a level x, that need not be there, would be picked."""
+    side, j, c, low, high, bounded, outside, empty = s.aim
+    tests = (x.__ge__, x.__gt__, x.__le__, x.__lt__)  # this level against those inside
+    over = [words for key, words in s.levels.items() if tests[side](key[0])]
+    if c >= 0 and sum(words[c] for words in over) == 0:
+        return bool(empty)
+    a = sum(words[j] for words in over)
+    return (low <= a and (not bounded or a < high)) != bool(outside)
+
+
+def ordered_gather(s: PlainOrdered, by: PlainOrdered, p: int, q: int, is_null: bool) -> None:
+    """Pick among positions p to q as aimed in `by`."""
+    keys = s.keys()[p:q]
+    s.pick([key for key in keys if (by.aim[-1] if is_null else _is_aimed(by, key[-1]))])
+
+
+def ordered_gather_keys(
+    s: PlainOrdered, p: int, q: int, low: int, high: int, bounded: bool, outside: bool
+) -> None:
+    """Pick among positions p to q by the level."""
+    keys = s.keys()[p:q]
+    inside = [low <= key[-1] and (not bounded or key[-1] < high) for key in keys]
+    s.pick([key for key, is_in in zip(keys, inside, strict=True) if is_in != bool(outside)])

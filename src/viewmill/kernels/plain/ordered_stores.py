@@ -50,7 +50,6 @@ class OrderedStore:
     def load_payload(self, keys: npt.NDArray[np.int64], payload: Payload) -> None:
         """Replace everything."""
         self.clear()
-        width = len(self.kind.key)
         columns = [
             [from_arrow(slot.kind, value) for value in values.tolist()]
             for slot, values in zip(self.kind.payload, payload, strict=True)
@@ -58,16 +57,40 @@ class OrderedStore:
         for key, *words in zip(keys.tolist(), *columns, strict=True):
             if any(abs(x) >= 2**63 for x in words):
                 raise Overflow("a sum in an ordered state is wider than 64 bits")
-            is_null = len(key) > width and key[-1] != 0
-            self.handle.change(None if is_null else tuple(key[:width]), words)
+            self.handle.change(self._inside(key), words)
+
+    def _inside(self, key: list[int]) -> tuple[int, ...] | None:
+        """A key as the state orders it, None for the level of NULL apart."""
+        kind, width = self.kind, len(self.kind.key)
+        null = (
+            [bool(key[-1] >> i & 1) for i in range(width)] if len(key) > width else [False] * width
+        )
+        if not kind.first:
+            return None if null[-1] else (key[0],)
+        if not kind.has_bits:
+            return tuple(key)
+        bits = sum(1 << i for i, is_null in enumerate([null[-1], *null[:-1]]) if is_null)
+        *group, level = key[:width]
+        return (group[0] * 4 + bits, level) if kind.is_narrow else (*group, bits, level)
+
+    def _outside(self, key: tuple[int, ...]) -> list[int]:
+        """The inverse, for a key that is not NULL apart."""
+        kind = self.kind
+        if not kind.has_bits:
+            return [*key, *[0] * (kind.key_words - len(key))]
+        *group, level = key
+        if kind.is_narrow:
+            group, bits = [group[0] // 4], group[0] % 4
+        else:
+            *group, bits = group
+        return [*group, level, bits // 2 + (bits % 2 << len(group))]
 
     def export_payload(self) -> tuple[npt.NDArray[np.int64], Payload]:
         """Keys, and an array for each slot, as committed."""
         self.show_committed(True)
-        pad = [0] * (self.kind.key_words - len(self.kind.key))
-        rows = [([*key, *pad], words) for key, words in sorted(self.handle.levels.items())]
-        if pad and any(self.handle.nulls):
-            rows.append(([0] * len(self.kind.key) + [1], self.handle.nulls))
+        rows = [(self._outside(key), words) for key, words in sorted(self.handle.levels.items())]
+        if not self.kind.first and self.kind.level.nullable and any(self.handle.nulls):
+            rows.append(([0, 1], self.handle.nulls))
         keys = np.array([key for key, _ in rows], np.int64).reshape(-1, self.kind.key_words)
         payload: Payload = []
         for j, slot in enumerate(self.kind.payload):

@@ -26,9 +26,22 @@ def failed(errors: Failed) -> bool:
     return errors.code is not None
 
 
-def text(texts: list[int], i: int) -> int:
+@dataclass
+class Texts:
+    """Dictionary ids of literals, and for each function of strings what it gives by id."""
+
+    ids: list[int]
+    lookups: list[dict[int, int]]
+
+
+def text(texts: Texts, i: int) -> int:
     """The dictionary id of literal i."""
-    return texts[i]
+    return texts.ids[i]
+
+
+def look_word(texts: Texts, i: int, id_: int) -> int:
+    """What function i gives for the string of an id."""
+    return texts.lookups[i][int(id_)]
 
 
 @dataclass
@@ -73,3 +86,8 @@ def emit_cancel(out: Rows) -> None:
     (old, m), (new, n) = out.rows[-2:]
     if repr(old) == repr(new):  # repr tells 0.0 from -0.0 and makes NaN equal to itself
         out.rows[-2:] = [(new, m + n)] if m + n else []
+
+
+def emit_room(out: Rows) -> int:
+    """How many more rows there is room for: as many as anyone needs."""
+    return 1 << 40

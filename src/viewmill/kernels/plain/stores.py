@@ -13,6 +13,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.kernels.payloads import Payload
+from viewmill.kernels.plain import outlet
 from viewmill.kernels.plain.keyed import PlainKeyed, Values, nearest_float
 from viewmill.kernels.plain.outlet import Failed, Rows
 from viewmill.program.states import Keyed, Slot
@@ -155,7 +156,15 @@ class Failure:
 
 
 class Texts:
-    """Dictionary ids of string literals."""
+    """Dictionary ids of string literals, and what functions of strings give."""
 
-    def __init__(self, ids: list[int]) -> None:
-        self.handle = list(ids)
+    def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
+        self.handle = outlet.Texts(list(ids), [{} for _ in range(lookups)])
+
+    def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which ids function i was computed for."""
+        return np.array([each in self.handle.lookups[i] for each in ids.tolist()], np.bool_)
+
+    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
+        """What function i gives for these ids."""
+        self.handle.lookups[i].update(zip(ids, words, strict=True))

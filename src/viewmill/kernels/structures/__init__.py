@@ -18,15 +18,25 @@ from viewmill.kernels.structures.arithmetic import (
     scale_up,
     sub_checked,
 )
+from viewmill.kernels.structures.dates import (
+    date_add_months,
+    date_day,
+    date_day_of_week,
+    date_day_of_year,
+    date_month,
+    date_trunc,
+    date_year,
+)
 from viewmill.kernels.structures.emit import (
     emit,
     emit_cancel,
     emit_float,
     emit_full,
     emit_null,
+    emit_room,
     emit_word,
 )
-from viewmill.kernels.structures.failures import fail, failed, text
+from viewmill.kernels.structures.failures import fail, failed, look_word, text
 from viewmill.kernels.structures.floats import (
     float_eq,
     float_key,
@@ -34,6 +44,24 @@ from viewmill.kernels.structures.floats import (
     is_finite,
     is_nan,
     key_float,
+)
+from viewmill.kernels.structures.indexed import (
+    indexed_add,
+    indexed_add_sum,
+    indexed_add_wide,
+    indexed_at,
+    indexed_before,
+    indexed_commit,
+    indexed_count,
+    indexed_fetch,
+    indexed_fetch_entry,
+    indexed_find,
+    indexed_now,
+    indexed_old,
+    indexed_settle,
+    indexed_touch,
+    indexed_touched,
+    indexed_word,
 )
 from viewmill.kernels.structures.keyed import (
     int_at,
@@ -54,23 +82,6 @@ from viewmill.kernels.structures.keyed import (
     wide_int,
     wide_ratio,
     wide_ratio_fits,
-)
-from viewmill.kernels.structures.indexed import (
-    indexed_add,
-    indexed_add_sum,
-    indexed_add_wide,
-    indexed_at,
-    indexed_before,
-    indexed_count,
-    indexed_fetch,
-    indexed_fetch_entry,
-    indexed_find,
-    indexed_now,
-    indexed_old,
-    indexed_settle,
-    indexed_touch,
-    indexed_touched,
-    indexed_word,
 )
 from viewmill.kernels.structures.listed import (
     list_at,
@@ -102,6 +113,12 @@ from viewmill.kernels.structures.ordered import (
     ordered_total,
     ordered_word,
 )
+from viewmill.kernels.structures.ordered_gather import (
+    ordered_aim,
+    ordered_gather,
+    ordered_gather_keys,
+    ordered_run,
+)
 from viewmill.kernels.structures.ordered_select import (
     ordered_pick,
     ordered_pick_all,
@@ -124,6 +141,13 @@ from viewmill.kernels.structures.wide_values import (
 
 __all__ = [
     "add_checked",
+    "date_add_months",
+    "date_day",
+    "date_day_of_week",
+    "date_day_of_year",
+    "date_month",
+    "date_trunc",
+    "date_year",
     "div_decimal",
     "div_float",
     "div_int",
@@ -132,6 +156,7 @@ __all__ = [
     "emit_float",
     "emit_full",
     "emit_null",
+    "emit_room",
     "emit_word",
     "fail",
     "failed",
@@ -144,6 +169,7 @@ __all__ = [
     "indexed_add_wide",
     "indexed_at",
     "indexed_before",
+    "indexed_commit",
     "indexed_count",
     "indexed_fetch",
     "indexed_fetch_entry",
@@ -180,6 +206,7 @@ __all__ = [
     "list_size",
     "list_touch",
     "list_word",
+    "look_word",
     "mod_float",
     "mod_int",
     "mul_checked",
@@ -187,9 +214,12 @@ __all__ = [
     "ordered_add",
     "ordered_add_null",
     "ordered_after",
+    "ordered_aim",
     "ordered_before",
     "ordered_end",
     "ordered_from",
+    "ordered_gather",
+    "ordered_gather_keys",
     "ordered_key",
     "ordered_negative",
     "ordered_next",
@@ -200,6 +230,7 @@ __all__ = [
     "ordered_pick_none",
     "ordered_picked",
     "ordered_reach",
+    "ordered_run",
     "ordered_size",
     "ordered_strained",
     "ordered_total",

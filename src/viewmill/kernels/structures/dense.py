@@ -1,19 +1,19 @@
 """Tables whose entries lie side by side, found through a separate table of slots.
 
-table   ENTRIES (address)  COUNT  ROOM  MASK (slots - 1, or -1 for a table so small that it has none)
+table   ENTRIES (address)  COUNT  ROOM  MASK (slots - 1; -1 in a table so small that it has none)
 entry   [mark]  key words  payload words
-slots   behind the last entry's place: upper half of the hash, then the entry's number + 1; 0 is free
+slots   behind the last place: upper half of the hash, then the entry's number + 1; 0 is free
 
 Entries are dense, so visiting them is a walk through memory; a probe that meets another key hardly
-ever looks at its entry; a slot is small, so many fit the cache. Erasing moves the last entry into the
-hole. A table knows neither the length of its keys nor of its entries: who calls says both.
+ever looks at its entry; a slot is small, so many fit the cache. Erasing moves the last entry into
+the hole. A table knows neither the length of its keys nor of its entries: who calls says both.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from viewmill.kernels.compiler import inlined, structure
+from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, prefetch, release
 from viewmill.kernels.structures.memory import load_word, store_word
 
@@ -25,10 +25,10 @@ _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D04
 _U32, _U29 = U(32), U(29)
 _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
-_SCANNED = 8  # up to so many entries are compared one by one
+_SCANNED = 16  # up to so many entries are compared one by one
 
 
-@inlined
+@inline_structure
 def hash_key(key, words):
     """The hash of `words` words: its lower bits are the home slot, the upper half is the tag."""
     h = _SEED
@@ -40,7 +40,7 @@ def hash_key(key, words):
     return np.int64(h ^ (h >> _U29))
 
 
-@inlined
+@inline_structure
 def same_key(left, right, words):
     """Whether two keys are equal."""
     for i in range(words):  # noqa: SIM110
@@ -49,13 +49,13 @@ def same_key(left, right, words):
     return True
 
 
-@inlined
+@inline_structure
 def slots_of(d, stride):
     """Where the slots begin."""
     return load_word(d + ENTRIES) + load_word(d + ROOM) * stride
 
 
-@inlined
+@inline_structure
 def dense_find(d, key, words, h, key_at, stride):
     """The address of the key in its entry, or 0. `key_at` is where keys begin in an entry."""
     mask = load_word(d + MASK)
@@ -78,7 +78,7 @@ def dense_find(d, key, words, h, key_at, stride):
         i = (i + 1) & mask
 
 
-@inlined
+@inline_structure
 def fetch_slot(d, key, words, stride):
     """Ask for the memory of a key's home slot."""
     mask = load_word(d + MASK)
@@ -86,7 +86,7 @@ def fetch_slot(d, key, words, stride):
         prefetch(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
 
 
-@inlined
+@inline_structure
 def fetch_entry(d, key, words, stride):
     """Ask for the memory of the entry in a key's home slot, which is most often its own."""
     mask = load_word(d + MASK)
@@ -110,7 +110,7 @@ def slot_count(room):
     """Slots for so many entries: a power of two, three quarters full at most."""
     if room <= _SCANNED:
         return 0
-    n = 16
+    n = 32
     while n * 3 < room * 4:
         n *= 2
     return n
@@ -146,10 +146,8 @@ def dense_resize(d, room, words, key_at, stride):
 
 @structure
 def larger(room):
-    """The next room: twice while small, then half as much again."""
-    if room < 4:
-        return 4
-    return room * 2 if room < 64 else room + (room >> 1)
+    """The next room: four more while small, then half as much again."""
+    return room + 4 if room < _SCANNED else room + (room >> 1)
 
 
 @structure
@@ -157,7 +155,8 @@ def dense_add(d, key, words, h, key_at, stride):
     """A new entry with this key and a payload of zeros, where there is room; its key's address."""
     count = load_word(d + COUNT)
     entry = load_word(d + ENTRIES) + count * stride
-    clear_bytes(entry, stride)
+    for offset in range(0, stride, 8):
+        store_word(entry + offset, 0)
     at = entry + key_at
     for i in range(words):
         store_word(at + 8 * i, load_word(key + 8 * i))
@@ -197,7 +196,7 @@ def free_slot(d, hole, words, key_at, stride):
 
 @structure
 def dense_erase(d, number, words, key_at, stride):
-    """Drop an entry; the last one takes its number. Gives the address of the one that moved, or 0."""
+    """Drop an entry; the last one takes its number. Gives the address of what moved, or 0."""
     entries, last = load_word(d + ENTRIES), load_word(d + COUNT) - 1
     entry, moved = entries + number * stride, entries + last * stride
     mask = load_word(d + MASK)

@@ -80,3 +80,9 @@ def _drop(out, row):
     store_word(out + ROWS, row)
     for c in range(load_word(out + COLUMNS)):
         store_byte(load_word(out + FIRST_COLUMN + COLUMN_BYTES * c + 8) + row, 0)
+
+
+@structure
+def emit_room(out):
+    """How many more rows there is room for."""
+    return load_word(out + ROOM) - load_word(out + ROWS)

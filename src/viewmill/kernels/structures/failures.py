@@ -1,4 +1,7 @@
-"""Failures that a trigger notes and the maintainer raises; string literals by number."""
+"""Failures that a trigger notes and the maintainer raises; string literals and functions by number.
+
+texts   the address of the lookup tables, then the dictionary ids of the literals
+"""
 
 from __future__ import annotations
 
@@ -23,4 +26,10 @@ def failed(errors):
 @structure
 def text(texts, i):
     """The dictionary id of literal i."""
-    return load_word(texts + 8 * i)
+    return load_word(texts + 8 + 8 * i)
+
+
+@structure
+def look_word(texts, i, id_):
+    """What function i gives for the string of an id."""
+    return load_word(load_word(load_word(texts) + 8 * i) + 8 * id_)

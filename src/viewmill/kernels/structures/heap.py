@@ -11,8 +11,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from viewmill.kernels.compiler import structure
+
 _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 _POINTER = _I8.as_pointer()
+_LARGE = 4096
 
 
 def _word(value):
@@ -25,16 +28,31 @@ def _library(builder, name, result, arguments):
 
 
 @intrinsic
-def allocate(typing_context, size):
-    """The address of `size` bytes, not cleared."""
-
+def _malloc(typing_context, size):
     def generate(context, builder, signature, arguments):
-        # Whole cache lines, so that entries of a line's length do not straddle two.
-        size = builder.and_(builder.add(arguments[0], _word(63)), _word(~63))
-        aligned = _library(builder, "aligned_alloc", _POINTER, [_I64, _I64])
-        return builder.ptrtoint(builder.call(aligned, [_word(64), size]), _I64)
+        malloc = _library(builder, "malloc", _POINTER, [_I64])
+        return builder.ptrtoint(builder.call(malloc, [arguments[0]]), _I64)
 
     return types.int64(types.int64), generate
+
+
+@intrinsic
+def _aligned_alloc(typing_context, size):
+    def generate(context, builder, signature, arguments):
+        lines = builder.and_(builder.add(arguments[0], _word(63)), _word(~63))
+        aligned = _library(builder, "aligned_alloc", _POINTER, [_I64, _I64])
+        return builder.ptrtoint(builder.call(aligned, [_word(64), lines]), _I64)
+
+    return types.int64(types.int64), generate
+
+
+@structure
+def allocate(size):
+    """The address of `size` bytes, not cleared.
+
+    A large place begins with a cache line, so that entries of a line's length do not straddle two.
+    """
+    return _malloc(size) if size < _LARGE else _aligned_alloc(size)
 
 
 @intrinsic

@@ -10,7 +10,7 @@ entries stay until commit or rollback, which also tell the journal when an entry
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import inlined, structure
+from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.dense import (
     COUNT,
     ENTRIES,
@@ -42,7 +42,7 @@ HEADER_WORDS = 16
 EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
 
 
-@inlined
+@inline_structure
 def indexed_find(s, key):
     """The entry of a key, or 0."""
     at = spill(key)
@@ -53,7 +53,7 @@ def indexed_find(s, key):
     return found + 8 * words if found != 0 else 0
 
 
-@inlined
+@inline_structure
 def indexed_touch(s, key):
     """The entry of a key, made if absent; noted in the journal if there is one."""
     at = spill(key)
@@ -67,13 +67,13 @@ def indexed_touch(s, key):
     return found + 8 * words
 
 
-@inlined
+@inline_structure
 def indexed_fetch(s, key):
     """Ask for the memory that says where a key's entry is."""
     fetch_slot(s, spill(key), len(key), load_word(s + STRIDE))
 
 
-@inlined
+@inline_structure
 def indexed_fetch_entry(s, key):
     """Ask for the memory of a key's entry."""
     fetch_entry(s, spill(key), len(key), load_word(s + STRIDE))
@@ -181,7 +181,7 @@ def is_zero(kinds, words, e):
     return True
 
 
-@inlined
+@inline_structure
 def indexed_settle(s, e):
     """Drop an entry without journal if its whole payload is zero."""
     if load_word(e) == 0:
@@ -191,7 +191,9 @@ def indexed_settle(s, e):
 @structure
 def drop_zero(s, e):
     """The same where it is likely."""
-    if is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+    if load_word(s + KEY_AT) == 0 and is_zero(
+        load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e
+    ):
         erase(s, (e - load_word(s + ENTRIES)) // load_word(s + STRIDE))
         if is_sparse(s):
             grow(s, load_word(s + ROOM) >> 1)

@@ -1,7 +1,7 @@
 """A map whose entries lie together by the first part of their key.
 
-header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS ENTRY_COUNT
-         LOGGED LOG LOG_SIZE LOG_ROOM
+header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS
+         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM
 list     prefix words, then a table (see `dense`) of the entries that have them
 entry    rest words, payload words
 log      with LOGGED: prefix words, rest words, payload words as they were before each touch
@@ -11,7 +11,7 @@ What a fan-out visits is one walk through memory. A list that becomes empty is d
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import inlined, structure
+from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.dense import (
     COUNT,
     ENTRIES,
@@ -42,39 +42,39 @@ HEADER_WORDS = 16
 _FETCHED = 320  # bytes of a list that are asked for ahead
 
 
-@inlined
+@inline_structure
 def list_of(s, prefix):
     """The list of the entries whose key begins with `prefix`, or 0."""
     return find_list(s, spill(prefix), len(prefix))
 
 
-@inlined
+@inline_structure
 def find_list(s, at, words):
     """The same by address."""
     found = dense_find(s, at, words, hash_key(at, words), 0, load_word(s + LIST_STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
-@inlined
+@inline_structure
 def list_size(s, list_):
     """How many entries a list has."""
     return load_word(list_ + COUNT) if list_ != 0 else 0
 
 
-@inlined
+@inline_structure
 def list_at(s, list_, j):
     """Entry j of a list."""
     entry = load_word(list_ + ENTRIES) + j * load_word(s + STRIDE)
     return entry + 8 * load_word(s + REST_WORDS)
 
 
-@inlined
+@inline_structure
 def list_word(s, e, i):
     """Word i of the rest of the key of entry e."""
     return load_word(e - 8 * (load_word(s + REST_WORDS) - i))
 
 
-@inlined
+@inline_structure
 def list_find(s, prefix, rest):
     """The entry of a key, or 0."""
     list_ = list_of(s, prefix)
@@ -87,19 +87,19 @@ def list_find(s, prefix, rest):
     return found + 8 * words if found != 0 else 0
 
 
-@inlined
+@inline_structure
 def list_fetch(s, prefix):
     """Ask for the memory that says where a list is."""
     fetch_slot(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
-@inlined
+@inline_structure
 def list_fetch_head(s, prefix):
     """Ask for the memory of a list's head."""
     fetch_entry(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
-@inlined
+@inline_structure
 def list_fetch_entries(s, prefix):
     """Ask for the memory of a list's first entries."""
     list_ = list_of(s, prefix)
@@ -112,7 +112,7 @@ def list_fetch_entries(s, prefix):
 
 @structure
 def list_fetch_next(s, list_, j, word, other):
-    """For entries j to j + 16: ask for the entries of `other` whose key is word `word` of theirs."""
+    """Entries j to j + 16: ask for the entries of `other` whose key is word `word` of theirs."""
     stride, end = load_word(s + STRIDE), min(j + 16, load_word(list_ + COUNT))
     first, step = load_word(list_ + ENTRIES) + 8 * word, load_word(other + INDEXED_STRIDE)
     for i in range(j, end):
@@ -121,7 +121,7 @@ def list_fetch_next(s, list_, j, word, other):
         fetch_entry(other, first + i * stride, 1, step)
 
 
-@inlined
+@inline_structure
 def list_touch(s, prefix, rest):
     """The entry of a key, made if absent."""
     first, second = spill(prefix), spill(rest)
@@ -131,7 +131,7 @@ def list_touch(s, prefix, rest):
     return e
 
 
-@inlined
+@inline_structure
 def touch_entry(s, prefix, prefix_words, rest, rest_words):
     """The same by address."""
     list_ = find_list(s, prefix, prefix_words)
@@ -181,7 +181,7 @@ def grow_list(s, list_, room):
     store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
-@inlined
+@inline_structure
 def list_settle(s, prefix, e):
     """Drop entry e of the list of `prefix` if its whole payload is zero."""
     if load_word(e) == 0:

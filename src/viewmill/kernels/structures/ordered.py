@@ -187,7 +187,7 @@ def ordered_null(s, j):
 def ordered_strained(s):
     """Whether some sum of levels could leave 64 bits."""
     strain = load_word(s + STRAIN)
-    for j in range(load_word(s + WORDS)):  # noqa: SIM110
+    for j in range(load_word(s + WORDS)):
         if load_at(strain, j) + load_word(s + LEVELS) >= _STRAIN_LIMIT:
             return True
     return False
@@ -254,9 +254,7 @@ def settled(s, i, j, p):
         return load_word(top) << 32
     at = (i << 32) | (j << 16)
     group = group_at(s, at)
-    if j >= load_word(group) or (
-        p >= load_word(leaf_at(s, at)) and j + 1 >= load_word(group)
-    ):
+    if j >= load_word(group) or (p >= load_word(leaf_at(s, at)) and j + 1 >= load_word(group)):
         return (i + 1) << 32
     return at | p if p < load_word(leaf_at(s, at)) else at + (1 << 16)
 

@@ -23,7 +23,9 @@ NODE = 64  # bytes before a node's arrays; the count is the first word
 TOP, TOP_ROOM, LEVELS, KEYS, WORDS, BYTES = 0, 8, 16, 24, 32, 40
 TOTALS, NULLS, PICKED, STRAIN = 48, 56, 64, 72  # addresses of one word for each payload word
 SIGNED, NEGATIVE, LOG, LOG_SIZE, LOG_ROOM, FIRST_RESULT = 80, 88, 96, 104, 112, 120
-HEADER_WORDS = 16
+# What `ordered_aim` leaves for `ordered_gather`, and room for one key.
+AIM, KEY_ROOM = 128, 232
+HEADER_WORDS = 48
 
 
 @structure

@@ -190,4 +190,3 @@ def aggregate_of(side, below, upto, whole):
     if side == BELOW:
         return below
     return whole - below if side == FROM else whole - upto
-

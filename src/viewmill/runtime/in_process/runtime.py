@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from viewmill.deltas.delta import Delta
+from viewmill.program.parts import Moving
 from viewmill.runtime.runtime import Block
 
 
@@ -53,7 +54,7 @@ class InProcessRuntime:
             output = block.maintainer.flush()
             if block.name in block.views:
                 outputs[block.name] = self._outputs[block.name] = output
-            if output.size:
+            if output.size or _has_moved(block):
                 changed[block.name] = output
         return outputs
 
@@ -70,3 +71,8 @@ class InProcessRuntime:
             block.maintainer.rollback()
         self._touched.clear()
         self._outputs.clear()
+
+
+def _has_moved(block: Block) -> bool:
+    """Whether a temporal view has a new part, even one that shows nothing."""
+    return isinstance(block.maintainer, Moving) and block.maintainer.has_moved()

@@ -56,5 +56,3 @@ def holds(test: Test, number: int, bound: str) -> str:
     """The text that is true when `number` in the aggregate's place passes the test."""
     operator = _PYTHON.get(test.operator, test.operator)
     return f"({number * test.factor} {operator} {bound})"
-
-

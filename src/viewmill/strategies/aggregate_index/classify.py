@@ -124,9 +124,7 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
         )
     if correlated:
         if conjunct.aliases:
-            raise NotTaken(
-                "a column and a correlated aggregate in one comparison", _span(conjunct)
-            )
+            raise NotTaken("a column and a correlated aggregate in one comparison", _span(conjunct))
         return _nested(left, operator, right, correlated[0], conjunct)
     (alias, *others) = sorted(conjunct.aliases)
     if others:
@@ -159,9 +157,7 @@ def _require_taken(value: Value) -> None:
         require_ordered(correlation.inner.type, correlation.outer.type, call.span)
     operators = {each.operator for each in value.correlations}
     if "<>" in operators or (len(value.correlations) > 1 and operators != {"="}):
-        raise NotTaken(
-            "a correlation by more than one inequality: general algorithm", value.span
-        )
+        raise NotTaken("a correlation by more than one inequality: general algorithm", value.span)
 
 
 def require_ordered(left: Type, right: Type, span: Span | None) -> None:

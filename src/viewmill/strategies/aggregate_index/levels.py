@@ -19,6 +19,7 @@ from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.aggregate_index.products import scale_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.words import as_word
 
 _LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
 
@@ -45,11 +46,12 @@ class Word:
 class Levels:
     """The words of one ordered state; those that a selection sums come last."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, first: tuple[Expression, ...] = ()) -> None:
+        self.name, self.first = name, first
         self._words: dict[Word, str] = {}
         self._results: set[Word] = set()
-        self.watched: Word | None = None
+        self.watched: Word | None = None  # what an aggregate inside sums
+        self.counted: Word | None = None  # what it counts
 
     def add(self, part: Part, value: Expression | None, *others: Expression, name: str,
             result: bool = False) -> Word:  # fmt: skip
@@ -90,17 +92,28 @@ class Levels:
             return Field("level", BIGINT, nullable=False)
         return Field("level", keys[0].type, nullable=any(each.nullable for each in keys))
 
-    def state(self) -> State:
-        """The state with its definition."""
+    @property
+    def groups(self) -> tuple[Field, ...]:
+        """The columns that levels are grouped by."""
+        return tuple(
+            Field(f"group_{i}", each.type, each.nullable) for i, each in enumerate(self.first, 1)
+        )
+
+    @property
+    def kind(self) -> Ordered:
+        """The kind of the state."""
         slots = tuple(Slot(self._words[word], "wide") for word in self.words)
         watched = None if self.watched is None else self.number(self.watched)
         results = len(self._words) - len(self._results)
-        kind = Ordered((self.key,), slots, results, watched)
-        return State(self.name, kind, self._definition())
+        return Ordered(self.key, slots, results, watched, self.groups)
 
-    def find(self, source: str, where: tuple[Expression, ...], value: Expression | None) -> (
-        tuple[Word, Word | None] | None
-    ):
+    def state(self) -> State:
+        """The state with its definition."""
+        return State(self.name, self.kind, self._definition())
+
+    def find(
+        self, source: str, where: tuple[Expression, ...], value: Expression | None
+    ) -> tuple[Word, Word | None] | None:
         """The words that count and sum `value` over the rows of a table, if all are kept."""
         for part in self.parts:
             if part.source != source or part.where != where:
@@ -134,6 +147,9 @@ class Levels:
         words = [_change(once, word) if word.part == part else "0" for word in self.words]
         changes = f"({', '.join(words)},)"
         key = Operand("0") if part.key is None else once.emit(part.key)
+        if self.first:
+            source.line(f"ordered_add({self.name}, {self._grouped(once, key)}, {changes})")
+            return
         add = f"ordered_add({self.name}, ({key.value},), {changes})"
         if key.null is None:
             source.line(add)
@@ -142,6 +158,18 @@ class Levels:
             source.line(f"ordered_add_null({self.name}, {changes})")
         with source.block("else:"):
             source.line(add)
+
+    def _grouped(self, once: _Once, level: Operand) -> str:
+        """The key of a level in a group, as `Ordered` says."""
+        operands, kind = [once.emit(each) for each in self.first], self.kind
+        words = [as_word(each, field) for each, field in zip(operands, kind.first, strict=True)]
+        if not kind.has_bits:
+            return f"({', '.join([*words, level.value])},)"
+        nulls = [(i, each.null) for i, each in enumerate([level, *operands]) if each.null is not None]
+        bits = " | ".join(f"(int({null}) << {i})" if i else f"int({null})" for i, null in nulls)
+        if kind.is_narrow:
+            return f"(({words[0]} << 2) | {bits}, {level.value})"
+        return f"({', '.join(words)}, {bits}, {level.value})"
 
     # Definition.
 
@@ -155,7 +183,8 @@ class Levels:
             (name, AggregateCall("sum", (Column(name, _wide(word), False),), _wide(word), True))
             for word, name in ((word, self._words[word]) for word in self.words)
         )
-        return Aggregate(united, (("level", level),), sums)
+        groups = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in self.groups)
+        return Aggregate(united, (*groups, ("level", level)), sums)
 
     def _rows(self, number: int, part: Part) -> Relation:
         """The rows of a part: level, then what each adds to each word."""
@@ -174,10 +203,14 @@ class Levels:
                 condition = conjunction(condition, substitute(each, columns))
             rows = Filter(rows, condition)
         level: Expression = Literal(0, BIGINT) if part.key is None else part.key
-        outputs = [("level", substitute(level, columns))]
+        pairs = zip(self.groups, self.first, strict=True)
+        outputs = [(field.name, substitute(each, columns)) for field, each in pairs]
+        outputs.append(("level", substitute(level, columns)))
         for word in self.words:
             added = _added(word) if word.part == part else Literal(0, BIGINT)
-            outputs.append((self._words[word], Cast(substitute(added, columns), _wide(word), False)))
+            outputs.append(
+                (self._words[word], Cast(substitute(added, columns), _wide(word), False))
+            )
         return Project(rows, tuple(outputs))
 
 
@@ -242,4 +275,6 @@ def _added(word: Word) -> Expression:
         test = Call("is_null", (guard,), BOOLEAN, False)
         missing = test if missing is None else Call("or", (missing, test), BOOLEAN, False)
     assert missing is not None
-    return Case(((missing, Cast(Literal(0, BIGINT), _wide(word), False)),), wide, _wide(word), False)
+    return Case(
+        ((missing, Cast(Literal(0, BIGINT), _wide(word), False)),), wide, _wide(word), False
+    )

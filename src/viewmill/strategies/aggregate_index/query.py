@@ -182,9 +182,7 @@ class _Reader:
             made = f"value_{self._count}"
             inner = own_names(substitute(call, by_name))
             assert isinstance(inner, AggregateCall)
-            values.append(
-                Value(made, scan, tuple(own), tuple(correlations), inner, subquery.span)
-            )
+            values.append(Value(made, scan, tuple(own), tuple(correlations), inner, subquery.span))
             names[name] = Column(made, call.type, call.nullable)
         (_, shown), *_ = outputs
         return _renamed(shown, names)
@@ -224,5 +222,3 @@ def _renamed(expression: Expression, names: Mapping[str, Expression]) -> Express
     if isinstance(expression, Column):
         return names.get(expression.name, expression)
     return map_parts(expression, lambda part: _renamed(part, names))
-
-

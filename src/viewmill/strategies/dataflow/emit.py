@@ -51,6 +51,10 @@ class _Writer:
         self.query, self.shape, self.strategy = query, shape, strategy
         self.source = Source()
         self.input = input_of(shape.scan)
+        self.source.know(shape.scan, self.input)
+        for name, key in shape.keys or ():
+            if isinstance(key, Column):
+                self.source.origins.setdefault(name, self.source.origins[key.name])
 
     def build(self, kind: Keyed, definition: Relation, trigger: Trigger) -> Program:
         """Put the pieces together."""
@@ -67,6 +71,7 @@ class _Writer:
                 source="\n".join(head) + "\n" + str(self.source),
                 triggers=(trigger,),
                 texts=tuple(self.source.texts),
+                lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
             ),
             exchange=ByKey(keyed) if keyed else Single(),

@@ -30,6 +30,8 @@ from viewmill.algebra.types import (
     Timestamp,
     Type,
 )
+from viewmill.program.text_functions import base_column, is_text_function
+from viewmill.strategies.dataflow.dates import DATES, is_shift, shift, truncation
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
@@ -103,11 +105,30 @@ class Scalar:
             return self._in(call)
         if call.function == "<=>":
             return self._null_safe_equal(call)
-        write = STRICT.get(call.function)
+        if is_text_function(call):
+            return self._text_function(call)
+        if is_shift(call):
+            return self._strict(call, [self.emit(call.arguments[0])], shift(call))
+        if call.function in ("date_trunc", "trunc"):
+            moment, cut = truncation(call)
+            return self._strict(call, [self.emit(moment)], cut)
+        write = STRICT.get(call.function) or DATES.get(call.function)
         if write is None:
             raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
         operands = [self.emit(argument) for argument in call.arguments]
         return self._strict(call, operands, write)
+
+    def _text_function(self, call: Call) -> Operand:
+        """What was computed of a string when it first came, by the string's id."""
+        number = self.source.lookup(call)
+        if number is None:
+            raise NotTaken(
+                f"{call.function} of a string that is itself computed is not incremental yet",
+                call.span,
+            )
+        found = "look_word(texts, {}, {})" + (" != 0" if call.type == BOOLEAN else "")
+        write = lambda scalar, expression, values: found.format(number, *values)  # noqa: E731
+        return self._strict(call, [self.emit(base_column(call))], write)
 
     def _strict(
         self,

@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from viewmill.algebra.expressions import Expression
+from viewmill.algebra.relations import Scan
 from viewmill.errors import Span
-from viewmill.program.program import Message
+from viewmill.program.program import Input, Message
+from viewmill.program.text_functions import Lookup, base_column
 
 # Names that generated lines call, so that no column may take them.
 _CALLED = {
@@ -18,7 +21,7 @@ _CALLED = {
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
     "before", "change", "shown", "show", "times",
 }  # fmt: skip
-_CALLED_PREFIXES = ("keyed_", "indexed_", "list_", "ordered_", "emit", "wide_")
+_CALLED_PREFIXES = ("keyed_", "indexed_", "list_", "date_", "look_", "ordered_", "emit", "wide_")
 
 
 class Source:
@@ -28,6 +31,8 @@ class Source:
         self.lines: list[str] = []
         self.messages: list[Message] = []
         self.texts: list[str] = []
+        self.lookups: list[Lookup] = []
+        self.origins: dict[str, tuple[str, str]] = {}  # input and column that a name comes from
         self._depth = 0
         self._names: set[str] = set(_CALLED)
 
@@ -69,6 +74,22 @@ class Source:
         if value not in self.texts:
             self.texts.append(value)
         return f"text(texts, {self.texts.index(value)})"
+
+    def know(self, scan: Scan, input_: Input) -> None:
+        """The columns of a scan come from this input, under their own names there."""
+        for name, own in zip(scan.schema.names, input_.schema.names, strict=True):
+            self.origins[name] = (input_.name, own)
+
+    def lookup(self, expression: Expression) -> int | None:
+        """The number of a function of one string column; None if nobody knows its strings."""
+        origin = self.origins.get(base_column(expression).name)
+        if origin is None:
+            return None
+        names = frozenset(name for name, each in self.origins.items() if each == origin)
+        made = Lookup(*origin, names, expression)
+        if made not in self.lookups:
+            self.lookups.append(made)
+        return self.lookups.index(made)
 
     def __str__(self) -> str:
         return "\n".join(self.lines) + "\n"

@@ -37,7 +37,7 @@ def bind_argument(argument: Argument, scan: Scan) -> Operand:
 
 def key_words(operands: Sequence[Operand], fields: Sequence[Field]) -> str:
     """The tuple of words of a key."""
-    words = [_word(each, field) for each, field in zip(operands, fields, strict=True)]
+    words = [as_word(each, field) for each, field in zip(operands, fields, strict=True)]
     if any(field.nullable for field in fields):
         bits = [
             f"(int({each.null}) << {i})" if i else f"int({each.null})"
@@ -48,7 +48,8 @@ def key_words(operands: Sequence[Operand], fields: Sequence[Field]) -> str:
     return f"({', '.join(words)},)" if words else "()"
 
 
-def _word(operand: Operand, field: Field) -> str:
+def as_word(operand: Operand, field: Field) -> str:
+    """The word of a column in a key."""
     if isinstance(field.type, Float):
         return f"float_key({operand.value})"
     return f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value

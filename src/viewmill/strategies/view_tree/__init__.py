@@ -1,1 +1,1 @@
-"""Join-aggregate queries by one tree of views over a variable order, with payloads from a ring (F-IVM)."""
+"""Joins and aggregates over them: one tree of views over a variable order, payloads from a ring."""

@@ -3,8 +3,8 @@
 takes  the path of a change, the places of the views
 gives  lines at the top of a trigger's loops, which change nothing but the speed
 
-A lookup in a large state waits for memory twice: for the slot that says where the entry is, then for
-the entry. Rows further on in the batch ask for theirs while earlier ones are worked on.
+A lookup in a large state waits for memory twice: for the slot that says where the entry is, then
+for the entry. Rows further on in the batch ask for theirs while earlier ones are worked on.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ def _reached(places: Places, path: Path) -> Iterator[tuple[Place, tuple[str, ...
             if not set(visit.bound) <= own:
                 return
             if visit.is_lookup:
-                yield places.for_lookup(visit.view), _led(
-                    places.for_lookup(visit.view), visit.view.keys
+                yield (
+                    places.for_lookup(visit.view),
+                    _led(places.for_lookup(visit.view), visit.view.keys),
                 )
             else:
                 yield places.for_visit(visit.view, visit.bound), visit.bound
@@ -94,7 +95,9 @@ def write_ahead_in_list(
     found = [
         (target, rest.index(keys[0]))
         for target, keys in dict.fromkeys(_led_to(places, steps))
-        if len(keys) == 1 and keys[0] in rest and not isinstance(target.kind, Listed)
+        if len(keys) == 1
+        and keys[0] in rest
+        and not isinstance(target.kind, Listed)
         and not target.kind.has_null_word
     ]
     if not found:

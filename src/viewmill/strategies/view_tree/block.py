@@ -173,12 +173,8 @@ def _listed(
     builder = _Builder(below)
     outputs = tuple((name, substitute(each, builder.columns)) for name, each in outputs)
     shown = [column for _, each in outputs for column in builder.columns_in(each)]
-    keys = tuple(
-        (column.name, builder.free_variable(column)) for column in dict.fromkeys(shown)
-    )
-    return builder.block(
-        query, keys=keys, aggregates=(), having=(), outputs=outputs, listed=True
-    )
+    keys = tuple((column.name, builder.free_variable(column)) for column in dict.fromkeys(shown))
+    return builder.block(query, keys=keys, aggregates=(), having=(), outputs=outputs, listed=True)
 
 
 class _Builder:
@@ -204,9 +200,7 @@ class _Builder:
         match relation:
             case Scan():
                 self.scans.append(relation)
-                return {
-                    f.name: Column(f.name, f.type, f.nullable) for f in relation.schema
-                }
+                return {f.name: Column(f.name, f.type, f.nullable) for f in relation.schema}
             case Filter():
                 columns = self._flatten(relation.input)
                 self._note(relation.condition, columns)
@@ -241,11 +235,9 @@ class _Builder:
             return
         sides = _equated(condition)
         if sides is None or any(len(self.aliases(side)) != 1 for side in sides):
-            raise NotTaken(
-                "a condition between tables that is no equality", condition.span
-            )
+            raise NotTaken("a condition between tables that is no equality", condition.span)
         left, right = _same_type(*sides, condition)
-        self._equate((*self.aliases(left), left), (*self.aliases(right), right))
+        self._equate((min(self.aliases(left)), left), (min(self.aliases(right)), right))
 
     def _equate(self, left: tuple[str, Expression], right: tuple[str, Expression]) -> None:
         found = [each for each in self.classes if left in each or right in each]
@@ -320,9 +312,7 @@ class _Builder:
                 raise NotTaken(f"a key of type {variable.type}", variable.members[0][1].span)
         occurrences = tuple(Occurrence(s, tuple(self.where[s.alias])) for s in self.scans)
         free = tuple(dict.fromkeys(name for _, name in keys))
-        return Block(
-            query, occurrences, variables, free, keys, aggregates, having, outputs, listed
-        )
+        return Block(query, occurrences, variables, free, keys, aggregates, having, outputs, listed)
 
 
 def conjuncts(condition: Expression) -> Iterable[Expression]:

@@ -21,9 +21,7 @@ from viewmill.algebra.relations import (
     Project,
     Relation,
     SetOperation,
-    Values,
 )
-from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Type
 from viewmill.program.states import Slot
 from viewmill.rewrite.push_filters import conjunction
@@ -100,7 +98,7 @@ class Definitions:
     def _joined(self, view: View) -> Relation:
         """The children, joined on the variables they share."""
         first, *others = view.children
-        relation, known = self.view(first), {key: first for key in first.keys}
+        relation, known = self.view(first), dict.fromkeys(first.keys, first)
         for other in others:
             condition: Expression | None = None
             for key in other.keys:
@@ -154,17 +152,17 @@ class Definitions:
                 for signature in self.layout.slots[view.name]
             }
             prefix = f"{place.state}.{view.name}"
-            outputs = [(f"{prefix}.{f.name}", self._column(view, f.name)) for f in keys]
+            outputs: list[Named] = [
+                (f"{prefix}.{f.name}", self._column(view, f.name)) for f in keys
+            ]
             for slot in place.kind.payload:
                 value = own.get(slot.name, _zero(types[slot.name]))
-                outputs.append((f"{prefix}.{slot.name}", value))  # type: ignore[arg-type]
-            side = Project(self.view(view), tuple(outputs))  # type: ignore[arg-type]
+                outputs.append((f"{prefix}.{slot.name}", value))
+            side = Project(self.view(view), tuple(outputs))
             union = side if union is None else SetOperation("union", True, union, side)
         assert union is not None
         first = f"{place.state}.{place.views[0].name}"
-        named = tuple(
-            (f.name, Column(f"{first}.{f.name}", f.type, f.nullable)) for f in keys
-        )
+        named = tuple((f.name, Column(f"{first}.{f.name}", f.type, f.nullable)) for f in keys)
         calls = tuple(
             (s.name, _sum(Column(f"{first}.{s.name}", types[s.name], False)))
             for s in place.kind.payload
@@ -309,6 +307,3 @@ def _multiplied(parts: list[Expression]) -> Expression:
     for part in parts[1:]:
         product = _times(product, part)
     return product
-
-
-NOTHING = Values((), Schema(()))

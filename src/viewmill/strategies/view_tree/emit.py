@@ -32,6 +32,8 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     result.functions_arguments = ", ".join(names)
 
     source = Source()
+    for each in block.occurrences:
+        source.know(each.scan, input_of(each.scan))
     for name in (*RESERVED, *names):
         source.name(name)
     writer = TriggerWriter(source, block, layout, places, result)
@@ -49,9 +51,12 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             source="\n".join(f"# {line}".rstrip() for line in head) + "\n\n" + str(source),
             triggers=triggers,
             texts=tuple(source.texts),
+            lookups=tuple(source.lookups),
             messages=tuple(source.messages),
         ),
-        exchange=ByKey(tuple(n for n, _ in block.keys)) if block.keys and not block.listed else Single(),
+        exchange=ByKey(tuple(n for n, _ in block.keys))
+        if block.keys and not block.listed
+        else Single(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What explain says of a view tree: the order, the tree, what is kept and why, what updates cost."""
+"""What explain says of a view tree: order, tree, what is kept and why, what updates cost."""
 
 from __future__ import annotations
 

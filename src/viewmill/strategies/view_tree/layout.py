@@ -9,7 +9,7 @@ next   states, emit, definitions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,16 +22,25 @@ from viewmill.strategies.view_tree.polynomials import (
     ONE,
     Decomposer,
     Factor,
+    FloatTerms,
     Polynomial,
     Term,
+    collected,
     columns_in,
+    float_terms,
     variable_owner,
 )
-from viewmill.strategies.view_tree.rings import join_kind, leaf_kind
+from viewmill.strategies.view_tree.rings import Kind, join_kind, leaf_kind
 from viewmill.strategies.view_tree.tree import View
 
 Signature = tuple[tuple[str, Factor], ...]  # a product: the factor of each owner that has one
 TAKEN = ("count", "sum", "avg")
+
+_SPECIALS: tuple[tuple[str, Callable[[FloatTerms], tuple[Term, ...]]], ...] = (
+    ("nan", lambda parts: parts.nan),
+    ("plus", lambda parts: parts.plus),
+    ("minus", lambda parts: parts.minus),
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Shown:
 
     count: str
     total: str = ""
+    specials: tuple[str, ...] = ()  # of floats: NaN, +infinity, -infinity
 
 
 @dataclass
@@ -83,21 +93,32 @@ class Layout:
         if call.function == "count":
             return Shown(count)
         assert value is not None
-        exact = not isinstance(value.type, Float)
+        if isinstance(value.type, Float):
+            return self._float_aggregate(count, polynomial.terms)
         scale = value.type.scale if isinstance(value.type, Decimal) else 0
-        terms = _scaled_terms(polynomial.terms, scale, call) if exact else polynomial.terms
+        terms = _scaled_terms(polynomial.terms, scale, call)
         wish = "_".join(["sum", *_names(t for term in terms for t in term.factors)])
-        return Shown(count, self._root_slot(wish, terms, exact=exact, scale=scale))
+        return Shown(count, self._root_slot(wish, terms, exact=True, scale=scale))
 
-    def _root_slot(
-        self, wish: str, terms: tuple[Term, ...], *, exact: bool, scale: int = 0
-    ) -> str:
-        kind = "wide" if exact else "sum"
+    def _float_aggregate(self, count: str, terms: tuple[Term, ...]) -> Shown:
+        """A sum of floats keeps its finite rows; NaN and infinities are counted apart."""
+        parts = [float_terms(term) for term in terms]
+        finite = tuple(part.finite for part in parts)
+        wish = "_".join(["sum", *_names(f for term in finite for f in term.factors)])
+        total = self._root_slot(wish, finite, exact=False)
+        specials = [
+            self._root_slot(name, collected(term for p in parts for term in chosen(p)), exact=True)
+            for name, chosen in _SPECIALS
+        ]
+        return Shown(count, total, tuple(specials))
+
+    def _root_slot(self, wish: str, terms: tuple[Term, ...], *, exact: bool, scale: int = 0) -> str:
+        kind: Kind = "wide" if exact else "sum"
         for known in self.root_slots:
             if (known.terms, known.slot.kind) == (terms, kind):
                 return known.slot.name
         name = _unique(wish, [each.slot.name for each in self.root_slots])
-        self.root_slots.append(RootSlot(Slot(name, kind), terms, scale))  # type: ignore[arg-type]
+        self.root_slots.append(RootSlot(Slot(name, kind), terms, scale))
         return name
 
     @property
@@ -116,10 +137,12 @@ class Layout:
             signature = self.restrict(term.factors, view)
             if signature not in slots:
                 taken = [slot.name for slot in slots.values()]
-                slots[signature] = Slot(_unique(_wish(signature), taken), self._kind(view, signature))
+                slots[signature] = Slot(
+                    _unique(_wish(signature), taken), self._kind(view, signature)
+                )
         return slots
 
-    def _kind(self, view: View, signature: Signature) -> str:  # type: ignore[return]
+    def _kind(self, view: View, signature: Signature) -> Kind:
         factors = [factor for _, factor in signature]
         if view.is_leaf:
             return leaf_kind(factors[0] if factors else Factor())

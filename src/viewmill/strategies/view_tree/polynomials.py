@@ -13,14 +13,14 @@ branches, each with its condition as a guard.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
-from viewmill.algebra.types import BOOLEAN, DOUBLE, Decimal, Float, Integer
+from viewmill.algebra.types import BOOLEAN, DOUBLE, INT, Decimal, Float, Integer
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.view_tree.block import Block, conjuncts
 
@@ -87,7 +87,7 @@ ONE = Term()
 
 @dataclass(frozen=True)
 class Piece:
-    """A value that holds where the guards of `where` hold; pieces of one value exclude each other."""
+    """A value where the guards of `where` hold; the pieces of a value exclude each other."""
 
     where: Term
     terms: tuple[Term, ...]
@@ -131,7 +131,7 @@ class Decomposer:
             guard = piece.where.times(condition)
             count.append(guard)
             terms += [term.times(guard) for term in piece.terms]
-        return Polynomial(_collected(terms), _collected(count))
+        return Polynomial(collected(terms), collected(count))
 
     def non_null(self, value: Expression, where: Expression | None) -> tuple[Term, ...]:
         """The terms that count the rows where an expression of any type is not NULL."""
@@ -140,7 +140,7 @@ class Decomposer:
         else:
             pieces = self._pieces(value)
         condition = self._guard(where) if where is not None else ONE
-        return _collected([piece.where.times(condition) for piece in pieces])
+        return collected([piece.where.times(condition) for piece in pieces])
 
     # Expressions.
 
@@ -162,10 +162,12 @@ class Decomposer:
                 return _combined(self._pieces(left), self._pieces(right), combine)
             case Call(function="-", arguments=(only,)):
                 return _combined([_constant(Literal(0, only.type))], self._pieces(only), _minus)
-            case Call(function="/", arguments=(left, right)) if isinstance(
-                expression.type, Float
-            ) and len(self._aliases(right)) == 1:
-                one = Call("/", (Literal(1.0, DOUBLE), right), DOUBLE, right.nullable, expression.span)
+            case Call(function="/", arguments=(left, right)) if (
+                isinstance(expression.type, Float) and len(self._aliases(right)) == 1
+            ):
+                one = Call(
+                    "/", (Literal(1.0, DOUBLE), right), DOUBLE, right.nullable, expression.span
+                )
                 return _combined(self._pieces(left), self._pieces(one), _times)
             case Cast():
                 return self._cast(expression)
@@ -206,9 +208,9 @@ class Decomposer:
             return [Piece(p.where, tuple(map(_as_float, p.terms))) for p in pieces]
         if isinstance(source, Integer) and isinstance(target, Integer | Decimal):
             return pieces
-        if isinstance(source, Decimal) and isinstance(target, Decimal):
-            if target.scale >= source.scale:
-                return pieces
+        is_exact = isinstance(source, Decimal) and isinstance(target, Decimal)
+        if is_exact and target.scale >= source.scale:  # type: ignore[union-attr]
+            return pieces
         raise NotTaken(f"a cast to {target} over several tables", cast.span)
 
     def _case(self, case: Case) -> list[Piece]:
@@ -242,6 +244,86 @@ class Decomposer:
             owner = next(iter(aliases), self.block.occurrences[0].alias)
             term = term.times(Term(Fraction(1), ((owner, Factor((), (each,))),)))
         return term
+
+
+@dataclass(frozen=True)
+class FloatTerms:
+    """A float product taken apart: its finite rows, and twice the counts of rows that are not.
+
+    For each factor x let S be its sign, A whether it is not zero, both over rows where it is not
+    NaN, and the same over finite rows only. A product is infinite where all factors are signed and
+    one is infinite: |S1 S2| - |finite ones| rows, the signs likewise; NaN are all other rows.
+    """
+
+    finite: Term
+    nan: tuple[Term, ...]
+    plus: tuple[Term, ...]
+    minus: tuple[Term, ...]
+
+
+def float_terms(term: Term) -> FloatTerms:
+    """Tell finite rows from others: a NaN that entered a sum could not be taken away."""
+    finite = _each(term, lambda x: Factor((x,), (is_finite(x),)))
+    rows = _each(term, lambda x: Factor(), exact=True)
+    finite_rows = _each(term, lambda x: Factor((), (is_finite(x),)), exact=True)
+    signs = _each(term, lambda x: Factor((_sign(x),), (_is_number(x),)), exact=True)
+    finite_signs = _each(term, lambda x: Factor((_sign(x),), (is_finite(x),)), exact=True)
+    sized = _each(term, lambda x: Factor((), (_is_number(x), _is_not_zero(x))), exact=True)
+    finite_sized = _each(term, lambda x: Factor((), (is_finite(x), _is_not_zero(x))), exact=True)
+    infinite = [(1, sized), (-1, finite_sized)]
+    signed = [(1, signs), (-1, finite_signs)]
+    plus, minus = _sum(infinite + signed), _sum(infinite + [(-n, t) for n, t in signed])
+    if term.coefficient < 0:
+        plus, minus = minus, plus
+    nan = _sum([(1, rows), (-1, finite_rows), *((-n, t) for n, t in infinite)])
+    return FloatTerms(finite, nan, plus, minus)
+
+
+def _each(term: Term, change: Callable[[Expression], Factor], *, exact: bool = False) -> Term:
+    """The term with every float factor changed, guards kept; exact ones count rows."""
+    factors = []
+    for owner, factor in term.factors:
+        new = Factor((), factor.guards)
+        if factor.is_float:
+            value = factor.values[0]
+            for other in factor.values[1:]:
+                value = Call("*", (value, other), DOUBLE, value.nullable or other.nullable)
+            new = new.times(change(value))
+        if new != Factor():
+            factors.append((owner, new))
+    return Term(Fraction(1) if exact else term.coefficient, tuple(factors))
+
+
+def _sum(parts: list[tuple[int, Term]]) -> tuple[Term, ...]:
+    return collected([Term(Fraction(n), term.factors) for n, term in parts])
+
+
+def is_finite(value: Expression) -> Expression:
+    """The guard of a float that is neither NaN nor infinite."""
+    size = Call("abs", (value,), DOUBLE, value.nullable)
+    return Call("<", (size, Literal(float("inf"), DOUBLE)), BOOLEAN, value.nullable)
+
+
+def _is_number(value: Expression) -> Expression:
+    is_nan = Call("isnan", (value,), BOOLEAN, value.nullable)
+    return Call("not", (is_nan,), BOOLEAN, value.nullable)
+
+
+def _is_not_zero(value: Expression) -> Expression:
+    return Call("<>", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
+
+
+def _sign(value: Expression) -> Expression:
+    one, less = Literal(1, INT), Literal(-1, INT)
+    up = Call(">", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
+    down = Call("<", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
+    return Case(((up, one), (down, less)), Literal(0, INT), INT, False)
+
+
+def judges(guard: Expression, value: Expression) -> bool:
+    """Whether a guard only asks something of a value that is computed anyway."""
+    known = (not_null(value), is_finite(value), _is_number(value), _is_not_zero(value))
+    return guard in known
 
 
 def variable_owner(name: str) -> str:
@@ -278,7 +360,9 @@ def _same_word(expression: Expression) -> Expression:
             and target.scale == 0
             and 10**target.precision > source.high
         ) or (
-            isinstance(source, Integer) and isinstance(target, Integer) and source.bits <= target.bits
+            isinstance(source, Integer)
+            and isinstance(target, Integer)
+            and source.bits <= target.bits
         )
         if not widens:
             break
@@ -361,7 +445,7 @@ def _not_true(condition: Expression) -> Expression:
     return Call("not", (condition,), BOOLEAN, False)
 
 
-def _collected(terms: list[Term]) -> tuple[Term, ...]:
+def collected(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Equal products once, with the sum of their coefficients."""
     totals: dict[tuple[tuple[str, Factor], ...], Fraction] = {}
     for term in terms:

@@ -16,7 +16,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree import rings
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.layout import Layout, Signature
+from viewmill.strategies.view_tree.layout import Layout, Shown, Signature
 from viewmill.strategies.view_tree.rings import Value
 from viewmill.strategies.view_tree.rows import key_text, value_of
 
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def kind(self) -> Indexed:
-        """The state's kind. One row stays in a view without GROUP BY even when it counts nothing."""
+        """The state's kind. A view without GROUP BY has a row even when there is none to count."""
         slots = tuple(each.slot for each in self.layout.root_slots)
         present = (Slot(PRESENT, "int"),) if self.block.is_global else ()
         return Indexed(self.fields, slots + present, journal=True)
@@ -211,12 +211,26 @@ class Result:
         source.line(f"{value} = {'0.0' if isinstance(call.type, Float) else '0'}")
         with source.block(f"if not {null}:"):
             if isinstance(call.arguments[0].type, Float):
-                total = f"sum_at({STATE}, e, {self.kind.word(shown.total)})"
-                over = f" / {count}" if call.function == "avg" else ""
-                source.line(f"{value} = {total}{over}")
+                self._finish_float(call, source, shown, value, count)
             else:
                 self._finish_exact(call, source, value, count, why)
         return Operand(value, null)
+
+    def _finish_float(
+        self, call: Aggregate, source: Source, shown: Shown, value: str, count: str
+    ) -> None:
+        nan, plus, minus = (
+            f"wide_is_zero(wide_at({STATE}, e, {self.kind.word(name)}))" for name in shown.specials
+        )
+        total = f"sum_at({STATE}, e, {self.kind.word(shown.total)})"
+        over = f" / {count}" if call.function == "avg" else ""
+        source.line(f"{value} = {total}{over}")
+        with source.block(f"if not {nan} or not ({plus} or {minus}):"):
+            source.line(f"{value} = 1e400 - 1e400")
+        with source.block(f"elif not {plus}:"):
+            source.line(f"{value} = 1e400")
+        with source.block(f"elif not {minus}:"):
+            source.line(f"{value} = -1e400")
 
     def _finish_exact(
         self, call: Aggregate, source: Source, value: str, count: str, why: str

@@ -8,6 +8,7 @@ next   emit, definitions
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from viewmill.algebra.schema import Field
@@ -90,7 +91,9 @@ def _indexed(places: Places, views: list[View]) -> Place:
     view, layout = views[0], places.layout
     if len(views) == 1:
         slots = layout.slots[view.name]
-        kind = Indexed(_fields(places, view.keys), tuple(slots.values()))
+        kind = Indexed(
+            _fields(places, view.keys), tuple(slots.values()), journal=_has_floats(slots.values())
+        )
         names = {(view.name, signature): slot.name for signature, slot in slots.items()}
         return Place(f"v_{view.name}", kind, (view,), (), names)
     names = {}
@@ -103,17 +106,27 @@ def _indexed(places: Places, views: list[View]) -> Place:
     taken = {place.state for place in places.all}
     while state in taken:
         state += "_"
-    kind = Indexed(_fields(places, view.keys), tuple(together))
+    kind = Indexed(_fields(places, view.keys), tuple(together), journal=_has_floats(together))
     return Place(state, kind, tuple(views), (), names)
 
 
 def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
     rest = tuple(key for key in view.keys if key not in bound)
     slots = places.layout.slots[view.name]
-    kind = Listed(_fields(places, bound), _fields(places, rest), tuple(slots.values()))
+    kind = Listed(
+        _fields(places, bound),
+        _fields(places, rest),
+        tuple(slots.values()),
+        journal=_has_floats(slots.values()),
+    )
     names = {(view.name, signature): slot.name for signature, slot in slots.items()}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
     return Place(state, kind, (view,), bound, names)
+
+
+def _has_floats(slots: Iterable[Slot]) -> bool:
+    """Whether taking a change away may not leave exactly what was there: a journal must."""
+    return any(slot.kind == "sum" for slot in slots)
 
 
 def _fields(places: Places, names: tuple[str, ...]) -> tuple[Field, ...]:

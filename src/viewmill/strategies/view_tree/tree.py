@@ -17,7 +17,7 @@ from viewmill.strategies.view_tree.variable_order import Order
 
 @dataclass(frozen=True)
 class View:
-    """A view of the tree. `keys` are its variables; `variable` is None at leaves and above a forest."""
+    """A view of the tree over `keys`; `variable` is None at leaves and above a forest."""
 
     name: str
     keys: tuple[str, ...]

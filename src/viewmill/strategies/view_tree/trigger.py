@@ -23,6 +23,7 @@ from viewmill.strategies.view_tree.layout import Layout, Signature
 from viewmill.strategies.view_tree.polynomials import (
     Factor,
     is_null_test,
+    judges,
     not_null,
     variable_owner,
 )
@@ -129,7 +130,7 @@ class TriggerWriter:
         own = {not_null(value) for value in factor.values}
         guards = [guard for guard in factor.guards if guard not in own]
         conditions = [rows.guard(guard) for guard in guards]
-        if all(is_null_test(guard) for guard in guards):
+        if all(is_null_test(g) or _judges_one_of(g, factor.values) for g in guards):
             product = self._product([rows.value(value) for value in factor.values], kind)
             test = f" if {' and '.join(conditions)} else {rings.zero(kind)}" if conditions else ""
             source.line(f"{name} = {product}{test}")
@@ -298,3 +299,7 @@ class TriggerWriter:
                 memo[texts] = rings.multiply(self.source, total, parts[n - 1], "p")
             total = memo[texts]
         return total
+
+
+def _judges_one_of(guard: Expression, values: Sequence[Expression]) -> bool:
+    return any(judges(guard, value) for value in values)

@@ -4,7 +4,7 @@ slide(x, out, values, cursors, n, identity)
     feeds the partials x; out[i] is the aggregate of the last n, oldest first, after x[i]
 slide_all(x, ranges, out, seen, values, cursors, n, identity)
     feeds x; after each partial out[j] is the aggregate of the last ranges[j], and what a reader who
-    adds all answers up gets is added to seen[0]. `out` has room for 8 more. Only where the paper has it.
+    adds all answers up gets is added to seen[0]. Only where the paper has it.
 space(n)
     the number of values and of cursors that are kept between calls
 NEEDS

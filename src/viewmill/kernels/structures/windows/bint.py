@@ -36,7 +36,7 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
         now += 1
         for j in range(ranges.size):
             out[U(j)] = cover(values, ring, now - ranges[U(j)], now, identity)
-        seen[0] += add_up(out[: ranges.size])
+        seen[0] += add_up(out)
     cursors[0] = now
     return 0
 

@@ -42,7 +42,7 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
         p = p + 1 if p + 1 < n else 0
         for j in range(ranges.size):
             out[U(j)] = last(values, leaves, p, ranges[U(j)], n, identity)
-        seen[0] += add_up(out[: ranges.size])
+        seen[0] += add_up(out)
     cursors[0] = p
     return 0
 
@@ -76,16 +76,20 @@ def last(values, leaves, p, count, n, identity):
 
 def stretch(values, leaves, start, end, identity):
     """Leaves start to end, by the fewest nodes that cover them, in order."""
-    if start >= end:
-        return identity
-    low, high = start + leaves, end + leaves - 1
-    if low == high:
-        return values[U(low)]
-    before, after = values[U(low)], values[U(high)]
-    while low >> 1 != high >> 1:
-        if not low & 1:
-            before = combine(before, values[U(low + 1)])
+    low, high = start + leaves, end + leaves
+    before, after = identity, identity
+    has_before, has_after = False, False
+    while low < high:
+        if low & 1:
+            value = values[U(low)]
+            before = combine(before, value) if has_before else value
+            has_before, low = True, low + 1
         if high & 1:
-            after = combine(values[U(high - 1)], after)
+            high -= 1
+            value = values[U(high)]
+            after = combine(value, after) if has_after else value
+            has_after = True
         low, high = low >> 1, high >> 1
-    return combine(before, after)
+    if has_before and has_after:
+        return combine(before, after)
+    return before if has_before else after

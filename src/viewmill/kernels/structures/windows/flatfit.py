@@ -20,10 +20,10 @@ def slide(x, out, values, cursors, n, identity):
     reach, stack = cursors[2:], cursors[2 + n :]
     p = begin(reach, cursors, n)
     for i in range(x.size):
-        oldest = p + 1 if p + 1 < n else 0
-        put(x[U(i)], values, reach, p, oldest)
-        out[U(i)] = answer(values, reach, stack, oldest, p)
-        p = oldest
+        values[U(p)] = x[U(i)]
+        reach[U(p)] = p + 1 if p + 1 < n else 0
+        p = reach[U(p)]
+        out[U(i)] = answer(values, reach, stack, p, p)
     cursors[0] = p
     return 0
 
@@ -32,13 +32,13 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
     reach, stack = cursors[2:], cursors[2 + n :]
     p = begin(reach, cursors, n)
     for i in range(x.size):
-        after = p + 1 if p + 1 < n else 0
-        put(x[U(i)], values, reach, p, after)
+        values[U(p)] = x[U(i)]
+        reach[U(p)] = p + 1 if p + 1 < n else 0
+        p = reach[U(p)]
         for j in range(ranges.size - 1, -1, -1):  # the longest first: it shortens the others' way
-            oldest = p + 1 - ranges[U(j)]
+            oldest = p - ranges[U(j)]
             out[U(j)] = answer(values, reach, stack, oldest if oldest >= 0 else oldest + n, p)
-        seen[0] += add_up(out[: ranges.size])
-        p = after
+        seen[0] += add_up(out)
     cursors[0] = p
     return 0
 
@@ -52,16 +52,10 @@ def begin(reach, cursors, n):
     return cursors[0]
 
 
-def put(new, values, reach, p, after):
-    values[U(p)] = new
-    reach[U(p)] = after
-
-
-def answer(values, reach, stack, oldest, newest):
-    if oldest == newest:
-        return values[U(newest)]
+def answer(values, reach, stack, oldest, end):
+    """From the oldest partial up to `end`, the place after the newest, which is the oldest of all."""
     depth, at = 0, oldest
-    while reach[U(at)] != newest:
+    while reach[U(at)] != end:
         stack[U(depth)] = at
         depth += 1
         at = reach[U(at)]
@@ -71,5 +65,5 @@ def answer(values, reach, stack, oldest, newest):
         at = stack[U(depth)]
         total = combine(values[U(at)], total)
         values[U(at)] = total
-        reach[U(at)] = newest
-    return combine(total, values[U(newest)])
+        reach[U(at)] = end
+    return total

@@ -45,5 +45,5 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
                 total = combine(values[U(newest - k)], total)
             age = max(age, ranges[U(j)])
             out[U(j)] = total
-        seen[0] += add_up(out[: ranges.size])
+        seen[0] += add_up(out)
     return 0

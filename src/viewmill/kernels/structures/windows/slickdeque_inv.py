@@ -44,12 +44,12 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
     for i in range(x.size):
         new = x[U(i)]
         if ranges.size == n:
-            seen[0] += renew_all(new, values[p : p + n], out[:n])
+            seen[0] += renew_all(new, values[p : p + n], out)
         else:
             for j in range(ranges.size):
                 oldest = values[U(p + ranges[U(j)] - 1)]
                 out[U(j)] = inverse(combine(out[U(j)], new), oldest)
-            seen[0] += add_up(out[: ranges.size])
+            seen[0] += add_up(out)
         p = p - 1 if p > 0 else n - 1
         values[U(p)] = new
         values[U(p + n)] = new

@@ -7,7 +7,7 @@ Less than 2 operations per slide.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import add_up, combine, wide_vectors
+from viewmill.kernels.structures.windows.operation import combine, wide_vectors
 
 NEEDS = "selective"
 U = np.uint64
@@ -61,16 +61,17 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
     now = cursors[2]
     for i in range(x.size):
         push(x[U(i)], now, values, ages, cursors, n, mask)
-        # From the newest partial to the oldest, so that who reads the answers in order meets
-        # those first that were written first.
         head, end, start = cursors[0], cursors[1], 0
+        total = seen[0]
         for at in range(end - 2, head - 1, -1):
             older = shorter[U(now - ages[U(at & mask)] + 1)]
-            fill(out, start, older, values[U((at + 1) & mask)])
-            start = older
-        fill(out, start, ranges.size, values[U(head & mask)])
+            if start < older:
+                total += fill(out, start, older, values[U((at + 1) & mask)])
+                start = older
+        if start < ranges.size:
+            total += fill(out, start, ranges.size, values[U(head & mask)])
+        seen[0] = total
         now += 1
-        seen[0] += add_up(out[: ranges.size])
     cursors[2] = now
     return 0
 
@@ -86,8 +87,8 @@ def count_shorter(ranges, shorter, n):
 
 
 def fill(out, start, end, value):
-    """Whole vectors only: what is written past `end` is overwritten next, or is spare room."""
+    """Write a run of equal answers; their sum."""
     wide_vectors()
-    for first in range(start, end, 8):
-        for j in range(8):
-            out[U(first + j)] = value
+    for j in range(start, end):
+        out[U(j)] = value
+    return value * (end - start)

@@ -43,6 +43,7 @@ class _Difference:
         slots = (Slot("left", "int"), Slot("right", "int"))
         kind = Indexed(self.fields, slots, journal=True)
         self.branches = [branch_of(operation.left), branch_of(operation.right)]
+        writer.know(leaf.scan for leaf, _ in self.branches)
         self.state = writer.state("rows", kind, self._definition())
 
     def _definition(self) -> Relation:

@@ -58,6 +58,7 @@ class _Join:
         self, writer: Writer, graph: JoinGraph, outputs: tuple[Named, ...], *, passing: bool
     ) -> None:
         self.writer, self.graph = writer, graph
+        writer.know(graph.scans.values())
         self.outputs = outputs
         self.paths: dict[Path, str] = {}
         self.kinds: dict[Path, Listed] = {}

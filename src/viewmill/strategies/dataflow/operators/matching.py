@@ -45,6 +45,11 @@ class _Matching:
 
     def __init__(self, writer: Writer, sides: Sides, top: Top, *, passing: bool) -> None:
         self.writer, self.sides, self.source = writer, sides, writer.source
+        writer.know(side.leaf.scan for side in (sides.left, sides.right))
+        for side in (sides.left, sides.right):
+            for name, column in side.leaf.columns.items():
+                if isinstance(column, Column):
+                    self.source.origins[name] = self.source.origins[column.name]
         self.lists = {
             side.name: writer.state(f"{side.name}_rows", *side.listed())
             for side in (sides.left, sides.right)

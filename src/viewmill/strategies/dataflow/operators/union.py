@@ -19,7 +19,9 @@ def emit_union(
     writer = Writer(query, strategy)
     sink = Sink(writer, top, passing=passing)
     names = union.schema.names
-    for leaf, outputs in branches(union):
+    inputs = list(branches(union))
+    writer.know(leaf.scan for leaf, _ in inputs)
+    for leaf, outputs in inputs:
         reads = [leaf.columns[name] for name in outputs]
         with writer.trigger(leaf.scan, reads, leaf.where) as scalar:
             row = {

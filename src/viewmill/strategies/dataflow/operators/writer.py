@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from viewmill.algebra.display import display
@@ -36,6 +36,11 @@ class Writer:
         self.states: list[State] = []
         self.inputs: list[Input] = []
         self.triggers: list[Trigger] = []
+
+    def know(self, scans: Iterable[Scan]) -> None:
+        """The scans that are read; before the first function, for what it computes of strings."""
+        for scan in scans:
+            self.source.know(scan, input_of(scan))
 
     def state(self, wish: str, kind: StateKind, definition: Relation) -> str:
         """Keep a state; gives its name. All are declared before the first function."""
@@ -123,6 +128,7 @@ class Writer:
                 source="\n".join(head) + "\n" + str(self.source),
                 triggers=tuple(self.triggers),
                 texts=tuple(self.source.texts),
+                lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
             ),
         )

@@ -1,0 +1,205 @@
+"""Picking within the groups of one ordered state by aggregates that another one holds.
+
+`ordered_aim` turns a selection into bounds on keys: a level x qualifies if from <= x < to, among
+those that have an aggregate at all: first <= x < last. A bound that is not there is the lowest or
+the highest word. When a level of `by` is negative there are no such bounds, and each x is judged.
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.memory import load_word, spill
+from viewmill.kernels.structures.ordered import (
+    leaf_at,
+    ordered_after,
+    ordered_before,
+    ordered_from,
+    ordered_negative,
+    ordered_next,
+    ordered_null,
+    ordered_reach,
+    ordered_total,
+    ordered_word,
+    position_of,
+)
+from viewmill.kernels.structures.ordered_nodes import (
+    AIM,
+    FIRST_RESULT,
+    KEY_ROOM,
+    KEYS,
+    LEAF,
+    PICKED,
+    WORDS,
+    array_of,
+)
+from viewmill.kernels.structures.ordered_select import (
+    ABOVE,
+    BELOW,
+    UPTO,
+    aggregate_of,
+    pick_range,
+)
+from viewmill.kernels.structures.vectors import load_at, store_at
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+# Within AIM, by word.
+_FROM, _TO, _FIRST, _LAST = 0, 1, 2, 3
+_SIDE, _J, _C, _LOW, _HIGH, _BOUNDED, _OUTSIDE, _EMPTY = 4, 5, 6, 7, 8, 9, 10, 11
+
+
+@structure
+def ordered_run(s, p):
+    """The first position behind p whose key differs in more than its last word."""
+    key = copied_key(s, p)
+    keys = load_word(s + KEYS)
+    store_at(key, keys - 1, _HIGHEST)
+    return position_of(s, key, keys, True)
+
+
+@structure
+def copied_key(s, p):
+    """The key at p, in the state's room for one."""
+    leaf, at = leaf_at(s, p), p & 0xFFFF
+    for j in range(load_word(s + KEYS)):
+        store_at(s + KEY_ROOM, j, load_at(array_of(leaf, LEAF, j), at))
+    return s + KEY_ROOM
+
+
+@structure
+def ordered_aim(s, side, j, c, low, high, bounded, outside, empty):
+    """Note which keys would qualify."""
+    noted = spill((side, j, c, low, high, bounded, outside, empty))
+    for i in range(8):
+        store_at(s + AIM, _SIDE + i, load_at(noted, i))
+    if ordered_negative(s) != 0:
+        return
+    total = ordered_total(s, j) - ordered_null(s, j)
+    start, end = _LOWEST, _HIGHEST
+    if low > total or (bounded and high <= 0):
+        start, end = 0, 0
+    elif side == UPTO or side == BELOW:
+        if low > 0:
+            start = turn(s, side, j, low)
+        if bounded and high <= total:
+            end = turn(s, side, j, high)
+    else:
+        if low > 0:
+            end = turn(s, side, j, total - low + 1)
+        if bounded and high <= total:
+            start = turn(s, side, j, total - high + 1)
+    store_at(s + AIM, _FROM, start)
+    store_at(s + AIM, _TO, end)
+    note_aggregated(s, side, c)
+
+
+@structure
+def note_aggregated(s, side, c):
+    """Note which keys have an aggregate."""
+    first, last = _LOWEST, _HIGHEST
+    if c >= 0:
+        rows = ordered_total(s, c) - ordered_null(s, c)
+        if rows <= 0:
+            first, last = 0, 0
+        elif side == UPTO or side == BELOW:
+            first = turn(s, side, c, 1)
+        else:
+            last = turn(s, side, c, rows)
+    store_at(s + AIM, _FIRST, first)
+    store_at(s + AIM, _LAST, last)
+
+
+@structure
+def turn(s, side, j, goal):
+    """The first key that has word j summed up to `goal` on its lower side, itself counted or not."""
+    p = ordered_reach(s, j, goal)
+    key = load_at(array_of(leaf_at(s, p), LEAF, 0), p & 0xFFFF)
+    return key if side == UPTO or side == ABOVE else key + 1
+
+
+@structure
+def from_level(s, key, x, p, q):
+    """The first position from p to q whose level is at least x."""
+    if x == _LOWEST:
+        return p
+    if x == _HIGHEST:
+        return q
+    keys = load_word(s + KEYS)
+    store_at(key, keys - 1, x)
+    return position_of(s, key, keys, False)
+
+
+@structure
+def ordered_gather(s, by, p, q, is_null):
+    """Pick among positions p to q, which are one run, as aimed in `by`."""
+    aim = by + AIM
+    outside, empty = load_at(aim, _OUTSIDE), load_at(aim, _EMPTY)
+    if is_null:
+        pick_range(s, p, q if empty else p)
+        return
+    if ordered_negative(by) != 0:
+        gather_each(s, by, p, q)
+        return
+    key = copied_key(s, p)
+    start = from_level(s, key, load_at(aim, _FROM), p, q)
+    end = from_level(s, key, load_at(aim, _TO), p, q)
+    first, last = p, q
+    if load_at(aim, _C) >= 0:
+        first = from_level(s, key, load_at(aim, _FIRST), p, q)
+        last = max(from_level(s, key, load_at(aim, _LAST), p, q), first)
+        start = min(max(start, first), last)
+        end = min(end, last)
+    pick_range(s, start, max(start, end))
+    if outside or empty:
+        for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
+            picked = load_at(load_word(s + PICKED), k)
+            some = ordered_before(s, last, k) - ordered_before(s, first, k)
+            if outside:
+                picked = some - picked
+            if empty:
+                picked += ordered_before(s, q, k) - ordered_before(s, p, k) - some
+            store_at(load_word(s + PICKED), k, picked)
+
+
+@structure
+def gather_each(s, by, p, q):
+    """The same level by level."""
+    picked, first, words = load_word(s + PICKED), load_word(s + FIRST_RESULT), load_word(s + WORDS)
+    for k in range(first, words):
+        store_at(picked, k, 0)
+    while p != q:
+        leaf = leaf_at(s, p)
+        x = load_at(array_of(leaf, LEAF, load_word(s + KEYS) - 1), p & 0xFFFF)
+        if is_aimed(by, x):
+            for k in range(first, words):
+                store_at(picked, k, load_at(picked, k) + ordered_word(s, p, k))
+        p = ordered_next(s, p)
+
+
+@structure
+def is_aimed(s, x):
+    """Whether a level x, that need not be there, would be picked."""
+    aim = s + AIM
+    side, j, c = load_at(aim, _SIDE), load_at(aim, _J), load_at(aim, _C)
+    at, behind = ordered_from(s, (x,)), ordered_after(s, (x,))
+    if c >= 0:
+        whole = ordered_total(s, c) - ordered_null(s, c)
+        rows = aggregate_of(side, ordered_before(s, at, c), ordered_before(s, behind, c), whole)
+        if rows == 0:
+            return load_at(aim, _EMPTY) != 0
+    whole = ordered_total(s, j) - ordered_null(s, j)
+    a = aggregate_of(side, ordered_before(s, at, j), ordered_before(s, behind, j), whole)
+    inside = load_at(aim, _LOW) <= a and (load_at(aim, _BOUNDED) == 0 or a < load_at(aim, _HIGH))
+    return inside != (load_at(aim, _OUTSIDE) != 0)
+
+
+@structure
+def ordered_gather_keys(s, p, q, low, high, bounded, outside):
+    """Pick among positions p to q, which are one run, by the level."""
+    key = copied_key(s, p)
+    start = from_level(s, key, low, p, q)
+    end = from_level(s, key, high, p, q) if bounded else q
+    pick_range(s, start, max(start, end))
+    if outside:
+        for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
+            all_ = ordered_before(s, q, k) - ordered_before(s, p, k)
+            store_at(load_word(s + PICKED), k, all_ - load_at(load_word(s + PICKED), k))

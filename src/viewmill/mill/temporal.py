@@ -1,0 +1,218 @@
+"""Create temporal views, and rebuild their parts to compare.
+
+takes  CREATE VIEW ... INITIALIZE ... UPDATE ...
+does   lower both queries → program → maintainer → first part, then one commit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.delta import Delta
+from viewmill.engines.parts import PartMaintainer
+from viewmill.errors import CyclicViews, UnsupportedQuery
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.create import describe, install_view, names_in, own_text, record, save
+from viewmill.mill.table import expanded
+from viewmill.planner.plan import Plan, PlannedBlock
+from viewmill.program.parts import PartQueries, PartQuery, PartSource
+from viewmill.program.program import Input, Program
+from viewmill.rewrite.rules import rewrite
+from viewmill.runtime.runtime import Block
+from viewmill.sql.lower_parts import initial_schema, lower_parts, under_schema
+from viewmill.sql.statements import CreateTemporalView
+from viewmill.strategies.strategy import Candidate, Cost
+
+STRATEGY = "temporal_view"
+_QUERY_US = 3000.0  # DuckDB's own start, for each part
+
+
+def part_source(core: Core, name: str) -> PartSource | None:
+    """What has the parts of a name, or None if it has none."""
+    entry = core.catalog.get(name)
+    if isinstance(entry, TableEntry):
+        return entry.table.parts
+    if isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, PartMaintainer):
+        return entry.block.maintainer
+    return None
+
+
+def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> None:
+    """Create a temporal view and compute its first part."""
+    existing = core.catalog.get(statement.name)
+    if existing is not None and statement.if_not_exists:
+        return
+    if existing is not None:
+        if not statement.or_replace:
+            core.catalog.require_free(statement.name)
+        raise UnsupportedQuery(
+            "a temporal view cannot be replaced",
+            hint=f"DROP VIEW {statement.name} first.",
+            span=statement.span,
+        )
+    entry = prepare_temporal_view(core, statement, sql)
+    maintainer = temporal_maintainer(entry)
+    newest = maintainer.newest_computable()
+    if newest is not None:
+        maintainer.begin(newest)
+    fill_temporal_view(core, entry)
+    save(core, {entry.name: temporal_record(entry)})
+    install_temporal_view(core, entry)
+
+
+def install_temporal_view(core: Core, entry: ViewEntry) -> None:
+    """Make a temporal view known, to the tables whose old parts it reads as well."""
+    install_view(core, entry)
+    maintainer = temporal_maintainer(entry)
+    body = entry.plan.program.body
+    assert isinstance(body, PartQueries)
+    for reference in body.update.references:
+        low, high = reference.span_at(0)
+        source: Any = maintainer if reference.source == entry.name else None
+        source = source or part_source(core, reference.source)
+        depth = 1 - low if source is maintainer else high - low + 1
+        source.lookback = max(source.lookback, depth)
+
+    def starting() -> dict[str, str]:
+        has_started = maintainer.first is not None and maintainer.reach[0] is None
+        return {entry.name: temporal_record(entry)} if has_started and not entry.dropped else {}
+
+    core.starting[entry.name.lower()] = starting
+    if not core.forgetting:
+        core.forgetting.append(lambda: forget_old_parts(core))
+
+
+def temporal_record(entry: ViewEntry) -> str:
+    """The view as it is stored; where it starts is part of what it is."""
+    first = temporal_maintainer(entry).first
+    return record(entry.sql, kind="temporal", created=entry.created, first=first)
+
+
+def temporal_maintainer(entry: ViewEntry) -> PartMaintainer:
+    """The maintainer of a temporal view."""
+    maintainer = entry.block.maintainer
+    assert isinstance(maintainer, PartMaintainer)
+    return maintainer
+
+
+def is_temporal(entry: object) -> bool:
+    """Whether an entry of the catalog is a temporal view."""
+    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, PartMaintainer)
+
+
+def forget_old_parts(core: Core) -> None:
+    """Let retention reach the views: each drops what its sources no longer hold."""
+    for entry in core.catalog.in_order():
+        if isinstance(entry.block.maintainer, PartMaintainer):
+            entry.block.maintainer.forget()
+
+
+def fill_temporal_view(core: Core, entry: ViewEntry) -> None:
+    """Bring a view that nobody reads yet up to date."""
+    maintainer = temporal_maintainer(entry)
+    maintainer.flush()
+    maintainer.commit()
+    entry.rows = int(maintainer.contents().multiplicities().sum())
+    entry.version, entry.refreshed = core.version, core.now()
+
+
+def prepare_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> ViewEntry:
+    """A temporal view without any part, that nobody knows yet."""
+    own = statement.name.lower()
+    queries = (statement.initialize.query, statement.update.query)
+    names = frozenset(name for query in queries for name in names_in(core, query)) - {own}
+    _refuse_cycle(core, own, names)
+    body = lower_temporal_view(core, statement, sql)
+    program = part_program(core, body)
+    entry = ViewEntry(
+        name=statement.name,
+        sql=own_text(statement, sql),
+        query=body.update.query,
+        plan=_plan(statement.name, program),
+        blocks=[],
+        policies=(),
+        reads=frozenset(each.source.lower() for each in program.inputs),
+        names=names,
+        created=core.version + 1,
+    )
+    maintainer = build_parts(core, program, entry)
+    entry.blocks.append(Block(statement.name, program, maintainer, {statement.name}))
+    return entry
+
+
+def build_parts(core: Core, program: Program, entry: ViewEntry) -> PartMaintainer:
+    """The maintainer of a program over parts, without any part."""
+    parted = {each.source: part_source(core, each.source) for each in program.inputs}
+
+    def run(relation: Any, rows: Mapping[str, Delta]) -> Any:
+        tables = {n.lower(): expanded(each, core.dictionary) for n, each in rows.items()}
+        return core.run(relation, view=entry, tables=tables)
+
+    sources = {name: source for name, source in parted.items() if source is not None}
+    return PartMaintainer(program, sources, run, core.dictionary, lambda: core.version)
+
+
+def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
+    for each in names:
+        if name in core.catalog.reads_transitively(each):
+            raise CyclicViews(f'view "{name}" would read itself through "{each}"')
+
+
+def lower_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> PartQueries:
+    """Both queries as algebra; INITIALIZE says what the columns are."""
+
+    def lowered(written: Any, own: Schema | None) -> PartQuery:
+        def is_parted(name: str) -> bool:
+            return part_source(core, name) is not None
+
+        return lower_parts(
+            written, sql, statement.name, core.catalog, is_parted, describe(core), own
+        )
+
+    first = lowered(statement.initialize, None)
+    schema = initial_schema(first.query)
+    following = lowered(statement.update, schema)
+    if not any(each.source != statement.name for each in first.references):
+        raise UnsupportedQuery(
+            "INITIALIZE reads no part",
+            hint="Write FROM m[i]: the newest part of m is where the view starts.",
+            span=statement.initialize.span,
+        )
+    return PartQueries(
+        statement.name,
+        _under(first, schema, statement),
+        _under(following, schema, statement),
+        statement.partition_length,
+    )
+
+
+def _under(query: PartQuery, schema: Schema, statement: CreateTemporalView) -> PartQuery:
+    shaped = under_schema(query.query, schema, statement.update.span)
+    return PartQuery(rewrite(shaped), query.references, query.whole)
+
+
+def part_program(core: Core, body: PartQueries) -> Program:
+    """The program of a temporal view: one input for each source but itself."""
+    queries = (body.initialize, body.update)
+    names = [each.source for query in queries for each in query.references]
+    names += [name for query in queries for name in query.whole]
+    sources = [name for name in dict.fromkeys(names) if name != body.view]
+    inputs = tuple(Input(name, name, _schema(core, name)) for name in sources)
+    query = body.update.query
+    return Program(STRATEGY, query, inputs, query.schema, (), body)
+
+
+def _schema(core: Core, name: str) -> Schema:
+    found = core.catalog.find(name)
+    assert isinstance(found, Schema)
+    return found
+
+
+def _plan(name: str, program: Program) -> Plan:
+    chosen = Candidate(STRATEGY, program.query, Cost(_QUERY_US, 0.05, 0))
+    block = PlannedBlock(name, program.query, chosen, (), (), program)
+    reason = "INITIALIZE and UPDATE say how parts follow from parts"
+    return Plan(name, program.query, (block,), (), (), reason)

@@ -1,0 +1,116 @@
+"""Compare a temporal view with its parts computed again, and with the query that defines it.
+
+The parts are rebuilt from the oldest for which all sources are still kept. A defining query (DEFINED
+BY) is run for sampled parts: m[i] in it is a part, m alone is everything up to and with part i.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from viewmill.deltas.arrow import encode_columns
+from viewmill.deltas.delta import Delta, concat
+from viewmill.engines.parts import PartMaintainer
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.create import describe
+from viewmill.mill.table import expanded
+from viewmill.mill.temporal import build_parts, part_source, temporal_maintainer
+from viewmill.mill.verify import Difference, compare
+from viewmill.program.parts import PartQueries, PartQuery
+from viewmill.rewrite.rules import rewrite
+from viewmill.sql.lower_parts import lower_definition, under_schema
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import CreateTemporalView
+
+_SAMPLED = 12
+
+
+def verify_parts(core: Core, entry: ViewEntry) -> list[Difference]:
+    """Every difference of a kept part from what its queries, and its definition, say."""
+    maintainer = temporal_maintainer(entry)
+    first, following = maintainer.reach
+    if first is None or following is None or first == following:
+        return []
+    start = _first_rebuilt(entry, maintainer, first)
+    rebuilt = build_parts(core, entry.plan.program, entry)
+    old = {i: rows for i, rows in maintainer.committed_parts().items() if i < start}
+    rebuilt.restore(first, min(start, following), old, [])
+    calls = entry.engine_calls
+    rebuilt.flush()
+    entry.engine_calls = calls
+    found = _compared(core, entry, start, following, rebuilt.part)
+    return found + _against_definition(core, entry, start, following)
+
+
+def _first_rebuilt(entry: ViewEntry, maintainer: PartMaintainer, first: int) -> int:
+    """The oldest part that reads nothing that retention took."""
+    body = entry.plan.program.body
+    assert isinstance(body, PartQueries)
+    start = first
+    for each in body.update.references:
+        oldest = None if each.source == entry.name else maintainer.oldest_of(each.source)
+        at = None if oldest is None else each.low.first_at_least(oldest)
+        start = start if at is None else max(start, at)
+    return start
+
+
+def _compared(
+    core: Core, entry: ViewEntry, start: int, following: int, part: Any
+) -> list[Difference]:
+    maintainer = temporal_maintainer(entry)
+    known = maintainer.parts_within(start, following - 1)
+    found: list[Difference] = []
+    for i in sorted({*known, *(each for each in range(start, following) if part(each).size)}):
+        found += compare(core, entry.query, part(i), maintainer.part(i))
+    return found
+
+
+# The defining query.
+
+
+def _against_definition(
+    core: Core, entry: ViewEntry, start: int, following: int
+) -> list[Difference]:
+    (statement,) = parse(entry.sql)
+    if not isinstance(statement, CreateTemporalView) or statement.defined_by is None:
+        return []
+    definition = _definition(core, entry, statement)
+    maintainer = temporal_maintainer(entry)
+    found: list[Difference] = []
+    for i in _sample(start, following):
+        tables = {}
+        for each in definition.references:
+            source = maintainer if each.source == entry.name else part_source(core, each.source)
+            assert source is not None
+            low, high = each.span_at(i)
+            rows = [source.part(p) for p in source.parts_within(low, high)]
+            schema = source.part(high).schema
+            whole = concat(schema, rows) if rows else Delta.empty(schema)
+            tables[each.name.lower()] = expanded(whole, core.dictionary)
+        result = core.run(definition.query, tables=tables)
+        expected = encode_columns(entry.schema, result, core.dictionary)
+        found += compare(core, entry.query, expected, maintainer.part(i))
+    return found
+
+
+def _definition(core: Core, entry: ViewEntry, statement: CreateTemporalView) -> PartQuery:
+    def length_of(name: str) -> int | None:
+        source = part_source(core, name)
+        return None if source is None else source.length
+
+    made = lower_definition(
+        statement, entry.sql, core.catalog, length_of, describe(core), entry.schema
+    )
+    shaped = under_schema(made.query, entry.schema, statement.span)
+    return PartQuery(rewrite(shaped), made.references, made.whole)
+
+
+def _sample(start: int, following: int) -> list[int]:
+    """The first and the newest part, and some between; always the same ones."""
+    parts = range(start, following)
+    if len(parts) <= _SAMPLED:
+        return list(parts)
+    chosen = random.Random(following).sample(parts[1:-1], _SAMPLED - 2)
+    return [parts[0], *sorted(chosen), parts[-1]]

@@ -1,0 +1,176 @@
+"""The parts of a temporal view: committed ones, those of the batch under way, their catalog.
+
+Both maintainers of temporal views keep their parts in this: the one that runs queries, and the one
+that runs automata. Rows of the view are those of the newest part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.program.parts import PartInfo
+
+
+class KeptParts:
+    """Parts `first` to before `next`; those that are not in the dictionaries are empty."""
+
+    def __init__(self, schema: Schema, length: int, version: Callable[[], int]) -> None:
+        self.schema, self.length = schema, length
+        self._version = version
+        self._empty = Delta.empty(schema)
+        self._parts: dict[int, Delta] = {}
+        self._catalog: dict[int, PartInfo] = {}
+        self.first: int | None = None
+        self.next: int | None = None
+        self._saved: tuple[int | None, int | None] = (None, None)
+        self._pending: dict[int, Delta] = {}
+        self._reopened: set[int] = set()  # what changed while the mill was opened
+        self.lookback = 0  # how many parts before the oldest shown one are read, by anyone
+
+    # Changes.
+
+    def keep(self, subscript: int, rows: Delta) -> None:
+        """The rows of a part, from now on."""
+        self._pending[subscript] = rows
+
+    def has_moved(self) -> bool:
+        """Whether parts changed or came, though the newest rows may be as before."""
+        return bool(self._pending) or (self.first, self.next) != self._saved
+
+    def commit(self) -> None:
+        """Keep the new parts, and note when each changed."""
+        now, version = time.time_ns() // 1000, self._version()
+        for subscript, rows in self._pending.items():
+            old = self._catalog.get(subscript)
+            loaded = now if old is None else old.loaded
+            count = int(rows.multiplicities().sum())
+            self._catalog[subscript] = PartInfo(subscript, count, loaded, now, version)
+        self._parts |= self._pending
+        self._pending = {}
+        self._saved = (self.first, self.next)
+
+    def rollback(self) -> None:
+        """Forget the new parts."""
+        self.first, self.next = self._saved
+        self._pending = {}
+
+    def contents(self) -> Delta:
+        """The committed rows of the newest part."""
+        _, following = self._saved
+        return self._empty if following is None else self._parts.get(following - 1, self._empty)
+
+    def difference(self) -> Delta:
+        """The newest part now minus the newest part before."""
+        before, after = self.contents(), self.part(self.next - 1) if self.next else self._empty
+        if before is after:
+            return self._empty
+        return consolidate(concat(self.schema, [after, before.negated()]))
+
+    # States, as maintainers are asked for them: parts are written and restored by the mill.
+
+    def load(self, state: str, rows: Iterable[Any]) -> None:
+        """There is no state to load."""
+        raise KeyError(state)
+
+    def release(self, state: str) -> None:
+        """There is no state to release."""
+        raise KeyError(state)
+
+    def snapshot(self, state: str) -> Iterator[Any]:
+        """There is no state to write."""
+        raise KeyError(state)
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """Bytes of all parts."""
+        size = sum(column.nbytes for part in self._parts.values() for column in part.columns)
+        return {"parts": size}
+
+    # As a source of parts.
+
+    def first_part(self) -> int | None:
+        """The first part."""
+        return self.first
+
+    def newest_part(self) -> int | None:
+        """The newest part, what is pending included."""
+        return None if self.next is None or self.next == self.first else self.next - 1
+
+    def changed_parts(self) -> Iterable[int]:
+        """The parts since the last commit that came, or came out different."""
+        return {*self._pending, *self._reopened} if self._reopened else self._pending
+
+    def part(self, subscript: int) -> Delta:
+        """The rows of a part."""
+        found = self._pending.get(subscript)
+        return self._parts.get(subscript, self._empty) if found is None else found
+
+    def parts_within(self, low: int, high: int) -> list[int]:
+        """The parts from low to high that have rows."""
+        if high - low < 64:
+            return [each for each in range(low, high + 1) if self.part(each).size]
+        known = {*self._parts, *self._pending}
+        return sorted(each for each in known if low <= each <= high and self.part(each).size)
+
+    def catalog(self) -> list[PartInfo]:
+        """The committed parts, ascending."""
+        return [self._catalog[each] for each in sorted(self._catalog)]
+
+    def oldest_shown(self) -> int | None:
+        """The oldest part that retention leaves to readers."""
+        return None
+
+    # Retention, writing and opening.
+
+    @property
+    def reach(self) -> tuple[int | None, int | None]:
+        """The first part and the one that comes next, as of the last commit."""
+        return self._saved
+
+    def begin(self, first: int) -> None:
+        """Start at this part, whatever else there is."""
+        self.first = self.next = first
+
+    def forget(self) -> None:
+        """Drop the parts that neither readers nor views can reach any more."""
+        oldest = self.oldest_shown()
+        if oldest is None:
+            return
+        before = oldest - self.lookback
+        for subscript in [each for each in self._parts if each < before]:
+            del self._parts[subscript]
+            self._catalog.pop(subscript, None)
+
+    def committed_parts(self) -> Mapping[int, Delta]:
+        """Every part that was computed, for a checkpoint."""
+        return self._parts
+
+    def restore(
+        self, first: int, following: int, parts: Mapping[int, Delta], catalog: Iterable[PartInfo]
+    ) -> None:
+        """The inverse."""
+        self._parts = dict(parts)
+        self._catalog = {each.subscript: each for each in catalog}
+        self.first, self.next = first, following
+        self._saved = (first, following)
+
+    def note_reopened(self) -> None:
+        """Commit what changed since the checkpoint; views above see it until `settle`."""
+        changed = set(self._pending)
+        self.commit()
+        self._reopened = changed
+
+    def settle(self) -> None:
+        """The mill is open."""
+        self._reopened = set()
+
+
+def is_change(before: Delta, after: Delta) -> bool:
+    """Whether two parts differ as bags."""
+    if before is after or not (before.size or after.size):
+        return False
+    return consolidate(concat(after.schema, [after, before.negated()])).size > 0

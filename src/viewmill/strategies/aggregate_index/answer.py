@@ -1,0 +1,230 @@
+"""The lines of `settle`: from ordered states to the rows of the view.
+
+takes  `Layout`
+gives  source that selects levels and sets the entries of `result`
+"""
+
+from __future__ import annotations
+
+from viewmill.algebra.display import display_expression
+from viewmill.program.states import Slot
+from viewmill.strategies.aggregate_index.bounds import (
+    LOWEST,
+    holds,
+    write_bound,
+    write_bounds,
+)
+from viewmill.strategies.aggregate_index.classify import Side, Test
+from viewmill.strategies.aggregate_index.layout import Layout, Sums
+from viewmill.strategies.aggregate_index.levels import Levels, Word
+from viewmill.strategies.aggregate_index.products import Term
+from viewmill.strategies.aggregate_index.query import Value
+from viewmill.strategies.dataflow.aggregates import Argument
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.source import Source
+
+# Which side of a level its aggregate is over, by how inner rows compare with outer ones.
+_SIDES = {"<=": 0, "<": 1, ">=": 2, ">": 3}
+_ALL = (str(LOWEST), "0", "False", "False")
+
+
+class Answer:
+    """Writes what computes the view from the states."""
+
+    def __init__(self, layout: Layout, source: Source) -> None:
+        self.layout, self.source = layout, source
+        self._range: tuple[str, str, str, str] = _ALL
+
+    def write(self) -> None:
+        """Write the body of `settle`."""
+        layout, source = self.layout, self.source
+        fixed = layout.classified.fixed
+        bound = {each.name: self._fixed(each, *layout.fixed[each.name]) for each in fixed}
+        scalar = Scalar(source, bound, "-1")
+        for made in layout.levels:
+            why = source.message("Overflow", f"the sums of {made.name} leave 64 bits", None)
+            with source.block(f"if ordered_strained({made.name}):"):
+                source.line(f"fail(errors, {why}, -1)")
+        for side in layout.classified.sides:
+            self._select(side, scalar)
+        if layout.grouped is None:
+            self._set_row()
+        else:
+            self._set_groups(layout.grouped)
+        source.line("return 0")
+
+    def _fixed(self, value: Value, made: Levels, count: Word, total: Word | None) -> Operand:
+        """Write what reads an uncorrelated aggregate."""
+        source = self.source
+        counted = source.name("count")
+        source.line(f"{counted} = ordered_total({made.name}, {made.number(count)})")
+        if value.call.function == "count":
+            return Operand(counted)
+        assert total is not None
+        summed = source.name("total")
+        source.line(f"{summed} = ordered_total({made.name}, {made.number(total)})")
+        return Operand(summed, f"({counted} == 0)")
+
+    # Which levels count.
+
+    def _select(self, side: Side, scalar: Scalar) -> None:
+        source, made, test = self.source, self.layout.outer[side.alias], side.test
+        is_grouped = side.alias == self.layout.grouped
+        if test is None:
+            if not is_grouped:
+                source.line(f"ordered_pick_all({made.name})")
+            return
+        source.line(f"# {_said(test)}")
+        bound = write_bound(scalar, test)
+        if is_grouped:
+            self._aim(side, test, bound)
+        elif bound.null is None:
+            self._pick(made, test, bound.value)
+        else:
+            with source.block(f"if {bound.null}:"):
+                source.line(f"ordered_pick_none({made.name})")
+            with source.block("else:"):
+                self._pick(made, test, bound.value)
+
+    def _pick(self, made: Levels, test: Test, bound: str) -> None:
+        bounds = write_bounds(self.source, test, bound)
+        if test.value is None:
+            self.source.line(f"ordered_pick_keys({made.name}, {', '.join(bounds)})")
+            return
+        over, empty = self._over(made, test, bound)
+        self.source.line(f"ordered_pick({made.name}, {over}, {', '.join(bounds)}, {empty})")
+
+    def _over(self, made: Levels, test: Test, bound: str) -> tuple[str, str]:
+        """Side, word and count of the aggregate, and whether a level without one counts."""
+        assert test.value is not None
+        assert made.counted is not None
+        side, count = _SIDES[test.value.correlations[0].operator], made.number(made.counted)
+        if made.watched is None:
+            return f"{side}, {count}, -1", holds(test, 0, bound)
+        summed = made.number(made.watched)
+        if test.default == 0:  # the sum of no rows is 0 as it is
+            return f"{side}, {summed}, -1", holds(test, 0, bound)
+        empty = "False" if test.default is None else holds(test, test.default, bound)
+        return f"{side}, {summed}, {count}", empty
+
+    def _aim(self, side: Side, test: Test, bound: Operand) -> None:
+        """Write which levels count in any group."""
+        source = self.source
+        source.line(f"is_unknown = {bound.null or 'False'}")
+        bounds = write_bounds(source, test, bound.value)
+        if test.value is None:
+            self._range = bounds
+            return
+        inner = self.layout.inner[side.alias]
+        over, empty = self._over(inner, test, bound.value)
+        with source.block("if is_unknown:"):
+            source.line(f"ordered_aim({inner.name}, {over}, 0, 0, True, False, False)")
+        with source.block("else:"):
+            source.line(f"ordered_aim({inner.name}, {over}, {', '.join(bounds)}, {empty})")
+
+    # The rows of the view.
+
+    def _set_row(self) -> None:
+        source, word = self.source, self.layout.result.word("present")
+        source.line("e = indexed_touch(result, (0,))")
+        source.line(f"indexed_add(result, e, {word}, 1 - int_at(result, e, {word}))")
+        for kept in self.layout.kept:
+            self._set(kept)
+
+    def _set_groups(self, alias: str) -> None:
+        """Write what sets every group: all to nothing first, because a group may be gone."""
+        source, made, result = self.source, self.layout.outer[alias], self.layout.result
+        words = ", ".join(f"indexed_word(result, e, {i})" for i in range(result.key_words))
+        with source.block("for t in range(indexed_count(result)):"):
+            source.line("e = indexed_at(result, t)")
+            with source.block("if e != 0:"):
+                source.line(f"e = indexed_touch(result, ({words},))")
+                for slot in result.payload:
+                    self._clear(slot)
+        source.line("p = 0")
+        with source.block(f"while p != ordered_end({made.name}):"):
+            source.line(f"q = ordered_run({made.name}, p)")
+            group = self._group(made)
+            self._gather(alias, "(bits & 1) != 0" if made.kind.has_bits else "False")
+            source.line(f"e = indexed_touch(result, ({', '.join(group)},))")
+            for kept in self.layout.kept:
+                self._set(kept)
+            source.line("p = q")
+
+    def _group(self, made: Levels) -> list[str]:
+        """Write what reads the group at p; the words of its key in `result`."""
+        kind, width = made.kind, len(made.first)
+        read = [f"ordered_key({made.name}, p, {i})" for i in range(kind.level_words - 1)]
+        if not kind.has_bits:
+            return read
+        self.source.line(f"bits = {read[0]} & 3" if kind.is_narrow else f"bits = {read[width]}")
+        words = [f"{read[0]} >> 2"] if kind.is_narrow else read[:width]
+        is_nullable = any(field.nullable for field in kind.first)
+        return [*words, "bits >> 1"] if is_nullable else words
+
+    def _gather(self, alias: str, is_null: str) -> None:
+        source, made = self.source, self.layout.outer[alias]
+        side = next(each for each in self.layout.classified.sides if each.alias == alias)
+        if side.plan == "order":
+            inner = self.layout.inner[alias].name
+            source.line(f"ordered_gather({made.name}, {inner}, p, q, {is_null})")
+            return
+        gather = f"ordered_gather_keys({made.name}, p, q, {', '.join(self._range)})"
+        if side.plan == "all":
+            source.line(gather)
+            return
+        with source.block(f"if is_unknown or {is_null}:"):
+            source.line(f"ordered_pick_none({made.name})")
+        with source.block("else:"):
+            source.line(gather)
+
+    def _clear(self, slot: Slot) -> None:
+        word = self.layout.result.word(slot.name)
+        if slot.kind == "wide":
+            old = f"wide_times(wide_at(result, e, {word}), -1)"
+            self.source.line(f"indexed_add_wide(result, e, {word}, {old})")
+        else:
+            self.source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
+
+    def _set(self, kept: Argument) -> None:
+        """Write what puts a count and a sum into entry e; that of a group is empty before."""
+        source, sums, result = self.source, self.layout.sums[kept.count], self.layout.result
+        count = " * ".join(self._picked(alias, word) for alias, word in sums.counts.items())
+        word, is_new = result.word(kept.count), self.layout.grouped is not None
+        old = "" if is_new else f" - int_at(result, e, {word})"
+        source.line(f"indexed_add(result, e, {word}, {count}{old})")
+        if not kept.summed:
+            return
+        total, word = source.name("total"), result.word(kept.total)
+        texts = [self._product(sums, term) for term in sums.terms]
+        if not is_new:
+            texts.append(f"wide_times(wide_at(result, e, {word}), -1)")
+        source.line(f"{total} = {texts[0]}")
+        for text in texts[1:]:
+            source.line(f"{total} = wide_plus({total}, {text})")
+        source.line(f"indexed_add_wide(result, e, {word}, {total})")
+
+    def _product(self, sums: Sums, term: Term) -> str:
+        picked = []
+        for alias, count in sums.counts.items():
+            factor = term.factor(alias)
+            word = count if factor is None else sums.factors[alias, factor]
+            picked.append(self._picked(alias, word))
+        first, *others = picked
+        text = f"wide_product({first}, {others[0]})" if others else f"wide_of({first})"
+        for other in others[1:]:
+            text = f"wide_times({text}, {other})"
+        return text if term.coefficient == 1 else f"wide_times({text}, {term.coefficient})"
+
+    def _picked(self, alias: str, word: Word) -> str:
+        made = self.layout.outer[alias]
+        return f"ordered_picked({made.name}, {made.number(word)})"
+
+
+def _said(test: Test) -> str:
+    core = display_expression(test.core)
+    if test.value is not None:
+        each = test.value.correlations[0]
+        over = f"{display_expression(each.inner)} {each.operator} {display_expression(each.outer)}"
+        core = f"{display_expression(test.value.call)} over {over}"
+    return f"{core} {test.operator} {display_expression(test.bound)}"

@@ -1,0 +1,1 @@
+"""Sliding windows over one stream, planned together."""

@@ -1,0 +1,92 @@
+"""How many edges a composite slide has: counted (Bit Set) or computed (F1).
+
+takes  progressions of positions
+gives  edges per composite slide and the length of that slide
+
+F1 is inclusion and exclusion: the positions of several progressions that fall together are one
+progression again (of the least common multiple of the steps) or none. Many sets of progressions fall
+together in the same one, so a signed number is kept for each instead of a term for each set. The
+paper's formula (2) is the case without offsets (ERRATA W6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache
+from math import gcd, lcm
+
+import numpy as np
+
+from viewmill.errors import InvalidArgument
+from viewmill.strategies.shared_window.queries import Progression
+
+LONGEST_BIT_SET = 2**30
+MOST_TERMS = 200_000
+
+
+def composite_slide(progressions: Iterable[Progression]) -> int:
+    """After so many positions all edges repeat."""
+    return lcm(*(each.step for each in progressions))
+
+
+def count_edges(progressions: Iterable[Progression]) -> int:
+    """Edges of the composite slide by marking each: the Bit Set technique."""
+    progressions = list(progressions)
+    length = composite_slide(progressions)
+    if length > LONGEST_BIT_SET:
+        raise InvalidArgument(f"a composite slide of {length:,} is too long to mark its edges")
+    marked = np.zeros(length, np.bool_)
+    for each in progressions:
+        marked[each.offset % each.step :: each.step] = True
+    return int(np.count_nonzero(marked))
+
+
+def edge_rate(progressions: Iterable[Progression]) -> Fraction:
+    """Edges per unit by F1."""
+    return _edge_rate(frozenset(progressions))
+
+
+@cache
+def _edge_rate(progressions: frozenset[Progression]) -> Fraction:
+    terms: dict[tuple[int, int], int] = {}  # (step, offset) -> how often it counts
+    for each in without_contained(progressions):
+        added = {(each.step, each.offset % each.step): 1}
+        for (step, offset), count in terms.items():
+            together = meet(step, offset, each.step, each.offset)
+            if together is not None:
+                added[together] = added.get(together, 0) - count
+        for term, count in added.items():
+            total = terms.get(term, 0) + count
+            if total:
+                terms[term] = total
+            else:
+                terms.pop(term, None)
+        if len(terms) > MOST_TERMS:
+            raise InvalidArgument("the slides have too many different common multiples")
+    whole = lcm(*(step for step, _ in terms))
+    return Fraction(sum(count * (whole // step) for (step, _), count in terms.items()), whole)
+
+
+def without_contained(progressions: Iterable[Progression]) -> list[Progression]:
+    """Those that no other contains, the most frequent first."""
+    kept: list[Progression] = []
+    for each in sorted(set(progressions)):
+        if not any(other.contains(each) for other in kept):
+            kept.append(each)
+    return kept
+
+
+def meet(step: int, offset: int, other_step: int, other_offset: int) -> tuple[int, int] | None:
+    """Where two progressions fall together (Chinese remainders): one progression, or none.
+
+    >>> meet(4, 1, 6, 3), meet(4, 1, 6, 2)
+    ((12, 9), None)
+    """
+    common = gcd(step, other_step)
+    apart = other_offset - offset
+    if apart % common:
+        return None
+    both = step // common * other_step
+    times = apart // common * pow(step // common, -1, other_step // common)
+    return both, (offset + step * (times % (other_step // common))) % both

@@ -1,0 +1,71 @@
+"""A window query as the optimizer sees it: a range, a slide, and where its partials begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from viewmill.errors import InvalidArgument
+
+
+@dataclass(frozen=True, order=True)
+class WindowQuery:
+    """Answers every `slide` units of time (or rows) for the last `range` units."""
+
+    range: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if self.range <= 0:
+            raise InvalidArgument(f"a window has a positive range, not {self.range}")
+        if self.slide <= 0:
+            raise InvalidArgument(f"a window has a positive slide, not {self.slide}")
+
+
+@dataclass(frozen=True, order=True)
+class Progression:
+    """The positions offset, offset + step, offset + 2 step, ..."""
+
+    step: int
+    offset: int = 0
+
+    def contains(self, other: Progression) -> bool:
+        """Whether every position of the other is one of ours."""
+        return other.step % self.step == 0 and (other.offset - self.offset) % self.step == 0
+
+
+def panes(query: WindowQuery) -> tuple[Progression, ...]:
+    """Equal partials: as long as both the range and the slide allow."""
+    return (Progression(gcd(query.range, query.slide)),)
+
+
+def pairs(query: WindowQuery) -> tuple[Progression, ...]:
+    """Each slide in two: the short fragment, range mod slide, comes last (ERRATA W12)."""
+    ends, starts = Progression(query.slide), Progression(query.slide, -query.range % query.slide)
+    return (ends,) if ends == starts else (ends, starts)
+
+
+def cutty(query: WindowQuery) -> tuple[Progression, ...]:
+    """A partial begins where a window begins; an answer also reads the open partial."""
+    return (Progression(query.slide, -query.range % query.slide),)
+
+
+PARTIALS = {"panes": panes, "pairs": pairs, "cutty": cutty}
+
+
+def partial_count(technique: str, query: WindowQuery) -> int:
+    """Partials in one window, Table 1 of the paper: counted, not computed.
+
+    >>> [partial_count(each, WindowQuery(14, 8)) for each in PARTIALS]
+    [7, 3, 2]
+    """
+    progressions = PARTIALS[technique](query)
+    end = query.slide * (2 + query.range // query.slide)
+    start = end - query.range
+    inner = {
+        at
+        for each in progressions
+        for at in range(start + (each.offset - start) % each.step, end, each.step)
+        if at > start
+    }
+    return len(inner) + 1

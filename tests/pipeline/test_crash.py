@@ -1,0 +1,163 @@
+"""A crash between any two steps neither loses nor doubles a change.
+
+Run as a script, this file is the process that is killed: a pipeline over a growing directory.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.pipeline.harness import net_of_changes, revenue_pipeline, shown_table, write_orders
+
+from viewmill.errors import ViewmillError
+from viewmill.mill.storage import crash_points
+
+pytestmark = pytest.mark.spark
+
+CUSTOMERS = ("ann", "bob", "cy")
+
+
+def orders(number: int) -> list[tuple]:
+    """The rows of a file: three orders come, one of an earlier file goes."""
+    rows = [(3 * number + i, CUSTOMERS[i], number + i, "insert") for i in range(3)]
+    if number:
+        i = number % 3
+        rows.append((3 * (number - 1) + i, CUSTOMERS[i], number - 1 + i, "delete"))
+    return rows
+
+
+def expected(files: int) -> Counter:
+    """The revenue after so many files."""
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for number in range(files):
+        for _, customer, amount, op in orders(number):
+            sign = 1 if op == "insert" else -1
+            sums[customer] += sign * amount
+            counts[customer] += sign
+    return Counter({(name, sums[name], n): 1 for name, n in counts.items() if n})
+
+
+class Crashed(Exception):
+    """Stands for the end of the process."""
+
+
+def crash_at(point: int):
+    """A visitor that lets so many points pass; everything after it fails, too."""
+    passed = []
+
+    def visit(name: str) -> None:
+        passed.append(name)
+        if len(passed) > point:
+            raise Crashed(name)
+
+    return visit, passed
+
+
+def test_every_step_can_be_the_last(spark, tmp_path, monkeypatch):
+    seen, files = [], 0
+    for point in range(100):
+        write_orders(tmp_path / "orders", f"{files:06d}", orders(files))
+        files += 1
+        pipe = revenue_pipeline(spark, tmp_path)
+        visit, passed = crash_at(point)
+        monkeypatch.setattr(crash_points, "visit", visit)
+        try:
+            pipe.run_once()
+            crashed = False
+        except (Crashed, ViewmillError):
+            crashed = True
+        finally:
+            monkeypatch.setattr(crash_points, "visit", None)
+            pipe.close()
+        if not crashed:
+            break
+        seen.append(passed[point])
+        with revenue_pipeline(spark, tmp_path) as again:
+            again.run_once()
+            assert again["revenue"].verify() == []
+        where = f"after a crash at {passed[point]!r}"
+        assert Counter(shown_table(tmp_path / "table")) == expected(files), where
+        assert net_of_changes(tmp_path / "changes") == expected(files), where
+    assert {"batch read", "change prepared", "transaction committed", "batch taken"} <= set(seen)
+    assert {"table written", "change to deliver", "sink published"} <= set(seen)
+
+
+KILLS = int(os.environ.get("VIEWMILL_KILLS", "5"))
+
+
+def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path):
+    chance = random.Random(4)
+    log = (tmp_path / "log").open("w")
+    for kill in range(KILLS + 1):
+        child = start_child(tmp_path, log)
+        try:
+            wait_for_batches(child, tmp_path, 2 if kill < KILLS else 6)
+            time.sleep(chance.random() * 0.5)
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    files = len(list((tmp_path / "orders").glob("*.parquet")))
+    finish(tmp_path, log)
+    assert Counter(shown_table(tmp_path / "table")) == expected(files)
+    assert net_of_changes(tmp_path / "changes") == expected(files)
+
+
+def start_child(root: Path, log) -> subprocess.Popen:
+    """A process group of its own, so that the JVM dies with it."""
+    return subprocess.Popen(
+        [sys.executable, __file__, str(root)], start_new_session=True, stdout=log, stderr=log,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
+    )  # fmt: skip
+
+
+def wait_for_batches(child: subprocess.Popen, root: Path, count: int) -> None:
+    """Until the child has shown so many more versions."""
+    def shown() -> int:
+        return len(list((root / "changes").glob("changes-*.parquet")))
+
+    wanted, deadline = shown() + count, time.monotonic() + 120
+    while shown() < wanted:
+        assert child.poll() is None, (root / "log").read_text()[-3000:]
+        assert time.monotonic() < deadline, (root / "log").read_text()[-3000:]
+        time.sleep(0.01)
+
+
+def finish(root: Path, log) -> None:
+    """Take all that is left."""
+    done = subprocess.run(
+        [sys.executable, __file__, str(root), "once"], stdout=log, stderr=log, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
+    )  # fmt: skip
+    assert done.returncode == 0, (root / "log").read_text()[-3000:]
+
+
+def main(root: Path, *, once: bool) -> None:
+    import viewmill as vm  # noqa: PLC0415
+
+    spark = vm.spark.session(master="local[2,4]")
+    pipe = revenue_pipeline(spark, root)
+    if once:
+        pipe.run_once()
+        assert pipe["revenue"].verify() == []
+        pipe.close()
+        return
+    query = pipe.start()
+    number = len(list((root / "orders").glob("*.parquet")))
+    while query.is_active:
+        write_orders(root / "orders", f"{number:06d}", orders(number))
+        number += 1
+        time.sleep(0.05)
+    query.await_termination()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), once=len(sys.argv) > 2)
