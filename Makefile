@@ -43,7 +43,7 @@ demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
 
 test: $(READY)  ## Run all tests
 	$(say) "running the tests on $(JOBS) processes"
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" -q
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" -q
 
 check: $(READY)  ## Format, lint, types, import contracts, words: what CI runs first
 	$(say) "ruff: format and lint"
@@ -71,7 +71,7 @@ fuzz: $(READY)  ## Property tests against DuckDB, many more cases
 
 crash: $(READY)  ## Long kill and restart sweeps
 	$(say) "killing and restarting"
-	@$(BIN)/python -m pytest -n $(JOBS) -q tests/recovery
+	@VIEWMILL_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q tests/recovery tests/pipeline/test_crash.py
 
 bench: $(READY)  ## Timed workloads, compared with DuckDB
 	@$(BIN)/viewmill bench groupby

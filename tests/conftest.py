@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import viewmill as vm
 
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "deadline": None,  # the machines are shared
     "suppress_health_check": list(HealthCheck),
     "print_blob": True,

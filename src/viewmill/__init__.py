@@ -25,7 +25,13 @@ from viewmill import errors
 from viewmill.errors import ViewmillError
 
 if TYPE_CHECKING:
-    from viewmill.mill.mill import Mill
+    # As names of this package, also for type checkers.
+    from viewmill.mill.changes import Change as Change
+    from viewmill.mill.mill import Mill as Mill
+    from viewmill.mill.readers import Result as Result
+    from viewmill.mill.verify import Difference as Difference
+    from viewmill.mill.view import View as View
+    from viewmill.pipeline.pipeline import Pipeline as Pipeline
 
 __version__ = "0.1.0"
 
@@ -37,7 +43,7 @@ _LAZY = {
     "Difference": "viewmill.mill.verify:Difference",
     "Result": "viewmill.mill.readers:Result",
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
-    "spark": "viewmill.pipeline.session",
+    "spark": "viewmill.pipeline.spark",
 }
 
 

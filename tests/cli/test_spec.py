@@ -61,7 +61,7 @@ MISTAKES = {
     ),
     "a name that is none": ("sources:\n  a-b: {path: a.csv}\n", "'a-b' cannot name a table", ""),
     "a key twice": ("name: a\nname: b\n", "name is there twice", ""),
-    "Spark, which is not built yet": ("runtime: spark\n", "not built yet", "in-process"),
+    "Spark's settings in process": ("spark: {master: local}\n", "belongs to runtime", ""),
     "a budget, which is not built yet": ("memory: 1 GB\n", "not built yet", "Leave the key out"),
     "no YAML": ("name: [a\n", "not YAML", ""),
     "nothing": ("", "is empty", "viewmill init"),

@@ -22,10 +22,16 @@ PROGRAMS = {str(page.relative_to(ROOT)): python_blocks(page) for page in PAGES} 
 }
 
 
-@pytest.mark.parametrize("name", [name for name, program in PROGRAMS.items() if program])
+def program(name: str):
+    """A program starts a JVM of its own if it asks for a session; it waits for its turn, then."""
+    needs_spark = "vm.spark.session" in PROGRAMS[name]
+    return pytest.param(name, marks=[pytest.mark.spark] if needs_spark else [])
+
+
+@pytest.mark.parametrize("name", [program(name) for name, text in PROGRAMS.items() if text])
 def test_the_program_runs(name, tmp_path):
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", PROGRAMS[name]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 
 

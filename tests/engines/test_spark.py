@@ -43,11 +43,11 @@ def tables(spark):
     return made
 
 
-def tuples(table: pa.Table) -> list[tuple]:
+def tuples(table):
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def plain(frame) -> list[tuple]:
+def plain(frame):
     """What Spark itself answers; its moments are UTC."""
     found = frame.toArrow()
     names = [f"c{i}" for i in range(found.num_columns)]
@@ -59,8 +59,8 @@ def plain(frame) -> list[tuple]:
 
 
 def test_our_types_are_sparks(spark):
-    spark.createDataFrame([], "id BIGINT, customer STRING, amount DECIMAL(12,2), day DATE,"
-                              " weight DOUBLE, at TIMESTAMP").createOrReplaceTempView("orders")  # fmt: skip
+    columns = ", ".join(f"{field.name} {field.type}" for field in ORDERS)
+    spark.createDataFrame([], columns).createOrReplaceTempView("orders")
     said = {
         text: spark.sql(f"SELECT {text} AS x FROM orders").schema[0].dataType for text, _ in TYPES
     }
@@ -82,8 +82,9 @@ def test_failing_value_is_the_same_error(engine, text, kind):
         rows(engine, f"SELECT {text} AS x")
 
 
-# Floats are added with compensation here, so that deleting comes back to the old sum (Spark's sum of
-# 1e16, 1 and -1e16 is 0); ties at a LIMIT, which Spark leaves open, are broken by the other columns.
+# Floats are added with compensation here, so that deleting comes back to the old sum (Spark's sum
+# of 1e16, 1 and -1e16 is 0); ties at a LIMIT, which Spark leaves open, are broken by the other
+# columns.
 OURS = ("1e16D", "LIMIT")
 
 
@@ -91,7 +92,8 @@ OURS = ("1e16D", "LIMIT")
 def test_query_answers_as_spark_does(spark, engine, sql):
     expected = plain(spark.sql(sql))
     assert differences(expected, rows(engine, sql)) == []
-    assert differences(expected, dict(QUERIES)[sql]) == []
+    hand_written = next(rows for text, rows in QUERIES if text == sql)
+    assert differences(expected, hand_written) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", tpch.QUERIES)
@@ -133,7 +135,9 @@ def test_settings_of_the_users_session_do_not_matter(spark):
     try:
         engine = SparkEngine(spark)
         moment = pa.table({"at": pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us"))})
-        assert engine.run_sql("SELECT hour(at) AS h FROM t", {"t": moment}).to_pylist() == [{"h": 0}]
+        assert engine.run_sql("SELECT hour(at) AS h FROM t", {"t": moment}).to_pylist() == [
+            {"h": 0}
+        ]
         with pytest.raises(EvaluationFailed):
             engine.run_sql("SELECT 1 / 0", {})
         assert spark.conf.get("spark.sql.ansi.enabled") == "false"

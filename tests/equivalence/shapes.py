@@ -22,79 +22,64 @@ ALL = Table(
     ),
 )
 
+
+def both(text: str) -> Query:
+    """A query that means the same in both dialects."""
+    return Query(text, text)
+
+
 SHAPES = {
-    "copy": Query("SELECT * FROM t", "SELECT * FROM t"),
-    "filter": Query("SELECT k, s FROM t WHERE k > 0 AND s <> 'a'", "SELECT k, s FROM t WHERE k > 0 AND s <> 'a'"),
-    "filter_or_null": Query(
-        "SELECT i FROM t WHERE b OR k IS NULL OR x >= 0.5", "SELECT i FROM t WHERE b OR k IS NULL OR x >= 0.5"
-    ),
-    "count": Query("SELECT k, COUNT(*) AS c FROM t GROUP BY k", "SELECT k, COUNT(*) AS c FROM t GROUP BY k"),
-    "count_nullable": Query(
-        "SELECT s, COUNT(x) AS c, COUNT(n) AS m FROM t GROUP BY s",
-        "SELECT s, COUNT(x) AS c, COUNT(n) AS m FROM t GROUP BY s",
-    ),
+    "copy": both("SELECT * FROM t"),
+    "filter": both("SELECT k, s FROM t WHERE k > 0 AND s <> 'a'"),
+    "filter_or_null": both("SELECT i FROM t WHERE b OR k IS NULL OR x >= 0.5"),
+    "count": both("SELECT k, COUNT(*) AS c FROM t GROUP BY k"),
+    "count_nullable": both("SELECT s, COUNT(x) AS c, COUNT(n) AS m FROM t GROUP BY s"),
     "sum_int": Query(
-        "SELECT k, SUM(i) AS c FROM t GROUP BY k", "SELECT k, CAST(SUM(i) AS BIGINT) AS c FROM t GROUP BY k"
+        "SELECT k, SUM(i) AS c FROM t GROUP BY k",
+        "SELECT k, CAST(SUM(i) AS BIGINT) AS c FROM t GROUP BY k",
     ),
     "sum_bigint": Query(
-        "SELECT k, SUM(n) AS c FROM t GROUP BY k", "SELECT k, CAST(SUM(n) AS BIGINT) AS c FROM t GROUP BY k"
+        "SELECT k, SUM(n) AS c FROM t GROUP BY k",
+        "SELECT k, CAST(SUM(n) AS BIGINT) AS c FROM t GROUP BY k",
     ),
-    "sum_double": Query("SELECT k, SUM(x) AS c FROM t GROUP BY k", "SELECT k, SUM(x) AS c FROM t GROUP BY k"),
+    "sum_double": both("SELECT k, SUM(x) AS c FROM t GROUP BY k"),
     "sum_float": Query(
         "SELECT k, SUM(f) AS c, AVG(f) AS a FROM t GROUP BY k",
         "SELECT k, SUM(CAST(f AS DOUBLE)) AS c, AVG(CAST(f AS DOUBLE)) AS a FROM t GROUP BY k",
     ),
-    "sum_decimal": Query("SELECT k, SUM(d) AS c FROM t GROUP BY k", "SELECT k, SUM(d) AS c FROM t GROUP BY k"),
-    "avg": Query(
-        "SELECT k, AVG(i) AS a, AVG(x) AS c, AVG(d) AS m FROM t GROUP BY k",
-        "SELECT k, AVG(i) AS a, AVG(x) AS c, AVG(d) AS m FROM t GROUP BY k",
-    ),
+    "sum_decimal": both("SELECT k, SUM(d) AS c FROM t GROUP BY k"),
+    "avg": both("SELECT k, AVG(i) AS a, AVG(x) AS c, AVG(d) AS m FROM t GROUP BY k"),
     "total": Query(
         "SELECT COUNT(*) AS c, SUM(i) AS s, AVG(e) AS a FROM t",
         "SELECT COUNT(*) AS c, CAST(SUM(i) AS BIGINT) AS s, AVG(e) AS a FROM t",
     ),
-    "total_filtered": Query(
-        "SELECT COUNT(*) AS c, SUM(e) AS s FROM t WHERE k = 1", "SELECT COUNT(*) AS c, SUM(e) AS s FROM t WHERE k = 1"
+    "total_filtered": both("SELECT COUNT(*) AS c, SUM(e) AS s FROM t WHERE k = 1"),
+    "having": both("SELECT k, COUNT(*) AS c FROM t GROUP BY k HAVING COUNT(*) > 1 AND SUM(i) >= 0"),
+    "aggregate_filter": both(
+        "SELECT k, COUNT(*) FILTER (WHERE b) AS c, SUM(e) FILTER (WHERE i > 0) AS m FROM t "
+        "GROUP BY k"
     ),
-    "having": Query(
-        "SELECT k, COUNT(*) AS c FROM t GROUP BY k HAVING COUNT(*) > 1 AND SUM(i) >= 0",
-        "SELECT k, COUNT(*) AS c FROM t GROUP BY k HAVING COUNT(*) > 1 AND SUM(i) >= 0",
+    "distinct": both("SELECT DISTINCT k, s FROM t"),
+    "float_key": both("SELECT x, COUNT(*) AS c FROM t GROUP BY x"),
+    "many_keys": both("SELECT b, k, s, y, COUNT(*) AS c FROM t GROUP BY b, k, s, y"),
+    "time_key": both("SELECT CAST(z AS DATE) AS o, COUNT(*) AS c FROM t GROUP BY CAST(z AS DATE)"),
+    "case_key": both(
+        "SELECT CASE WHEN n > 0 THEN 1 WHEN n < 0 THEN -1 ELSE 0 END AS o, SUM(e) AS c FROM "
+        "t GROUP BY 1"
     ),
-    "aggregate_filter": Query(
-        "SELECT k, COUNT(*) FILTER (WHERE b) AS c, SUM(e) FILTER (WHERE i > 0) AS m FROM t GROUP BY k",
-        "SELECT k, COUNT(*) FILTER (WHERE b) AS c, SUM(e) FILTER (WHERE i > 0) AS m FROM t GROUP BY k",
-    ),
-    "distinct": Query("SELECT DISTINCT k, s FROM t", "SELECT DISTINCT k, s FROM t"),
-    "float_key": Query("SELECT x, COUNT(*) AS c FROM t GROUP BY x", "SELECT x, COUNT(*) AS c FROM t GROUP BY x"),
-    "many_keys": Query(
-        "SELECT b, k, s, y, COUNT(*) AS c FROM t GROUP BY b, k, s, y",
-        "SELECT b, k, s, y, COUNT(*) AS c FROM t GROUP BY b, k, s, y",
-    ),
-    "time_key": Query(
-        "SELECT CAST(z AS DATE) AS o, COUNT(*) AS c FROM t GROUP BY CAST(z AS DATE)",
-        "SELECT CAST(z AS DATE) AS o, COUNT(*) AS c FROM t GROUP BY CAST(z AS DATE)",
-    ),
-    "case_key": Query(
-        "SELECT CASE WHEN n > 0 THEN 1 WHEN n < 0 THEN -1 ELSE 0 END AS o, SUM(e) AS c FROM t GROUP BY 1",
-        "SELECT CASE WHEN n > 0 THEN 1 WHEN n < 0 THEN -1 ELSE 0 END AS o, SUM(e) AS c FROM t GROUP BY 1",
-    ),
-    "arithmetic": Query(
-        "SELECT i + 1 AS a, i * i AS c, x * 2 AS m, d - e AS o FROM t",
-        "SELECT i + 1 AS a, i * i AS c, x * 2 AS m, d - e AS o FROM t",
-    ),
-    "coalesce": Query(
-        "SELECT COALESCE(k, -1) AS o, COALESCE(x, 0) AS c FROM t",
-        "SELECT COALESCE(k, -1) AS o, COALESCE(x, 0) AS c FROM t",
-    ),
+    "arithmetic": both("SELECT i + 1 AS a, i * i AS c, x * 2 AS m, d - e AS o FROM t"),
+    "coalesce": both("SELECT COALESCE(k, -1) AS o, COALESCE(x, 0) AS c FROM t"),
     "casts": Query(
         "SELECT CAST(d AS INT) AS a, CAST(i AS DOUBLE) AS c, CAST(e AS DECIMAL(7,1)) AS m FROM t",
-        "SELECT CAST(trunc(d) AS INT) AS a, CAST(i AS DOUBLE) AS c, CAST(e AS DECIMAL(7,1)) AS m FROM t",
+        "SELECT CAST(trunc(d) AS INT) AS a, CAST(i AS DOUBLE) AS c, CAST(e AS DECIMAL(7,1)) "
+        "AS m FROM t",
     ),
-    "finished": Query(
-        "SELECT k, SUM(e) + 1 AS a, COALESCE(SUM(x), 0) AS c, COUNT(*) * 2 AS m FROM t GROUP BY k",
-        "SELECT k, SUM(e) + 1 AS a, COALESCE(SUM(x), 0) AS c, COUNT(*) * 2 AS m FROM t GROUP BY k",
+    "finished": both(
+        "SELECT k, SUM(e) + 1 AS a, COALESCE(SUM(x), 0) AS c, COUNT(*) * 2 AS m FROM t GROUP BY k"
     ),
     "ordered": Query(
-        "SELECT k, x, i FROM t WHERE i >= 0 ORDER BY k, x, i", "SELECT k, x, i FROM t WHERE i >= 0", 3
+        "SELECT k, x, i FROM t WHERE i >= 0 ORDER BY k, x, i",
+        "SELECT k, x, i FROM t WHERE i >= 0",
+        3,
     ),
-}  # fmt: skip
+}

@@ -1,7 +1,7 @@
 """Compiled kernels, plain structures and the oracle agree on every shape of program.
 
-Random queries run on plain structures elsewhere; here a fixed set of queries is compiled, so that the
-run is bounded by a few dozen compilations, and the data is random.
+Random queries run on plain structures elsewhere; here a fixed set of queries is compiled, so that
+the run is bounded by a few dozen compilations, and the data is random.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def to_feed(program: Program, batch: Batch, dictionary: Dictionary) -> Feed:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=scaled(0.12))
+@settings(max_examples=scaled(0.08))
 @given(data=st.data())
 def test_compiled_kernels_agree_with_plain_ones_and_the_oracle(shape, data):
     one, other = conformance(shape, compiled=True), conformance(shape, compiled=False)
@@ -107,7 +107,7 @@ def refuses(maintainer: Maintainer, batch: Feed) -> bool:
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=scaled(0.06))
+@settings(max_examples=scaled(0.05))
 @given(data=st.data())
 def test_a_maintainer_conforms(shape, compiled, data):
     suite = conformance(shape, compiled)

@@ -11,7 +11,7 @@ from viewmill.testing.generate import batches, tables
 from viewmill.testing.generate_queries import views, wide_views
 
 
-@settings(max_examples=scaled(1.5))
+@settings(max_examples=scaled(1.0))
 @given(data=st.data())
 def test_views_over_one_table_equal_the_oracle_after_every_batch(data, uncompiled):
     table = data.draw(tables())
@@ -19,7 +19,7 @@ def test_views_over_one_table_equal_the_oracle_after_every_batch(data, uncompile
     run([table], queries, data.draw(batches([table])))
 
 
-@settings(max_examples=scaled(0.5))
+@settings(max_examples=scaled(0.4))
 @given(data=st.data())
 def test_views_equal_the_oracle_once_every_early_delete_has_its_insert(data, uncompiled):
     table = data.draw(tables(keyed=False, unchecked=True))

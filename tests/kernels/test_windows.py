@@ -1,6 +1,6 @@
 """Every technique of final aggregation answers like a fold of the window, at the paper's price."""
 
-from math import ceil, log2
+from math import log2
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from viewmill.algebra.operations import MAX, MIN, SUM, Operation
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.plain.windows import PlainWindow
+from viewmill.kernels.shared_sums import SharedSums
 from viewmill.kernels.window_kernels import TECHNIQUES, Window, has_ranges, technique_module
 
 
@@ -232,3 +233,18 @@ def test_bit_or_is_neither_invertible_nor_selective():
     for technique in ("naive", "flatfat", "bint", "flatfit", "twostacks", "daba"):
         window = Window(technique, either, 5, dtype=np.int64, compiled=False)
         assert window.slide(x).tolist() == PlainWindow(either.combine, 0, 5).slide(x)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_shared_sums_equal_the_sums_of_their_windows(compiled):
+    chance = np.random.default_rng(5)
+    windows = [(int(chance.integers(1, 60)), int(s)) for s in chance.choice([1, 2, 5, 10, 25], 40)]
+    x = chance.integers(-100, 100, 137)
+    shared = SharedSums(windows, compiled=compiled)
+    for part in np.split(x, [3, 50, 51]):
+        shared.feed(part)
+    expected = [
+        int(x[max(0, len(x) // s * s - r) : len(x) // s * s].sum()) for r, s in windows
+    ]
+    assert shared.answers().tolist() == expected
+    assert shared.answered == sum(len(x) // s for _, s in windows)

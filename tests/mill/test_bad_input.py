@@ -12,11 +12,14 @@ from viewmill import errors
 
 
 @pytest.fixture
-def shop(mill, uncompiled) -> vm.Mill:
-    mill.sql("CREATE TABLE orders (id INT NOT NULL, customer STRING, amount BIGINT, PRIMARY KEY (id))")
+def shop(mill: vm.Mill, uncompiled) -> vm.Mill:
+    mill.sql(
+        "CREATE TABLE orders (id INT NOT NULL, customer STRING, amount BIGINT, PRIMARY KEY (id))"
+    )
     mill.sql("CREATE TABLE notes (day DATE, text STRING NOT NULL)")
     mill.sql(
-        "CREATE MATERIALIZED VIEW revenue AS SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer"
+        "CREATE MATERIALIZED VIEW revenue AS "
+        "SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer"
     )
     mill.sql("CREATE MATERIALIZED VIEW best AS SELECT MAX(s) AS m FROM revenue")
     mill.insert("orders", [(1, "ann", 10), (2, "bob", 2**62)])
@@ -30,60 +33,164 @@ def everything(mill: vm.Mill) -> str:
     for view in status["views"].values():
         for key in ("lag_s", "next_refresh_s", "state_bytes"):
             view.pop(key)
-    rows = {name: mill.sql(f"SELECT * FROM {name}").rows() for name in (*mill.tables(), *mill.views())}  # type: ignore[union-attr]
+    rows = {
+        name: mill.sql(f"SELECT * FROM {name}").rows() for name in (*mill.tables(), *mill.views())
+    }
     return repr((status, {name: sorted(each, key=repr) for name, each in rows.items()}))
 
 
 BAD: dict[str, tuple[Callable[[vm.Mill], object], type[Exception], str]] = {
-    "unknown table": (lambda m: m.insert("oders", [(3, "cy", 1)]), errors.UnknownName, 'Did you mean "orders"?'),
+    "unknown table": (
+        lambda m: m.insert("oders", [(3, "cy", 1)]),
+        errors.UnknownName,
+        'Did you mean "orders"?',
+    ),
     "unknown table in SQL": (lambda m: m.sql("SELECT * FROM oders"), errors.UnknownName, "orders"),
-    "unknown column in rows": (lambda m: m.insert("orders", [{"id": 3, "custmer": "cy"}]), errors.UnknownName, "customer"),
+    "unknown column in rows": (
+        lambda m: m.insert("orders", [{"id": 3, "custmer": "cy"}]),
+        errors.UnknownName,
+        "customer",
+    ),
     "unknown column in a view": (
-        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT amont FROM orders"), errors.UnknownName, "amount"),
-    "wrong type in row 1": (lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan", "much")]), errors.InvalidRow, "row 1"),
-    "too few values in row 1": (lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan")]), errors.InvalidRow, "row 1"),
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT amont FROM orders"),
+        errors.UnknownName,
+        "amount",
+    ),
+    "wrong type in row 1": (
+        lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan", "much")]),
+        errors.InvalidRow,
+        "row 1",
+    ),
+    "too few values in row 1": (
+        lambda m: m.insert("orders", [(3, "cy", 1), (4, "dan")]),
+        errors.InvalidRow,
+        "row 1",
+    ),
     "fraction into INT": (lambda m: m.insert("orders", [(1.5, "cy", 1)]), errors.InvalidRow, "1.5"),
-    "integer too large": (lambda m: m.insert("orders", [(2**31, "cy", 1)]), errors.InvalidRow, "2147483648"),
-    "NULL into NOT NULL": (lambda m: m.insert("notes", [(None, None)]), errors.NullViolation, '"text"'),
+    "integer too large": (
+        lambda m: m.insert("orders", [(2**31, "cy", 1)]),
+        errors.InvalidRow,
+        "2147483648",
+    ),
+    "NULL into NOT NULL": (
+        lambda m: m.insert("notes", [(None, None)]),
+        errors.NullViolation,
+        '"text"',
+    ),
     "NULL key": (lambda m: m.insert("orders", [(None, "cy", 1)]), errors.NullViolation, '"id"'),
-    "duplicate key": (lambda m: m.insert("orders", [(3, "cy", 1), (1, "cy", 1)]), errors.DuplicateKey, "id = 1"),
-    "duplicate key inside the batch": (lambda m: m.insert("orders", [(3, "cy", 1), (3, "dan", 1)]), errors.DuplicateKey, "id = 3"),
-    "missing row": (lambda m: m.delete("orders", [(1, "ann", 11)]), errors.MissingRow, "amount = 11"),
-    "missing row in a bag": (lambda m: m.delete("notes", [(None, "leap")]), errors.MissingRow, "leap"),
+    "duplicate key": (
+        lambda m: m.insert("orders", [(3, "cy", 1), (1, "cy", 1)]),
+        errors.DuplicateKey,
+        "id = 1",
+    ),
+    "duplicate key inside the batch": (
+        lambda m: m.insert("orders", [(3, "cy", 1), (3, "dan", 1)]),
+        errors.DuplicateKey,
+        "id = 3",
+    ),
+    "missing row": (
+        lambda m: m.delete("orders", [(1, "ann", 11)]),
+        errors.MissingRow,
+        "amount = 11",
+    ),
+    "missing row in a bag": (
+        lambda m: m.delete("notes", [(None, "leap")]),
+        errors.MissingRow,
+        "leap",
+    ),
     "overflow": (lambda m: m.insert("orders", [(3, "bob", 2**62)]), errors.Overflow, "BIGINT"),
     "malformed SQL": (lambda m: m.sql("SELEC * FROM orders"), errors.MalformedSQL, "SELEC"),
-    "malformed view": (lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT FROM WHERE"), errors.ViewmillError, ""),
+    "malformed view": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT FROM WHERE"),
+        errors.ViewmillError,
+        "",
+    ),
     "a view that reads itself": (
-        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM v"), errors.ViewmillError, "v"),
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT * FROM v"),
+        errors.ViewmillError,
+        "v",
+    ),
     "views in a circle": (
-        lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT 'a' AS customer, m AS s FROM best"),
-        errors.CyclicViews, "best"),
-    "view name taken": (lambda m: m.sql("CREATE MATERIALIZED VIEW Revenue AS SELECT * FROM notes"), errors.NameTaken, "revenue"),
-    "view named as a table": (lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW orders AS SELECT 1 AS x"), errors.NameTaken, "orders"),
-    "table name taken": (lambda m: m.sql("CREATE TABLE orders (x INT)"), errors.NameTaken, "orders"),
+        lambda m: m.sql(
+            "CREATE OR REPLACE MATERIALIZED VIEW revenue AS "
+            "SELECT 'a' AS customer, m AS s FROM best"
+        ),
+        errors.CyclicViews,
+        "best",
+    ),
+    "view name taken": (
+        lambda m: m.sql("CREATE MATERIALIZED VIEW Revenue AS SELECT * FROM notes"),
+        errors.NameTaken,
+        "revenue",
+    ),
+    "view named as a table": (
+        lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW orders AS SELECT 1 AS x"),
+        errors.NameTaken,
+        "orders",
+    ),
+    "table name taken": (
+        lambda m: m.sql("CREATE TABLE orders (x INT)"),
+        errors.NameTaken,
+        "orders",
+    ),
     "table in use dropped": (lambda m: m.sql("DROP TABLE orders"), errors.NameInUse, "revenue"),
-    "view in use dropped": (lambda m: m.sql("DROP MATERIALIZED VIEW revenue"), errors.NameInUse, "best"),
+    "view in use dropped": (
+        lambda m: m.sql("DROP MATERIALIZED VIEW revenue"),
+        errors.NameInUse,
+        "best",
+    ),
     "view replaced with other columns": (
-        lambda m: m.sql("CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT customer FROM orders"), errors.NameInUse, "best"),
+        lambda m: m.sql(
+            "CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT customer FROM orders"
+        ),
+        errors.NameInUse,
+        "best",
+    ),
     "unknown view": (lambda m: m["revenu"], errors.UnknownName, "revenue"),
     "a table is no view": (lambda m: m["orders"], errors.UnknownName, "table"),
     "a view is no table": (lambda m: m.insert("revenue", [("cy", 1)]), errors.UnknownName, "view"),
-    "upsert without key": (lambda m: m.upsert("notes", [(None, "x")]), errors.InvalidArgument, "PRIMARY KEY"),
+    "upsert without key": (
+        lambda m: m.upsert("notes", [(None, "x")]),
+        errors.InvalidArgument,
+        "PRIMARY KEY",
+    ),
     "unknown change word": (
-        lambda m: m.apply("notes", [{"text": "x", "op": "insert"}, {"text": "y", "op": "inser"}], change="op"),
-        errors.InvalidRow, "row 1"),
+        lambda m: m.apply(
+            "notes", [{"text": "x", "op": "insert"}, {"text": "y", "op": "inser"}], change="op"
+        ),
+        errors.InvalidRow,
+        "row 1",
+    ),
     "division by zero while a view is made": (
-        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT id / (amount - 10) AS x FROM orders"), errors.EvaluationFailed, "zero"),
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v AS SELECT id / (amount - 10) AS x FROM orders"),
+        errors.EvaluationFailed,
+        "zero",
+    ),
     "unknown strategy": (
-        lambda m: m.sql("CREATE MATERIALIZED VIEW v STRATEGY dataflo AS SELECT * FROM notes"), errors.InvalidArgument, "dataflow"),
+        lambda m: m.sql("CREATE MATERIALIZED VIEW v STRATEGY dataflo AS SELECT * FROM notes"),
+        errors.InvalidArgument,
+        "dataflow",
+    ),
     "strict and not incremental": (
-        lambda m: m.sql("CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS "
-                        "SELECT text, row_number() OVER (ORDER BY text) AS r FROM notes"),
-        errors.UnsupportedQuery, "incremental"),
+        lambda m: m.sql(
+            "CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS "
+            "SELECT text, row_number() OVER (ORDER BY text) AS r FROM notes"
+        ),
+        errors.UnsupportedQuery,
+        "incremental",
+    ),
     "rows that are none": (lambda m: m.insert("notes", 7), errors.InvalidRow, "int"),
-    "insert of too many values": (lambda m: m.sql("INSERT INTO notes VALUES (NULL, 'x', 1)"), errors.InvalidArgument, "3 values"),
-    "update into NULL": (lambda m: m.sql("UPDATE notes SET text = NULL"), errors.NullViolation, "text"),
-}  # fmt: skip
+    "insert of too many values": (
+        lambda m: m.sql("INSERT INTO notes VALUES (NULL, 'x', 1)"),
+        errors.InvalidArgument,
+        "3 values",
+    ),
+    "update into NULL": (
+        lambda m: m.sql("UPDATE notes SET text = NULL"),
+        errors.NullViolation,
+        "text",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -44,7 +44,7 @@ def orders_stream(spark: Any, folder: Path) -> Any:
 
 def revenue_pipeline(spark: Any, root: Path) -> Pipeline:
     """Orders as changes to the revenue of each customer, shown as a table and as changes."""
-    pipe = vm.Pipeline(spark, storage=root / "storage")
+    pipe: Pipeline = vm.Pipeline(spark, storage=root / "storage")
     pipe.source("orders", orders_stream(spark, root / "orders"), change="op")
     pipe.view("revenue", REVENUE)
     pipe.sink("revenue", path=root / "table")

@@ -83,7 +83,7 @@ def test_several_sources_come_in_one_batch_and_batch_frames_once(spark, tmp_path
     write_orders(tmp_path / "orders", "a", FIRST)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.json").write_text('{"customer": "ann", "stars": 5}\n')
-    regions = spark.createDataFrame([("ann", "north"), ("bob", "south")], "customer STRING, r STRING")
+    regions = spark.sql("VALUES ('ann', 'north'), ('bob', 'south')").toDF("customer", "r")
 
     def build():
         pipe = vm.Pipeline(spark, storage=tmp_path / "storage")

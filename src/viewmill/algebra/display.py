@@ -84,7 +84,8 @@ def _label(relation: Relation) -> str:
     match relation:
         case Scan():
             renamed = relation.alias.lower() != relation.source.lower()
-            return f"Scan: {relation.source}" + (f" {relation.alias}" if renamed else "")
+            window = f" {relation.window}" if relation.window else ""
+            return f"Scan: {relation.source}{window}" + (f" {relation.alias}" if renamed else "")
         case Values():
             rows = ", ".join(f"({_list(row)})" for row in relation.rows)
             return f"Values: {rows}"

@@ -14,6 +14,7 @@ from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Expression, Literal, Over, SortKey
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BOOLEAN, NULL
+from viewmill.algebra.windows import SlidingWindow
 from viewmill.errors import Span, TypeMismatch
 
 Named = tuple[str, Expression]
@@ -27,6 +28,7 @@ class Scan:
     alias: str
     schema: Schema  # of the output: qualified names, in the source's order
     span: Span | None = field(default=None, compare=False, repr=False)
+    window: SlidingWindow | None = None  # only the rows of the last window
 
 
 @dataclass(frozen=True)

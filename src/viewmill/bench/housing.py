@@ -17,7 +17,9 @@ TABLES = {
 }
 
 
-def housing(seed: int, postcodes: int = POSTCODES, *, attributes: bool = True) -> dict[str, pa.Table]:
+def housing(
+    seed: int, postcodes: int = POSTCODES, *, attributes: bool = True
+) -> dict[str, pa.Table]:
     """The tables, each shuffled; without attributes they have the postcode alone."""
     random = np.random.default_rng(seed)
     tables = {}

@@ -138,7 +138,7 @@ def _kernel(workload: JoinWorkload, report: Report) -> None:
         _create(mill, workload)
         _view(mill, workload)
         core = mill._core
-        (program,) = core.catalog.view("v").plan.programs
+        program = core.catalog.view("v").plan.program
         build = pkgutil.resolve_name("viewmill.kernels.build:build")
         to_delta = pkgutil.resolve_name("viewmill.deltas.rows:to_delta")
         maintainer = build(program, core.dictionary)

@@ -87,9 +87,7 @@ def _all_ranges(report: Report, make: Callable[[], Any], aggregate: str, x: Arra
         "window": n,
         "ranges": "all",
     }
-    report.add(
-        "kernel", workload, rows_per_cpu_s=len(x) / seconds, state_bytes=window.nbytes
-    )
+    report.add("kernel", workload, rows_per_cpu_s=len(x) / seconds, state_bytes=window.nbytes)
     return right
 
 

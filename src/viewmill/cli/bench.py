@@ -16,10 +16,13 @@ from viewmill.errors import UnknownName, nearest
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
     "groupby": "viewmill.bench.groupby:groupby",
+    "parts": "viewmill.bench.parts:parts",
+    "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",
     "tree": "viewmill.bench.tree:tree",
     "weave": "viewmill.bench.weave:weave",
     "windows": "viewmill.bench.windows:windows",
+    "nested": "viewmill.bench.nested:nested",
 }
 
 

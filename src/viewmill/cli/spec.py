@@ -7,17 +7,19 @@ next   cli.project, which builds a mill from it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from viewmill.cli.yaml_reader import InvalidSpec, Value, read_yaml
 
 DEFAULT_SPEC = Path("viewmill.yml")
-FORMATS = ("csv", "json", "parquet")
-
-Format = Literal["csv", "json", "parquet"]
+Format = Literal["csv", "json", "parquet", "delta"]
 Mode = Literal["table", "changes"]
+
+FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
+SPARK_SINKS: tuple[Format, ...] = ("parquet", "delta")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,14 @@ class Sink:
 
 
 @dataclass(frozen=True)
+class SparkSettings:
+    """How `runtime: spark` gets its session; nothing said is a tuned local one."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Spec:
     """A whole project."""
 
@@ -70,6 +80,7 @@ class Spec:
     sources: tuple[Source, ...] = ()
     libraries: tuple[str, ...] = ()
     sinks: tuple[Sink, ...] = ()
+    spark: SparkSettings | None = None  # None is the runtime in this process
 
     @property
     def folder(self) -> Path:
@@ -99,10 +110,10 @@ def read_spec(file: Path) -> Spec:
         )
     keys = ("name", "storage", "runtime", "spark", "memory", "sources", "libraries", "sinks")
     root = read_yaml(file).mapping(keys)
-    if runtime := root.get("runtime"):
-        _check_runtime(runtime)
-    if spark := root.get("spark"):
-        raise spark.error("the key spark belongs to runtime: spark, which is not built yet")
+    runtime = root.get("runtime")
+    on_spark = runtime is not None and runtime.one_of(("in-process", "spark")) == "spark"
+    if (spark := root.get("spark")) and not on_spark:
+        raise spark.error("the key spark belongs to runtime: spark")
     if memory := root.get("memory"):
         raise memory.error("a memory budget is not built yet", hint="Leave the key out.")
     sources, libraries, sinks = (root.get(key) for key in ("sources", "libraries", "sinks"))
@@ -112,17 +123,20 @@ def read_spec(file: Path) -> Spec:
         storage=file.parent / (root.text("storage") or "storage"),
         sources=_read_sources(sources) if sources else (),
         libraries=_read_libraries(libraries) if libraries else (),
-        sinks=_read_sinks(sinks, file.parent) if sinks else (),
+        sinks=_read_sinks(sinks, file.parent, on_spark=on_spark) if sinks else (),
+        spark=_read_spark(spark) if on_spark else None,
     )
 
 
-def _check_runtime(value: Value) -> None:
-    if value.one_of(("in-process", "spark")) == "spark":
-        raise value.error(
-            "runtime: spark is not built yet",
-            detail="This version runs in process.",
-            hint="Write runtime: in-process, or leave the key out.",
-        )
+def _read_spark(value: Value | None) -> SparkSettings:
+    if value is None:
+        return SparkSettings()
+    fields = value.mapping(("master", "conf"))
+    conf = fields.get("conf")
+    settings = {} if conf is None else conf.mapping().values
+    return SparkSettings(
+        fields.text("master"), {key: each.string() for key, each in settings.items()}
+    )
 
 
 def _name(value: Value, name: str) -> str:
@@ -165,7 +179,8 @@ def _read_libraries(value: Value) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def _read_sinks(value: Value, folder: Path) -> tuple[Sink, ...]:
+def _read_sinks(value: Value, folder: Path, *, on_spark: bool) -> tuple[Sink, ...]:
+    formats = SPARK_SINKS if on_spark else FORMATS
     sinks = []
     for view, entry in value.mapping().values.items():
         fields = entry.mapping(("path", "format", "mode"))
@@ -175,18 +190,20 @@ def _read_sinks(value: Value, folder: Path) -> tuple[Sink, ...]:
             Sink(
                 view=view,
                 path=folder / path,
-                format=_format(entry, fields.get("format"), path),
+                format=_format(entry, fields.get("format"), path, formats),
                 mode="changes" if word == "changes" else "table",
             )
         )
     return tuple(sinks)
 
 
-def _format(entry: Value, said: Value | None, path: str) -> Format:
+def _format(
+    entry: Value, said: Value | None, path: str, formats: tuple[Format, ...] = FORMATS
+) -> Format:
     """The format as said, or as the file name says it."""
-    word = said.one_of(FORMATS) if said else Path(path.removesuffix(".gz")).suffix[1:]
+    word = said.one_of(formats) if said else Path(path.removesuffix(".gz")).suffix[1:]
     word = {"jsonl": "json", "ndjson": "json"}.get(word, word)
-    for known in FORMATS:
+    for known in formats:
         if word == known:
-            return known  # type: ignore[return-value]
-    raise entry.error(f"{entry.path} needs the key 'format'", detail="csv, json or parquet.")
+            return known
+    raise entry.error(f"{entry.path} needs the key 'format'", detail=", ".join(formats) + ".")

@@ -93,7 +93,7 @@ def _float(value: Any, type_: Any, _: Dictionary) -> float:
             raise _Unfit
         value = float(value)
     if type_.bits == 64:
-        return value
+        return float(value)
     with np.errstate(over="ignore"):
         short = float(np.float32(value))
     if math.isinf(short) and not math.isinf(value):

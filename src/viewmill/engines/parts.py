@@ -16,13 +16,13 @@ from typing import Any
 
 from viewmill.algebra.relations import Relation
 from viewmill.deltas.arrow import encode_columns
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.parts import PartQueries, PartQuery, PartReference, PartSource
 from viewmill.program.program import Program
 
-Rows = Mapping[str, Delta]  # by the name of the reference
+Rows = Mapping[str, list[Delta]]  # the parts that are not empty, or one; by name of the reference
 Run = Callable[[Relation, Rows], Any]  # a relation and the rows of its parts in, Arrow out
 
 
@@ -80,7 +80,7 @@ class PartMaintainer(KeptParts):
             return []
         last = self.next - 1
         if self._all_due:
-            return list(range(self.first, last + 1))
+            return list(range(self.first_rebuilt(), last + 1))
         found: set[int] = set()
         for name, source in self._sources.items():
             if source is not self:
@@ -122,9 +122,20 @@ class PartMaintainer(KeptParts):
         if first is not None:
             self.begin(first)
 
-    def oldest_of(self, source: str) -> int | None:
-        """The oldest part of a source that retention leaves, None if it left all."""
-        return self._sources[source].oldest_shown()
+    def first_rebuilt(self) -> int:
+        """The oldest part that reads nothing that retention took."""
+        assert self.first is not None
+        start = self.first
+        for each in self._body.update.references:
+            source = self._sources[each.source]
+            oldest = None if source is self else source.oldest_shown()
+            at = None if oldest is None else each.low.first_at_least(oldest)
+            start = start if at is None else max(start, at)
+        return start
+
+    def make_all_due(self) -> None:
+        """A table that is read whole has changed."""
+        self._all_due = True
 
     def starts_at(self) -> int | None:
         """The first part, when no row has been seen yet: the one that reads the oldest part."""
@@ -202,7 +213,7 @@ class PartMaintainer(KeptParts):
         query = self._body.query_at(i, self.first)
         rows = {each.name: self._rows(each, i) for each in query.references}
         # Equal inputs, equal part: gaps cost nothing.
-        key = [(name, id(each)) for name, each in rows.items() if each.size]
+        key = [(n, id(each)) for n, found in rows.items() for each in found if each.size]
         if query is self._body.update and self._memo is not None and self._memo[0] == key:
             return self._memo[1]
         self.computed += 1
@@ -217,14 +228,12 @@ class PartMaintainer(KeptParts):
             self._memo, self._held = (key, made), rows  # what is held keeps its id
         return made
 
-    def _rows(self, reference: PartReference, i: int) -> Delta:
+    def _rows(self, reference: PartReference, i: int) -> list[Delta]:
         source = self._sources[reference.source]
         low, high = reference.span_at(i)
         if low == high:
-            return source.part(low)
-        found = [source.part(each) for each in source.parts_within(low, high)]
-        found = [each for each in found if each.size]
-        return concat(found[0].schema, found) if found else source.part(high)
+            return [source.part(low)]
+        return [source.part(each) for each in source.parts_within(low, high)] or [source.part(high)]
 
     def oldest_shown(self) -> int | None:
         """The oldest part of which every source still has the newest part that it reads."""

@@ -110,12 +110,15 @@ class TriggerMaintainer:
         self._flush = functions("flush", emitting)
         self._functions, self._emitting = functions, emitting
         self._contents: Kernel | None = None
+        self._is_incomplete = False  # states were loaded, `rebuild` was not called yet
         self._replays: dict[str, _Feed] = {}
         self._is_replayed = False  # since the commit: derived states went from row to row
         self._is_loaded = False  # states were loaded, those derived from them are not computed
 
     def apply(self, input: str, delta: Delta) -> None:
         """Feed the change of one input; nothing is emitted."""
+        if self._is_incomplete:
+            self._rebuild()
         self._settle()
         feed = self._feeds.get(input)
         size = delta.size
@@ -171,6 +174,8 @@ class TriggerMaintainer:
 
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
+        if self._is_incomplete:
+            self._rebuild()
         self._settle()
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
@@ -179,7 +184,9 @@ class TriggerMaintainer:
         return delta if stopped < 0 else self._rest(self._flush, stopped, delta)
 
     def commit(self) -> None:
-        """Keep what was applied."""
+        """Keep what was applied, or what was loaded."""
+        if self._is_incomplete:
+            self._rebuild()
         self._settle()
         self._is_replayed = False
         self._undo.clear()
@@ -229,6 +236,16 @@ class TriggerMaintainer:
         if self._lookups is not None:
             self._lookups.take_keys(kind, keys)
         self._stores[state].load_payload(keys, payload)
+        self._is_incomplete = self._body.rebuild
+
+    def _rebuild(self) -> None:
+        """Complete what was loaded with what no definition says."""
+        self._is_incomplete = False
+        states = self._end[: len(self._all)]
+        rebuild = self._functions("rebuild", (WORD,) * (len(states) + 2))
+        rebuild(*states, self._texts.handle, self._failure.handle)
+        for store in self._all:
+            store.commit()
 
     def release(self, state: str) -> None:
         """Give the state's memory back."""
@@ -303,8 +320,9 @@ def _new_store(kind: StateKind, compiled: bool) -> Store:
         case Listed():
             return tree_stores.ListedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
         case Ordered():
-            made = ordered_stores if compiled else plain_ordered_stores
-            return made.OrderedStore(kind)
+            if compiled:
+                return ordered_stores.OrderedStore(kind)
+            return plain_ordered_stores.OrderedStore(kind)
 
 
 def _new_outlet(schema: Schema, compiled: bool) -> Outlet:

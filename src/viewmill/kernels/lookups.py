@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.expressions import Column
 from viewmill.algebra.types import String
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
@@ -23,6 +24,7 @@ class Tables(Protocol):
 
     def known(self, i: int, ids: Ids) -> npt.NDArray[np.bool_]: ...
     def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None: ...
+    def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None: ...
 
 
 class Lookups:
@@ -64,6 +66,9 @@ class Lookups:
             return
         new = np.unique(missing).tolist()
         expression = self._lookups[i].expression
+        if isinstance(expression, Column):  # the strings themselves, to be compared
+            self._tables.learn_texts(i, new, [self._dictionary.value(each) for each in new])
+            return
         values = [evaluate(expression, self._dictionary.value(each)) for each in new]
         self._tables.learn(i, new, [self._word(each) for each in values])
 

@@ -23,6 +23,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from viewmill.errors import StorageFailed
+
 STRUCTURES = "viewmill.kernels.structures"
 PLAIN = "viewmill.kernels.plain"
 
@@ -34,7 +36,14 @@ def load_source(
     text = _file_text(source, package, header)
     slug = re.sub(r"\W+", "_", name).strip("_").lower()[:40] or "program"
     stem = f"{slug}_{_fingerprint(text)}"
-    path = _write(stem, text)
+    try:
+        path = _write(stem, text)
+    except OSError as why:
+        raise StorageFailed(
+            "the source of a kernel cannot be written",
+            detail=f"{cache_directory()}: {why.strerror}",
+            hint="Free some space, or let VIEWMILL_CACHE name another directory.",
+        ) from why
     module = ModuleType(f"viewmill_kernels.{stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # Numba looks functions up by module when it unpickles
@@ -109,8 +118,12 @@ def _write(stem: str, text: str) -> Path:
     if _holds(path, text):
         return path
     handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{stem}.", suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        os.unlink(temporary)
+        raise
     if path.exists():
         os.replace(temporary, path)  # someone edited it
         return path

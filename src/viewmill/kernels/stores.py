@@ -279,6 +279,7 @@ class Texts:
     def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
         self._tables = [np.zeros(64, np.int64) for _ in range(lookups)]
         self._is_known = [np.zeros(64, np.bool_) for _ in range(lookups)]
+        self._texts: list[IntArray] = []  # kept alive: kernels read them by address
         self._addresses = np.array([*map(address_of, self._tables), 0], np.int64)
         self._array = np.array([address_of(self._addresses), *ids], np.int64)
         self.handle = address_of(self._array)
@@ -300,3 +301,16 @@ class Texts:
             self._addresses[i] = address_of(self._tables[i])
         self._tables[i][ids] = words
         self._is_known[i][ids] = True
+
+    def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None:
+        """The bytes of strings, for `text_less`: a length, then words whose order is theirs."""
+        words = []
+        for each in texts:
+            encoded = each.encode()
+            padded = encoded + b"\0" * (-len(encoded) % 8)
+            block = np.empty(1 + len(padded) // 8, np.int64)
+            block[0] = len(encoded)
+            block[1:] = np.frombuffer(padded, ">u8").astype(np.uint64).view(np.int64)
+            self._texts.append(block)
+            words.append(address_of(block))
+        self.learn(i, ids, words)

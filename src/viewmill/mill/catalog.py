@@ -14,7 +14,7 @@ from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.policies import Waiting, is_immediate
 from viewmill.runtime.runtime import Block
-from viewmill.sql.catalog import PlainView
+from viewmill.sql.catalog import PlainView, Stream
 
 
 @dataclass
@@ -118,6 +118,14 @@ class Catalog:
     def names(self) -> Iterable[str]:
         """Every name, in its own case."""
         return [entry.name for entry in self._entries.values()]
+
+    def stream(self, name: str) -> Stream | None:
+        """What a window on a table must know of it."""
+        entry = self._entries.get(name.lower())
+        if not isinstance(entry, TableEntry):
+            return None
+        options = entry.table.options
+        return Stream(options.timestamp_by, options.lateness or 0, options.append_only)
 
     # For the mill.
 

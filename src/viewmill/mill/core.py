@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +18,7 @@ from viewmill.errors import MillClosed
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.store import Store
 from viewmill.mill.table import expanded
+from viewmill.program.kept_parts import KeptParts
 from viewmill.runtime.runtime import Runtime
 
 RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
@@ -26,8 +27,33 @@ ENGINES = {
     "spark": "viewmill.engines.spark:SparkEngine",
 }
 
+_ARROW_BYTES = 256 << 20
+
 Notice = Callable[[], None]
 Preparation = Callable[[int, Mapping[str, Delta]], None]
+
+
+class ArrowParts:
+    """Parts as Arrow tables, the last ones read: a window reads the same hundred again and again."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._dictionary = dictionary
+        self._known: OrderedDict[int, tuple[Delta, Any]] = OrderedDict()  # holding keeps ids apart
+        self._bytes = 0
+
+    def table(self, part: Delta) -> Any:
+        """The rows of a part."""
+        found = self._known.get(id(part))
+        if found is None:
+            found = part, expanded(part, self._dictionary)
+            self._known[id(part)] = found
+            self._bytes += found[1].nbytes
+            while len(self._known) > 1 and self._bytes > _ARROW_BYTES:
+                _, (_, dropped) = self._known.popitem(last=False)
+                self._bytes -= dropped.nbytes
+        else:
+            self._known.move_to_end(id(part))
+        return found[1]
 
 
 class Core:
@@ -36,6 +62,7 @@ class Core:
     def __init__(self, store: Store | None, spark: Any = None) -> None:
         self.dictionary = Dictionary()
         self.catalog = Catalog()
+        self.arrow_parts = ArrowParts(self.dictionary)
         self.runtime: Runtime = pkgutil.resolve_name(RUNTIMES["in-process"])()
         self.store = store
         self.version = 0
@@ -47,8 +74,8 @@ class Core:
         self.preparations: list[Preparation] = []
         # The temporal views; each gives its catalog record when the batch under way starts it.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
-        # Called after each commit: temporal views drop what retention ended.
-        self.forgetting: list[Callable[[], None]] = []
+        # How far time has been said to have come, by table.
+        self.ticks: dict[str, int] = {}
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
 
@@ -77,6 +104,12 @@ class Core:
         """UTC microseconds."""
         return time.time_ns() // 1000
 
+    def forget_old_parts(self) -> None:
+        """Let retention reach the views in parts: each drops what its sources no longer hold."""
+        for entry in self.catalog.in_order():
+            if isinstance(entry.block.maintainer, KeptParts):
+                entry.block.maintainer.forget()
+
     # Reading sources.
 
     def contents(self, name: str) -> Delta:
@@ -100,7 +133,8 @@ class Core:
 
     def run(self, relation: Relation, *, view: ViewEntry | None = None, tables: Any = None) -> Any:
         """Run a relation on the engine over the sources as they are now; counted for `view`."""
-        given: Mapping[str, Any] = tables or {}
+        cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
+        relation, given = cut(self, relation, tables or {})
         names = sources(relation)
         read = {name: given.get(name.lower(), None) for name in names}
         read = {n: self.arrow(n) if table is None else table for n, table in read.items()}

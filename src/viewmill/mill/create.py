@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.relations import Relation, Scan, Values
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import sources
 from viewmill.deltas.consolidate import consolidate
@@ -21,17 +21,20 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.patterns import plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.table import Table
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
+from viewmill.program.kept_parts import KeptParts
 from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
-from viewmill.program.states import Passing
+from viewmill.program.windows import Windowed
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
+from viewmill.sql.lower_pattern import find_pattern
 from viewmill.sql.statements import (
     CreateMaterializedView,
     CreateTable,
@@ -40,7 +43,11 @@ from viewmill.sql.statements import (
 )
 from viewmill.strategies.strategy import Statistics
 
-BUILDERS = {"kernels": "viewmill.kernels.build:build", "engine": "viewmill.engines.build:build"}
+BUILDERS = {
+    "kernels": "viewmill.kernels.build:build",
+    "windows": "viewmill.kernels.window_build:build_window",
+    "engine": "viewmill.engines.build:build",
+}
 
 
 # Tables.
@@ -94,6 +101,9 @@ def drop(core: Core, name: str) -> None:
 
 def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
     """Create a plain view: its query is checked now and put in where it is used."""
+    if find_pattern(statement.query) is not None:
+        create_view(core, as_materialized(statement), sql)
+        return
     existing = core.catalog.get(statement.name)
     if existing is not None and statement.if_not_exists:
         return
@@ -107,6 +117,18 @@ def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
     view, text = PlainView(statement.query, sql), own_text(statement, sql)
     save(core, {statement.name: record(text, kind="plain")})
     core.catalog.add(PlainEntry(statement.name, text, view, query.schema, names))
+
+
+def as_materialized(statement: CreateView) -> CreateMaterializedView:
+    """A pattern is always kept, as in the paper, whether it is called MATERIALIZED or not."""
+    return CreateMaterializedView(
+        statement.name,
+        statement.query,
+        statement.query_sql,
+        or_replace=statement.or_replace,
+        if_not_exists=statement.if_not_exists,
+        span=statement.span,
+    )
 
 
 def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None:
@@ -126,6 +148,8 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
 
 def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
     """A view, planned and built but not filled, that nobody knows yet."""
+    if find_pattern(statement.query) is not None:
+        return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
     _refuse_cycle(core, statement.name, names)
     made, query = plan_view(core, statement, sql)
@@ -148,6 +172,9 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
 
 def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[Plan, Relation]:
     """The plan of a view, without creating it."""
+    if find_pattern(statement.query) is not None:
+        made = plan_pattern(core, statement, sql)
+        return made, made.query
     _refuse_future_clauses(statement)
     query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
     wish = Wish(statement.refresh_policy, statement.strategy)
@@ -189,6 +216,9 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     if isinstance(program.body, Triggers):
         made: Maintainer = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
         return made
+    if isinstance(program.body, Windowed):
+        window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
+        return window
     run = lambda relation: core.run(relation, view=entry)  # noqa: E731
     maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
     return maintainer
@@ -217,17 +247,33 @@ def _fill_block(
 ) -> None:
     maintainer = block.maintainer
     for state in block.program.states:
-        if not isinstance(state.kind, Passing) and not state.derived:
+        if isinstance(state.definition, Values) and not state.definition.rows:
+            maintainer.load(state.name, ())
+        elif not state.derived:
             rows = core.run(inline_blocks(state.definition, queries), view=entry)
             maintainer.load(state.name, rows.to_batches())
-    if isinstance(block.program.body, Queries):
+    if isinstance(block.program.body, Windowed):
+        owed[block.name] = _replay_window(core, block)
+    elif isinstance(block.program.body, Queries):
         maintainer.flush()
     else:
         # The engine does not see rows that were deleted before they came; the states must.
         for each in block.program.inputs:
             maintainer.apply(each.name, owed.get(each.source) or _owed(core, each))
         owed[block.name] = maintainer.flush()
-    maintainer.commit()
+    block.maintainer.commit()
+
+
+def _replay_window(core: Core, block: Block) -> Delta:
+    """Feed a window the rows of its stream in order; what it said on the way is no news."""
+    window = pkgutil.resolve_name(BUILDERS["windows"])(block.program, core.dictionary)
+    (read,) = block.program.inputs
+    if read.source in core.ticks:
+        window.advance(core.ticks[read.source])
+    window.apply(read.name, core.contents(read.source))
+    window.flush()
+    block.maintainer = window
+    return Delta.empty(block.program.output)
 
 
 def _owed(core: Core, input_: Input) -> Delta:
@@ -285,6 +331,11 @@ def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
 
 def refresh_fully(core: Core, entry: ViewEntry) -> None:
     """Build a view again in bulk; what reads it sees the difference."""
+    if isinstance(entry.block.maintainer, KeptParts):
+        raise UnsupportedQuery(
+            f'"{entry.name}" is in parts, which are not built again',
+            hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",
+        )
     refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
     before = entry.block.maintainer.contents()
     fill(core, entry)
@@ -317,8 +368,8 @@ def _publish_change(
     core: Core, entry: ViewEntry, change: Delta, outputs: Mapping[str, Delta]
 ) -> None:
     if change.size:
-        publish(core, core.version, {entry.name: change}, outputs)
         notify(core, entry, change)
+        publish(core, core.version, {entry.name: change}, outputs)
 
 
 def _shape(schema: Schema) -> list[tuple[str, object]]:

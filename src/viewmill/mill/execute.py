@@ -7,6 +7,7 @@ gives  a Result for SELECT, EXPLAIN and VERIFY, None for all others
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
@@ -30,9 +31,9 @@ from viewmill.mill.create import (
     drop,
     plan_view,
 )
+from viewmill.mill.histories import history_table, length_of
 from viewmill.mill.readers import Result
 from viewmill.mill.refresh import refresh_due, tell
-from viewmill.mill.histories import history_table, length_of
 from viewmill.mill.temporal import create_temporal_view
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
@@ -134,9 +135,8 @@ def _drop(core: Core, name: str, if_exists: bool, kinds: Any, word: str) -> None
 def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
     """Run any SELECT over tables and views, at the last version."""
     with core.lock:
-        tree, catalog, histories = read_parts(
-            query, sql, core.catalog, lambda n: length_of(core, n)
-        )
+        lengths = partial(length_of, core)
+        tree, catalog, histories = read_parts(query, sql, core.catalog, lengths)
         relation = rewrite(lower(tree, sql, catalog, describe(core)))  # type: ignore[arg-type]
         names = {*sources(relation), *(each.source for each in histories)}
         for name in list(names):

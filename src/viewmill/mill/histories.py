@@ -54,9 +54,8 @@ def parts_of(
     source: Any = part_source(core, name)
     if source is None:
         if core.catalog.get(name) is None:
-            raise UnknownName(
-                f'no table or view "{name}"', hint=nearest(name, core.catalog.names())
-            )
+            hint = nearest(name, core.catalog.names())
+            raise UnknownName(f'no table or view "{name}"', hint=hint)
         raise InvalidArgument(
             f'"{name}" has no parts', hint="Tables with PARTITION LENGTH and temporal views do."
         )
@@ -70,9 +69,8 @@ def _is_after(info: PartInfo, since: int | datetime.datetime | None) -> bool:
     if since is None:
         return True
     if isinstance(since, datetime.datetime):
-        return info.updated > (since.replace(tzinfo=None) - EPOCH) // datetime.timedelta(
-            microseconds=1
-        )
+        passed = since.replace(tzinfo=None) - EPOCH
+        return info.updated > passed // datetime.timedelta(microseconds=1)
     return info.version > since
 
 

@@ -31,6 +31,7 @@ from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.replay import replay
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
+from viewmill.mill.windows import advance
 from viewmill.planner.explain import explain
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
@@ -117,6 +118,14 @@ class Mill:
         """
         return replay(self, self._core, table, self._delta(table, rows, multiplicity=multiplicity),
                       view)  # fmt: skip
+
+    def advance(self, table: str, *, to: datetime.datetime | int) -> None:
+        """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
+        self._core.require_open()
+        self.require_no_batch()
+        with self._core.lock:
+            advance(self._core, table, to)
+        tell(self._core)
 
     def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
         self._core.require_open()

@@ -20,7 +20,12 @@ from viewmill.engines.parts import PartMaintainer
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.store import Store
-from viewmill.mill.temporal import install_temporal_view, prepare_temporal_view, temporal_maintainer
+from viewmill.mill.temporal import (
+    install_temporal_view,
+    part_source,
+    prepare_temporal_view,
+    temporal_maintainer,
+)
 from viewmill.program.parts import PartInfo
 from viewmill.sql.statements import CreateTemporalView
 
@@ -58,8 +63,8 @@ def part_notes(core: Core) -> dict[str, str]:
     for table in core.catalog.tables():
         parts = table.table.parts
         if parts is not None:
-            saved = {"refused": parts.refused_count, "catalog": parts.catalog()}
-            notes[f"parts of {table.key}"] = json.dumps(saved)
+            known = {"refused": parts.refused_count, "catalog": parts.catalog()}
+            notes[f"parts of {table.key}"] = json.dumps(known)
     return notes
 
 
@@ -87,12 +92,23 @@ def open_temporal_view(
     note = store.notes().get(_key(entry))
     if note is not None:
         _restore(core, maintainer, json.loads(note), store.load_state(_key(entry)))
+        if _has_changed_whole(core, entry, store.checkpoint_version()):
+            maintainer.make_all_due()
     elif saved["first"] is not None:
         maintainer.begin(saved["first"])
     maintainer.reopen()
     entry.rows = int(maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     install_temporal_view(core, entry)
+
+
+def _has_changed_whole(core: Core, entry: ViewEntry, version: int) -> bool:
+    """Whether the log changed anything below a table or view that is read whole."""
+    whole = {name.lower() for name in entry.reads if part_source(core, name) is None}
+    for name in list(whole):
+        whole |= core.catalog.reads_transitively(name)
+    tables = [each for each in core.catalog.tables() if each.name.lower() in whole]
+    return any(each.table.version > version for each in tables)
 
 
 def _restore(core: Core, maintainer: PartMaintainer, note: Mapping[str, Any], rows: Any) -> None:
@@ -116,5 +132,4 @@ def settle(core: Core) -> None:
         table.table.settle()
     for entry in _temporal(core):
         temporal_maintainer(entry).settle()
-    for forget in core.forgetting:
-        forget()
+    core.forget_old_parts()

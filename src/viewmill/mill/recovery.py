@@ -20,7 +20,7 @@ from viewmill.deltas.delta import Delta
 from viewmill.errors import DamagedFile
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
-from viewmill.mill.create import install_view, names_in, prepare_view
+from viewmill.mill.create import as_materialized, install_view, names_in, prepare_view
 from viewmill.mill.part_snapshots import (
     open_temporal_view,
     part_notes,
@@ -136,6 +136,8 @@ def _open_view(
     core: Core, name: str, saved: dict[str, Any], statement: CreateView | CreateMaterializedView
 ) -> None:
     sql = saved["sql"]
+    if isinstance(statement, CreateView) and saved["kind"] == "view":
+        statement = as_materialized(statement)
     if isinstance(statement, CreateView):
         query = lower(statement.query, sql, core.catalog, None)
         view = PlainView(statement.query, sql)

@@ -27,7 +27,7 @@ def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
     try:
         _commit(core, {name: delta for name, delta in changes.items() if delta.size})
     except (Overflow, EvaluationFailed):
-        # A row that came and went inside the batch is not judged: the batch counts by its net effect.
+        # A row that came and went inside the batch is not judged: its net effect counts.
         net = {name: consolidate(delta) for name, delta in changes.items()}
         if all(net[name].size == delta.size for name, delta in changes.items()):
             raise
@@ -82,8 +82,8 @@ def _keep(
     for entry in staged:
         entry.table.commit(version)
     publish(core, version, changed, outputs)
-    for forget in core.forgetting:
-        forget()
+    if any(entry.table.parts is not None for entry in staged):
+        core.forget_old_parts()
 
 
 def _is_appended(core: Core, version: int) -> bool:

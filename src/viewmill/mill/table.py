@@ -31,6 +31,8 @@ class TableOptions:
     unchecked: bool = False
     static: bool = False
     parts: PartOptions | None = None
+    timestamp_by: str | None = None
+    lateness: int | None = None
 
     def __str__(self) -> str:
         words = [f"PRIMARY KEY ({', '.join(self.primary_key)})"] if self.primary_key else []
@@ -38,6 +40,8 @@ class TableOptions:
         words += ["UNCHECKED"] if self.unchecked else []
         words += ["STATIC"] if self.static else []
         words += [str(self.parts)] if self.parts else []
+        if self.parts is None and self.timestamp_by:
+            words += [f"TIMESTAMP BY {self.timestamp_by}"]
         return " ".join(words)
 
 
@@ -59,6 +63,8 @@ class Table:
         self.version = 0  # of the last change
         self._arrow: tuple[int, Any] | None = None
         self._stamp = 0
+        self._newest: int | None = None
+        self._coming_newest: int | None = None
         self._index: Any = None
         self._segments: Segments | None = None
         self._order: npt.NDArray[np.int64] | None = None
@@ -82,6 +88,8 @@ class Table:
             statement.unchecked,
             statement.static,
             _part_options(statement),
+            statement.timestamp_by,
+            statement.lateness,
         )
         return cls(statement.name, Schema(fields), options, dictionary)
 
@@ -165,9 +173,27 @@ class Table:
             word = "APPEND ONLY" if self.options.append_only else "STATIC"
             raise ForbiddenChange(f'table "{self.name}" is {word}: rows cannot be deleted')
 
+    def _note_time(self, delta: Delta) -> None:
+        """The largest time that came; a delete does not turn it back."""
+        name = self.options.timestamp_by
+        at = None if name is None else self.schema.find(name)
+        if at is None:
+            return
+        coming, mask = delta.multiplicities() > 0, delta.nulls[at]
+        coming = coming if mask is None else coming & (mask == 0)
+        if coming.any():
+            newest = int(delta.columns[at][coming].max())
+            self._coming_newest = max(newest, self._newest if self._newest is not None else newest)
+
+    @property
+    def newest(self) -> int | None:
+        """The largest value of the TIMESTAMP BY column so far, of the batch under way too."""
+        return self._newest if self._coming_newest is None else self._coming_newest
+
     def stage(self, delta: Delta) -> None:
         """Apply a change that is not committed yet; it is judged on its net effect."""
         self.check_allowed(delta)
+        self._note_time(delta)
         self._stamp += 1
         multiplicity = delta.multiplicity
         self._staged_rows = delta.size if multiplicity is None else int(multiplicity.sum())
@@ -233,6 +259,7 @@ class Table:
         if self._holder is not None:
             self._holder.commit()
         self.rows += self._staged_rows
+        self._newest, self._coming_newest = self.newest, None
         self._staged_rows, self._staged = 0, None
         self.version = version
 
@@ -241,6 +268,7 @@ class Table:
         if self.parts is not None:
             self.parts.rollback()
             self._late = None
+        self._coming_newest = None
         if self._holder is not None:
             self._holder.rollback()
         self._staged_rows, self._staged = 0, None

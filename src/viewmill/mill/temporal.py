@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.engines.parts import PartMaintainer
@@ -16,8 +18,8 @@ from viewmill.errors import CyclicViews, UnsupportedQuery
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import describe, install_view, names_in, own_text, record, save
-from viewmill.mill.table import expanded
 from viewmill.planner.plan import Plan, PlannedBlock
+from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries, PartQuery, PartSource
 from viewmill.program.program import Input, Program
 from viewmill.rewrite.rules import rewrite
@@ -35,7 +37,7 @@ def part_source(core: Core, name: str) -> PartSource | None:
     entry = core.catalog.get(name)
     if isinstance(entry, TableEntry):
         return entry.table.parts
-    if isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, PartMaintainer):
+    if isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts):
         return entry.block.maintainer
     return None
 
@@ -81,8 +83,6 @@ def install_temporal_view(core: Core, entry: ViewEntry) -> None:
         return {entry.name: temporal_record(entry)} if has_started and not entry.dropped else {}
 
     core.starting[entry.name.lower()] = starting
-    if not core.forgetting:
-        core.forgetting.append(lambda: forget_old_parts(core))
 
 
 def temporal_record(entry: ViewEntry) -> str:
@@ -99,15 +99,8 @@ def temporal_maintainer(entry: ViewEntry) -> PartMaintainer:
 
 
 def is_temporal(entry: object) -> bool:
-    """Whether an entry of the catalog is a temporal view."""
-    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, PartMaintainer)
-
-
-def forget_old_parts(core: Core) -> None:
-    """Let retention reach the views: each drops what its sources no longer hold."""
-    for entry in core.catalog.in_order():
-        if isinstance(entry.block.maintainer, PartMaintainer):
-            entry.block.maintainer.forget()
+    """Whether an entry of the catalog is a view in parts."""
+    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts)
 
 
 def fill_temporal_view(core: Core, entry: ViewEntry) -> None:
@@ -147,8 +140,11 @@ def build_parts(core: Core, program: Program, entry: ViewEntry) -> PartMaintaine
     """The maintainer of a program over parts, without any part."""
     parted = {each.source: part_source(core, each.source) for each in program.inputs}
 
-    def run(relation: Any, rows: Mapping[str, Delta]) -> Any:
-        tables = {n.lower(): expanded(each, core.dictionary) for n, each in rows.items()}
+    def run(relation: Any, rows: Mapping[str, list[Delta]]) -> Any:
+        tables = {
+            name.lower(): pa.concat_tables([core.arrow_parts.table(each) for each in parts])
+            for name, parts in rows.items()
+        }
         return core.run(relation, view=entry, tables=tables)
 
     sources = {name: source for name, source in parted.items() if source is not None}

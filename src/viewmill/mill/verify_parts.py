@@ -1,7 +1,7 @@
 """Compare a temporal view with its parts computed again, and with the query that defines it.
 
-The parts are rebuilt from the oldest for which all sources are still kept. A defining query (DEFINED
-BY) is run for sampled parts: m[i] in it is a part, m alone is everything up to and with part i.
+The parts are rebuilt from the oldest for which all sources are still kept. The query of DEFINED BY
+is run for sampled parts: m[i] in it is a part, m alone is everything up to and with part i.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from typing import Any
 
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.delta import Delta, concat
-from viewmill.engines.parts import PartMaintainer
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import describe
+from viewmill.mill.patterns import build_pattern
 from viewmill.mill.table import expanded
 from viewmill.mill.temporal import build_parts, part_source, temporal_maintainer
 from viewmill.mill.verify import Difference, compare
-from viewmill.program.parts import PartQueries, PartQuery
+from viewmill.program.kept_parts import KeptParts
+from viewmill.program.parts import PartQuery
+from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.rules import rewrite
 from viewmill.sql.lower_parts import lower_definition, under_schema
 from viewmill.sql.parse import parse
@@ -29,41 +31,45 @@ _SAMPLED = 12
 
 def verify_parts(core: Core, entry: ViewEntry) -> list[Difference]:
     """Every difference of a kept part from what its queries, and its definition, say."""
+    if isinstance(entry.plan.program.body, PatternQueries):
+        return _verify_pattern(core, entry)
     maintainer = temporal_maintainer(entry)
     first, following = maintainer.reach
     if first is None or following is None or first == following:
         return []
-    start = _first_rebuilt(entry, maintainer, first)
+    start = maintainer.first_rebuilt()
     rebuilt = build_parts(core, entry.plan.program, entry)
     old = {i: rows for i, rows in maintainer.committed_parts().items() if i < start}
     rebuilt.restore(first, min(start, following), old, [])
     calls = entry.engine_calls
     rebuilt.flush()
     entry.engine_calls = calls
-    found = _compared(core, entry, start, following, rebuilt.part)
+    found = _compared(core, entry, start, following, rebuilt)
     return found + _against_definition(core, entry, start, following)
 
 
-def _first_rebuilt(entry: ViewEntry, maintainer: PartMaintainer, first: int) -> int:
-    """The oldest part that reads nothing that retention took."""
-    body = entry.plan.program.body
-    assert isinstance(body, PartQueries)
-    start = first
-    for each in body.update.references:
-        oldest = None if each.source == entry.name else maintainer.oldest_of(each.source)
-        at = None if oldest is None else each.low.first_at_least(oldest)
-        start = start if at is None else max(start, at)
-    return start
+def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
+    maintainer: Any = entry.block.maintainer
+    first, following = maintainer.reach
+    if first is None or following is None:
+        return []
+    oldest = maintainer.oldest_shown()
+    calls = entry.engine_calls
+    rebuilt: Any = build_pattern(core, entry)
+    rebuilt.fill()
+    entry.engine_calls = calls
+    start = first if oldest is None else max(first, oldest)
+    return _compared(core, entry, start, following, rebuilt)
 
 
 def _compared(
-    core: Core, entry: ViewEntry, start: int, following: int, part: Any
+    core: Core, entry: ViewEntry, start: int, following: int, rebuilt: KeptParts
 ) -> list[Difference]:
-    maintainer = temporal_maintainer(entry)
+    maintainer: Any = entry.block.maintainer
     known = maintainer.parts_within(start, following - 1)
     found: list[Difference] = []
-    for i in sorted({*known, *(each for each in range(start, following) if part(each).size)}):
-        found += compare(core, entry.query, part(i), maintainer.part(i))
+    for i in sorted({*known, *rebuilt.parts_within(start, following - 1)}):
+        found += compare(core, entry.query, rebuilt.part(i), maintainer.part(i))
     return found
 
 

@@ -167,6 +167,7 @@ class View(Readers):
             "refreshes": entry.refreshes,
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,
+            "late_rows": sum(getattr(b.maintainer, "late_rows", 0) for b in entry.blocks),
             "lag_s": lag,
             "waiting_rows": waits.rows,
             "error": entry.failure,

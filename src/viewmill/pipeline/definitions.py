@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewmill.errors import InvalidArgument
+from viewmill.mill.catalog import PlainEntry
 from viewmill.mill.mill import Mill
 from viewmill.sql.parse import parse
-from viewmill.sql.statements import CreateMaterializedView, Query
+from viewmill.sql.statements import CreateMaterializedView, CreateView, Query
 
 
 def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
@@ -28,7 +29,7 @@ def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
 def _statement(name: str, sql: str, clauses: str) -> str:
     sql = sql.strip().removesuffix(";")
     (parsed,) = parse(sql)
-    if isinstance(parsed, CreateMaterializedView):
+    if isinstance(parsed, CreateMaterializedView | CreateView):
         if parsed.name.lower() != name.lower():
             raise InvalidArgument(f'view "{name}" is called "{parsed.name}" in its SQL')
         return sql
@@ -51,4 +52,5 @@ def _drop_with_readers(mill: Mill, name: str) -> None:
     """Readers go first; those that are declared come back when their turn comes."""
     for reader in mill.core.catalog.readers(name):
         _drop_with_readers(mill, reader.name)
-    mill.sql(f"DROP MATERIALIZED VIEW IF EXISTS `{name}`")
+    kind = "VIEW" if isinstance(mill.core.catalog.get(name), PlainEntry) else "MATERIALIZED VIEW"
+    mill.sql(f"DROP {kind} IF EXISTS `{name}`")

@@ -7,6 +7,7 @@ does   one streaming query over all sources; each batch is one commit of the mil
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
 from viewmill.pipeline.take_batch import Ledger, take_batch
 from viewmill.pipeline.union import split, union
+
+_LISTENER = "viewmill.pipeline.listener:PipelineListener"  # a subclass of Spark's, so by name
 
 PLACEMENTS = ("driver", "shards")
 ENGINES = ("duckdb", "spark")
@@ -118,8 +121,11 @@ class Pipeline:
         defined otherwise than before is built anew, with those that read it.
         """
         self._require_idle()
+        if name.lower() in {each.lower() for each in self._views}:
+            raise InvalidArgument(f'there is a view "{name}" already')
         define_view(self._mill, name, sql, clauses)
-        self._views.append(name)
+        if name.lower() in {each.lower() for each in self._mill.views()}:
+            self._views.append(name)  # else it is a plain view, which is only a name
         return self
 
     def materialized_view(
@@ -168,6 +174,7 @@ class Pipeline:
 
     def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
         self._require_idle()
+        self._ledger = Ledger(self._mill)  # what is durable counts, not what the last run believed
         drop_others(self._mill, self._views)
         self._check_checkpoint()
         names = [each.name for each in self._sources.values() if each.is_streaming]
@@ -270,6 +277,15 @@ class Pipeline:
         views = {name: self._mill[name].status() for name in self._views}
         return {**self._progress.summary(), "version": self._mill.version, "views": views}
 
+    def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
+        """Call `fn` after each batch with Spark's progress and the status of every view.
+
+        It runs in Spark's listener thread, some time after the batch; gives a function to stop.
+        """
+        made = pkgutil.resolve_name(_LISTENER)(self._storage.query_id, self.status, fn)
+        self._spark.streams.addListener(made)
+        return lambda: self._spark.streams.removeListener(made)
+
     def prometheus(self) -> str:
         """The status in Prometheus' text format."""
         return prometheus_text(self.status())
@@ -277,8 +293,11 @@ class Pipeline:
     # Living and dying.
 
     def _require_idle(self) -> None:
-        if self._query is not None and self._query.is_active:
+        if self._query is None:
+            return
+        if self._query.is_active:
             raise InvalidArgument("the pipeline is running", hint="Stop its query first.")
+        self.ended(self._query)  # it failed, and nobody asked
 
     def close(self) -> None:
         """Stop what runs and leave the storage to others."""

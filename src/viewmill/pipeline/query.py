@@ -37,6 +37,11 @@ class PipelineQuery:
                 raise
 
     @property
+    def spark_query(self) -> Any:
+        """Spark's own handle, a StreamingQuery; None when all sources were batches."""
+        return self._spark_query
+
+    @property
     def is_active(self) -> bool:
         """Whether batches are still coming."""
         return self._spark_query is not None and bool(self._spark_query.isActive)

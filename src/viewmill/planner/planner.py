@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
+from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
@@ -22,10 +23,19 @@ from viewmill.rewrite.rules import decorrelate
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
+from viewmill.strategies.shared_window.strategy import SharedWindow
 from viewmill.strategies.strategy import Candidate, Rejection, Statistics, Strategy
 from viewmill.strategies.view_tree.strategy import ViewTree
 
-STRATEGIES: tuple[Strategy, ...] = (Dataflow(), ViewTree(), AggregateIndex(), Recompute())
+STRATEGIES: tuple[Strategy, ...] = (
+    Dataflow(),
+    ViewTree(),
+    AggregateIndex(),
+    SharedWindow(),
+    Recompute(),
+)
+# Those that read a scan as what it is when it has a window.
+WINDOWED = ("shared_window", "recompute")
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
@@ -67,7 +77,13 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
 def _ask(
     query: Relation, statistics: Statistics, strategies: Sequence[Strategy]
 ) -> tuple[list[Candidate], list[Rejection]]:
-    answers = [strategy.match(query, statistics) for strategy in strategies]
+    windowed = any(scan.window for scan in scans(query))
+    answers = [
+        Rejection(strategy.name, "it knows no windows on tables")
+        if windowed and strategy.name not in WINDOWED
+        else strategy.match(query, statistics)
+        for strategy in strategies
+    ]
     candidates = [each for each in answers if isinstance(each, Candidate)]
     return candidates, [each for each in answers if isinstance(each, Rejection)]
 

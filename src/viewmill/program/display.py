@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from viewmill.algebra.display import display, tree
 from viewmill.program.parts import PartQueries
+from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program, Queries, Triggers
 from viewmill.program.states import State
+from viewmill.program.windows import Windowed
 
 
 def display_program(program: Program) -> str:
@@ -24,6 +26,14 @@ def display_program(program: Program) -> str:
                 f"{head}\n\ninitialize\n{display(first.query)}\n\n"
                 f"update, every {length} s\n{display(following.query)}"
             )
+        case PatternQueries() as body:
+            return f"{head}\n\n{display_automaton(body)}"
+
+        case Windowed(window=window, technique=technique, prepare=prepare, finish=finish):
+            return (
+                f"{head}\n\n{window}, panes joined by {technique}\n\n"
+                f"prepare\n{display(prepare.query)}\n\nfinish\n{display(finish.query)}"
+            )
 
 
 def display_state(state: State) -> str:
@@ -36,3 +46,12 @@ def state_label(state: State) -> str:
     key = ", ".join(field.name for field in state.kind.key)
     payload = ", ".join(slot.name for slot in state.kind.payload)
     return f"{state.name}[{key}] → {payload}"
+
+
+def display_automaton(body: PatternQueries) -> str:
+    """The phases with the bits of their steps, and the query that computes the bits."""
+    phases = []
+    for i, phase in enumerate(body.phases):
+        stays = "" if phase.stay is None else f", stays by bit {phase.stay.bit}"
+        phases.append(f"phase {i + 1} {phase.variable}: enters by bit {phase.enter.bit}{stays}")
+    return "\n".join([tree("automaton", phases), display(body.bits), display(body.show)])

@@ -11,7 +11,9 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
 from viewmill.program.parts import PartQueries
+from viewmill.program.patterns import PatternQueries
 from viewmill.program.states import State
+from viewmill.program.windows import Windowed
 from viewmill.program.text_functions import Lookup
 
 if TYPE_CHECKING:
@@ -65,8 +67,9 @@ class Triggers:
     triggers: tuple[Trigger, ...]
     texts: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
+    rebuild: bool = False  # after a load rebuild(state, ..., texts, errors) completes the states
     lookups: tuple[Lookup, ...] = ()  # functions of strings: look_word(texts, i, id)
-    replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: they emit the view after each row
+    replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: the view after each row
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Queries:
     query: Relation
 
 
-Body = Triggers | Queries | PartQueries
+Body = Triggers | Queries | PartQueries | Windowed | PatternQueries
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sqlglot import exp
 
@@ -27,6 +27,23 @@ class Catalog(Protocol):
 
     def names(self) -> Iterable[str]:
         """Every name, in its own case."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a window must know of a table."""
+
+    timestamp_by: str | None
+    lateness: int  # microseconds
+    append_only: bool
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A catalog that knows how tables are declared."""
+
+    def stream(self, name: str) -> Stream | None:
+        """How a table is declared; None for what is no table."""
 
 
 def spelled(catalog: Catalog, name: str) -> str:

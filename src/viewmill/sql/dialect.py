@@ -285,10 +285,6 @@ def parse_tokens(tokens: Sequence[Token], sql: str) -> exp.Expr:
 
 _PARTS = "Subscripts arrive with temporal views."
 _FUTURE: dict[type[exp.Expr], tuple[str, str]] = {
-    WindowSuffix: (
-        "a window on a table is not supported yet",
-        "It arrives with shared windows; until then GROUP BY window(ts, '10 minutes', '1 minute').",
-    ),
     PartSuffix: ("a subscript on a table is not supported yet", _PARTS),
     PartRangeSuffix: ("a range of subscripts on a table is not supported yet", _PARTS),
     PatternSuffix: ("PATTERN is not supported yet", "Patterns arrive with temporal views."),

@@ -25,6 +25,7 @@ from viewmill.sql.foreign import lower_foreign
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_values, visible
 from viewmill.sql.lower_select import check_unique, lower_select
+from viewmill.sql.lower_stream import has_window
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.order import Ordering, limited, position_of
 from viewmill.sql.scopes import Names, Scope
@@ -47,6 +48,10 @@ def lower(
     try:
         lowered = _lower_query(query, environment, None)
     except NotModelled as reason:
+        if any(has_window(table) for table in query.find_all(exp.Table)):
+            raise UnsupportedQuery(
+                f"{reason.reason} is not supported together with a window", span=reason.span
+            ) from None
         return lower_foreign(query, environment, reason, describe)
     except RecursionError:
         raise UnsupportedQuery("the query is nested too deeply") from None

@@ -20,6 +20,7 @@ from viewmill.sql.catalog import PlainView, spelled
 from viewmill.sql.coercion import unify
 from viewmill.sql.environment import CommonTable, Environment, Lowered
 from viewmill.sql.lower_expressions import ExpressionLowering
+from viewmill.sql.lower_stream import has_window, no_table, window_of
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.scopes import Scope, Visible, table_scope
 
@@ -46,7 +47,7 @@ def lower_from(select: exp.Select, environment: Environment) -> Read:
 def lower_table(node: exp.Expr, environment: Environment) -> Read:
     """One item of FROM with the joins that hang on it."""
     for each in _MODIFIERS:
-        if node.args.get(each):
+        if node.args.get(each) and not (each == "suffixes" and has_window(node)):
             raise NotModelled(_modifier(each), environment.span(node))
     read = _table_factor(node, environment)
     for join in node.args.get("joins") or []:
@@ -112,6 +113,8 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
     name = ".".join(part.name for part in node.parts)
     alias = node.alias or node.name
     common = environment.common_tables.get(name.lower())
+    if common is not None and has_window(node):
+        raise no_table(name, environment.span(node))
     if common is not None:
         return _named(node, _common_table(common, alias, environment), environment) if (
             node.alias
@@ -125,6 +128,8 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
             span=environment.span(node.this),
         )
     if isinstance(found, PlainView):
+        if has_window(node):
+            raise no_table(name, environment.span(node))
         return _view(node, name, found, alias, environment)
     return _scan(node, spelled(environment.catalog, name), found, alias, environment)
 
@@ -139,7 +144,8 @@ def _scan(
 ) -> Read:
     own = environment.names.fresh(alias)
     fields = tuple(replace(each, name=f"{own}.{each.name}") for each in schema)
-    relation = Scan(source, own, Schema(fields), environment.span(node))
+    window = window_of(node, source, schema, environment)
+    relation = Scan(source, own, Schema(fields), environment.span(node), window)
     return _renamed(node, relation, list(schema.names), alias, environment)
 
 

@@ -68,7 +68,7 @@ def lower_parts(
         references[reference.name.lower()] = reference
         named[reference.name.lower()] = _schema(table, reference, catalog, view, own, sql)
         rename_table(table, reference.name)
-    query = lower(tree, sql, PartCatalog(catalog, named), describe)  # type: ignore[arg-type]
+    query = lower(tree, sql, PartCatalog(catalog, named), describe)
     whole = tuple(name for name in sources(query) if name.lower() not in references)
     used = {name.lower() for name in sources(query)}
     kept = tuple(each for name, each in references.items() if name in used)
@@ -94,9 +94,10 @@ def lower_definition(
         theirs = length_of(table.name)
         if theirs is not None and not suffixes_of(table):
             last = f"({subscript} * {length} + {length - theirs}) DIV {theirs}"
-            low, high = (exp.maybe_parse(each, dialect="spark") for each in (f"-{_EVER}", last))
+            low: exp.Expr = exp.maybe_parse(f"-{_EVER}", dialect="spark")
+            high: exp.Expr = exp.maybe_parse(last, dialect="spark")
             table.set("suffixes", [PartRangeSuffix(this=low, expression=high)])
-    written = WrittenQuery(subscript, tree, sql)  # type: ignore[arg-type]
+    written = WrittenQuery(subscript, tree, sql)
     return lower_parts(
         written, sql, statement.name, catalog, lambda n: length_of(n) is not None, describe, own
     )
@@ -128,7 +129,7 @@ def _reference(
     high = (
         low if isinstance(suffix, PartSuffix) else read_subscript(suffix.expression, subscript, sql)
     )
-    if is_own and (high.multiplier, high.divisor) != (1, 1) or is_own and high.offset >= 0:
+    if (is_own and (high.multiplier, high.divisor) != (1, 1)) or (is_own and high.offset >= 0):
         hint = f"Write {table.name}[{subscript} - 1]."
         raise MalformedSQL(
             "a part is computed from earlier parts of its view", hint=hint, span=span

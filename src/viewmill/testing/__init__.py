@@ -1,1 +1,1 @@
-"""What tests Viewmill, and what tests that which is built on it: oracle, generators, golden scripts."""
+"""What tests Viewmill and what is built on it: oracle, generators, golden scripts."""

@@ -113,12 +113,10 @@ class Conformance:
         return self._rows(change)
 
     def _stop_after(self, k: int, maintainer: Maintainer, batch: Feed) -> None:
-        calls: list[Callable[[], Any]] = [
-            lambda name=name, delta=delta: maintainer.apply(name, delta) for name, delta in batch
-        ]
-        calls.append(maintainer.flush)
-        for call in calls[:k]:
-            call()
+        for name, delta in batch[:k]:
+            maintainer.apply(name, delta)
+        if k > len(batch):
+            maintainer.flush()
         maintainer.rollback()
 
     def _fail(self, maintainer: Maintainer, batch: Feed) -> None:

@@ -1,8 +1,8 @@
 """Generators of tables, rows and batches for Hypothesis.
 
 Small domains (three keys, values from -2 to 2) meet more collisions, empty groups and cancellations
-than large ones; a few extremes ride along: NULL, NaN, infinities, -0.0, integers near 2^62, decimals
-of all their digits, times before 1970, strings that are empty or not ASCII.
+than large ones; a few extremes ride along: NULL, NaN, infinities, -0.0, integers near 2^62,
+decimals of all their digits, times before 1970, strings that are empty or not ASCII.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Generators of queries, each as two texts that mean the same: one in Spark's dialect, one in DuckDB's.
+"""Generators of queries, each as two texts of one meaning: in Spark's dialect and in DuckDB's.
 
 `views` draws what the incremental strategies take: filter, project, group, having, distinct, order.
 `wide_views` draws what goes to recompute: joins, subqueries, set operations, windows, limits.
 
-Where Spark fails and DuckDB gives NULL or a wider type, DuckDB's text says so: a division by zero
-calls error(), a sum of integers is cast to BIGINT. Conditions never fail: DuckDB judges the parts of
-an AND in any order it likes.
+Where Spark fails and DuckDB gives NULL or a wider type, DuckDB's text says so: a division by
+zero calls error(), a sum of integers is cast to BIGINT. Conditions never fail: DuckDB judges the
+parts of an AND in any order it likes.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class Expressions:
             first, second = self.value(type_, depth - 1), self.leaf(type_)
             return both("COALESCE({}, {})", first, second, type=type_)
         if kind == "if_null":
-            return both("NULLIF({}, {})", self.value(type_, depth - 1), self.leaf(type_), type=type_)
+            return both(
+                "NULLIF({}, {})", self.value(type_, depth - 1), self.leaf(type_), type=type_
+            )
         return self._own(type_, depth - 1)
 
     def _own(self, type_: str, depth: int) -> Text:
@@ -163,7 +165,7 @@ class Expressions:
                 return self.leaf(type_)
             return Text(f"({a.spark} / {b.spark})", _guarded(a, b, "/"), type_)
         source = self.pick(*[t for t in self.types() if _is_number(t)] or ["INT"])
-        if type_ == "FLOAT" and source in ("BIGINT", "DOUBLE") or source.startswith("DECIMAL"):
+        if (type_ == "FLOAT" and source in ("BIGINT", "DOUBLE")) or source.startswith("DECIMAL"):
             source = "INT"
         return both(f"CAST({{}} AS {type_})", self.leaf(source), type=type_)
 
@@ -280,7 +282,7 @@ class Query:
 
 @st.composite
 def views(draw: Draw, table: Table, *, depth: int = 2) -> Query:
-    """A query over one table that is maintained incrementally, unless a part of it is in the way."""
+    """A query over one table, maintained incrementally unless a part of it is in the way."""
     make = Expressions(draw, table.columns)
     kind = make.pick("project", "group", "group", "group", "total", "distinct", "nested")
     source = both(table.name)

@@ -1,11 +1,11 @@
-"""An oracle that shares no code with the product: tables are plain Python rows, views are DuckDB SQL.
+"""An oracle that shares no code with the product: tables are Python rows, views are DuckDB SQL.
 
 takes  the declaration of tables, their changes, and a query in DuckDB's dialect
 gives  the rows of the query; `differences` compares them with what a view shows, as bags
 
-Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; a decimal whose
-expected value is a float (DuckDB divides and averages decimals as DOUBLE) within one unit of its last
-digit.
+Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; a decimal
+whose expected value is a float (DuckDB divides and averages decimals as DOUBLE) within one unit of
+its last digit.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def differences(expected: Iterable[Row], actual: Iterable[Row]) -> list[str]:
 
 
 def canonical(value: Any) -> Any:
-    """A value such that SQL's equal values are Python's: all NaN are one, -0.0 is 0.0, True is not 1."""
+    """Equal where SQL says equal: all NaN are one, -0.0 is 0.0; and True is not 1."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, float):

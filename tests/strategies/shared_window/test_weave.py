@@ -46,7 +46,7 @@ def test_the_papers_example_2_has_two_edges_in_a_slide_of_four():
 def test_table_1_partials_per_window(rows, slide):
     query = WindowQuery(rows, slide)
     if rows % slide == 0:
-        expected = {name: rows // slide for name in PARTIALS}
+        expected = dict.fromkeys(PARTIALS, rows // slide)
     else:
         expected = {
             "panes": rows // gcd(rows, slide),
@@ -129,7 +129,10 @@ def test_a_weave_is_near_the_best_of_all_plans_and_costs_what_it_says(technique,
     best = min(cost_of(plan, rows, omega) for plan in partitions(sorted(queries)))
     found = weave_share(queries, omega=omega, rows=rows)
     plan = [
-        [WindowQuery(int(r), int(s)) for r, s in zip(t.windows.ranges, t.windows.slides, strict=True)]
+        [
+            WindowQuery(int(r), int(s))
+            for r, s in zip(t.windows.ranges, t.windows.slides, strict=True)
+        ]
         for t in found.trees
     ]
     assert found.cost == pytest.approx(cost_of(plan, rows, omega))

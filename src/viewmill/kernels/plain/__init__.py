@@ -118,6 +118,7 @@ from viewmill.kernels.plain.outlet import (
     failed,
     look_word,
     text,
+    text_less,
 )
 from viewmill.kernels.plain.wide_values import (
     wide_at,
@@ -233,6 +234,7 @@ __all__ = [
     "sub_checked",
     "sum_at",
     "text",
+    "text_less",
     "wide_at",
     "wide_fits",
     "wide_float",

@@ -39,7 +39,7 @@ class PlainOrdered:
         for key, words in self.log:
             self.change(key, words, sign)
 
-    def keys(self) -> list[Key]:
+    def in_order(self) -> list[Key]:
         """The keys in order."""
         return sorted(self.levels)
 
@@ -96,7 +96,7 @@ def ordered_end(s: PlainOrdered) -> int:
 
 def ordered_before(s: PlainOrdered, p: int, j: int) -> int:
     """The sum of word j over the levels before position p."""
-    return sum(s.levels[key][j] for key in s.keys()[:p])
+    return sum(s.levels[key][j] for key in s.in_order()[:p])
 
 
 def ordered_next(s: PlainOrdered, p: int) -> int:
@@ -106,28 +106,28 @@ def ordered_next(s: PlainOrdered, p: int) -> int:
 
 def ordered_word(s: PlainOrdered, p: int, j: int) -> int:
     """Word j of the level at p."""
-    return s.levels[s.keys()[p]][j]
+    return s.levels[s.in_order()[p]][j]
 
 
 def ordered_key(s: PlainOrdered, p: int, j: int) -> int:
     """Word j of the key of the level at p."""
-    return s.keys()[p][j]
+    return s.in_order()[p][j]
 
 
 def ordered_from(s: PlainOrdered, key: Sequence[int]) -> int:
     """The first position whose key is at least `key`."""
-    return bisect_left(s.keys(), tuple(map(int, key)))
+    return bisect_left(s.in_order(), tuple(map(int, key)))
 
 
 def ordered_after(s: PlainOrdered, key: Sequence[int]) -> int:
     """The first position whose key is larger than `key`."""
-    return bisect_right(s.keys(), tuple(map(int, key)))
+    return bisect_right(s.in_order(), tuple(map(int, key)))
 
 
 def ordered_reach(s: PlainOrdered, j: int, goal: int) -> int:
     """The first position up to which word j sums to at least `goal`."""
     running = 0
-    for p, key in enumerate(s.keys()):
+    for p, key in enumerate(s.in_order()):
         running += s.levels[key][j]
         if running >= goal:
             return p
@@ -146,12 +146,12 @@ def ordered_pick_none(s: PlainOrdered) -> None:
 
 def ordered_pick_all(s: PlainOrdered) -> None:
     """Pick every level."""
-    s.pick(s.keys(), nulls=True)
+    s.pick(s.in_order(), nulls=True)
 
 
 def ordered_pick_keys(s: PlainOrdered, low: int, high: int, bounded: bool, outside: bool) -> None:
     """Pick the levels with low <= key < high, or the others."""
-    s.pick([k for k in s.keys() if (low <= k[0] and (not bounded or k[0] < high)) != bool(outside)])
+    s.pick([k for k in s.in_order() if (low <= k[0] and (not bounded or k[0] < high)) != bool(outside)])
 
 
 def ordered_pick(
@@ -159,7 +159,7 @@ def ordered_pick(
     bounded: bool, outside: bool, empty: bool,
 ) -> None:  # fmt: skip
     """Pick the levels whose aggregate lies within bounds."""
-    keys = s.keys()
+    keys = s.in_order()
     chosen = []
     for p, key in enumerate(keys):
         over = [keys[: p + 1], keys[:p], keys[p:], keys[p + 1 :]][side]
@@ -173,7 +173,7 @@ def ordered_pick(
 
 def ordered_run(s: PlainOrdered, p: int) -> int:
     """The first position behind p whose key differs in more than its last word."""
-    keys = s.keys()
+    keys = s.in_order()
     return next((q for q in range(p, len(keys)) if keys[q][:-1] != keys[p][:-1]), len(keys))
 
 
@@ -198,7 +198,7 @@ def _is_aimed(s: PlainOrdered, x: int) -> bool:
 
 def ordered_gather(s: PlainOrdered, by: PlainOrdered, p: int, q: int, is_null: bool) -> None:
     """Pick among positions p to q as aimed in `by`."""
-    keys = s.keys()[p:q]
+    keys = s.in_order()[p:q]
     s.pick([key for key in keys if (by.aim[-1] if is_null else _is_aimed(by, key[-1]))])
 
 
@@ -206,6 +206,6 @@ def ordered_gather_keys(
     s: PlainOrdered, p: int, q: int, low: int, high: int, bounded: bool, outside: bool
 ) -> None:
     """Pick among positions p to q by the level."""
-    keys = s.keys()[p:q]
+    keys = s.in_order()[p:q]
     inside = [low <= key[-1] and (not bounded or key[-1] < high) for key in keys]
     s.pick([key for key, is_in in zip(keys, inside, strict=True) if is_in != bool(outside)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 Value = int | float | None
 
@@ -31,7 +32,7 @@ class Texts:
     """Dictionary ids of literals, and for each function of strings what it gives by id."""
 
     ids: list[int]
-    lookups: list[dict[int, int]]
+    lookups: list[dict[int, Any]]
 
 
 def text(texts: Texts, i: int) -> int:
@@ -41,7 +42,14 @@ def text(texts: Texts, i: int) -> int:
 
 def look_word(texts: Texts, i: int, id_: int) -> int:
     """What function i gives for the string of an id."""
-    return texts.lookups[i][int(id_)]
+    word: int = texts.lookups[i][int(id_)]
+    return word
+
+
+def text_less(texts: Texts, i: int, a: int, b: int) -> bool:
+    """Whether string a comes before string b, as UTF-8 bytes."""
+    first, second = (texts.lookups[i][int(each)].encode() for each in (a, b))
+    return bool(first < second)
 
 
 @dataclass

@@ -168,3 +168,7 @@ class Texts:
     def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
         """What function i gives for these ids."""
         self.handle.lookups[i].update(zip(ids, words, strict=True))
+
+    def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None:
+        """Strings, to be compared."""
+        self.handle.lookups[i].update(zip(ids, texts, strict=True))

@@ -36,7 +36,7 @@ from viewmill.kernels.structures.emit import (
     emit_room,
     emit_word,
 )
-from viewmill.kernels.structures.failures import fail, failed, look_word, text
+from viewmill.kernels.structures.failures import fail, failed, look_word, text, text_less
 from viewmill.kernels.structures.floats import (
     float_eq,
     float_key,
@@ -240,6 +240,7 @@ __all__ = [
     "sub_checked",
     "sum_at",
     "text",
+    "text_less",
     "wide_at",
     "wide_fits",
     "wide_float",

@@ -14,7 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from viewmill.kernels.compiler import inline_structure, structure
-from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, prefetch, release
+from viewmill.kernels.structures.heap import (
+    allocate,
+    clear_bytes,
+    copy_bytes,
+    out_of_line,
+    prefetch,
+    release,
+)
 from viewmill.kernels.structures.memory import load_word, store_word
 
 ENTRIES, COUNT, ROOM, MASK = 0, 8, 16, 24
@@ -125,6 +132,7 @@ def table_bytes(room, stride):
 @structure
 def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
+    out_of_line()
     old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
     n = slot_count(room)
     entries = allocate(table_bytes(room, stride))
@@ -197,6 +205,7 @@ def free_slot(d, hole, words, key_at, stride):
 @structure
 def dense_erase(d, number, words, key_at, stride):
     """Drop an entry; the last one takes its number. Gives the address of what moved, or 0."""
+    out_of_line()
     entries, last = load_word(d + ENTRIES), load_word(d + COUNT) - 1
     entry, moved = entries + number * stride, entries + last * stride
     mask = load_word(d + MASK)

@@ -5,8 +5,12 @@ texts   the address of the lookup tables, then the dictionary ids of the literal
 
 from __future__ import annotations
 
+import numpy as np
+
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.memory import load_word, store_word
+
+U = np.uint64
 
 
 @structure
@@ -33,3 +37,15 @@ def text(texts, i):
 def look_word(texts, i, id_):
     """What function i gives for the string of an id."""
     return load_word(load_word(load_word(texts) + 8 * i) + 8 * id_)
+
+
+@structure
+def text_less(texts, i, a, b):
+    """Whether string a comes before string b, as UTF-8 bytes; table i has their places."""
+    first, second = look_word(texts, i, a), look_word(texts, i, b)
+    size, other = load_word(first), load_word(second)
+    for j in range((min(size, other) + 7) >> 3):
+        x, y = U(load_word(first + 8 + 8 * j)), U(load_word(second + 8 + 8 * j))
+        if x != y:
+            return x < y
+    return size < other

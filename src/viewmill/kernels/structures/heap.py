@@ -18,6 +18,17 @@ _POINTER = _I8.as_pointer()
 _LARGE = 4096
 
 
+@intrinsic
+def out_of_line(typing_context):
+    """Keep the function that says so apart: it runs seldom, and many copies take long to compile."""
+
+    def generate(context, builder, signature, arguments):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 def _word(value):
     return ir.Constant(_I64, value)
 

@@ -30,7 +30,7 @@ from viewmill.kernels.structures.dense import (
     slots_of,
 )
 from viewmill.kernels.structures.floats import add_sum, is_residue
-from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, release
+from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, out_of_line, release
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.wide_values import add_wide_value
 
@@ -82,6 +82,7 @@ def indexed_fetch_entry(s, key):
 @structure
 def make_entry(s, at, words, h):
     """A new entry, noted; its key's address."""
+    out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
         grow(s, larger(load_word(s + ROOM)))
     key_at = load_word(s + KEY_AT)
@@ -94,6 +95,7 @@ def make_entry(s, at, words, h):
 @structure
 def grow(s, room):
     """Give the table another room."""
+    out_of_line()
     more = dense_resize(
         s, room, load_word(s + KEY_WORDS), load_word(s + KEY_AT), load_word(s + STRIDE)
     )
@@ -115,6 +117,7 @@ def record_at(s, t):
 @structure
 def note(s, at, existed):
     """Journal an entry before its first change; `at` is its key's address."""
+    out_of_line()
     t = load_word(s + TOUCHED)
     if t == load_word(s + JOURNAL_ROOM):
         grow_journal(s)
@@ -191,6 +194,7 @@ def indexed_settle(s, e):
 @structure
 def drop_zero(s, e):
     """The same where it is likely."""
+    out_of_line()
     if load_word(s + KEY_AT) == 0 and is_zero(
         load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e
     ):

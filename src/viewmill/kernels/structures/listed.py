@@ -29,7 +29,7 @@ from viewmill.kernels.structures.dense import (
     is_sparse,
     larger,
 )
-from viewmill.kernels.structures.heap import allocate, copy_bytes, prefetch, release
+from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
 from viewmill.kernels.structures.indexed import STRIDE as INDEXED_STRIDE
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.memory import load_word, spill, store_word
@@ -113,6 +113,7 @@ def list_fetch_entries(s, prefix):
 @structure
 def list_fetch_next(s, list_, j, word, other):
     """Entries j to j + 16: ask for the entries of `other` whose key is word `word` of theirs."""
+    out_of_line()
     stride, end = load_word(s + STRIDE), min(j + 16, load_word(list_ + COUNT))
     first, step = load_word(list_ + ENTRIES) + 8 * word, load_word(other + INDEXED_STRIDE)
     for i in range(j, end):
@@ -149,6 +150,7 @@ def touch_entry(s, prefix, prefix_words, rest, rest_words):
 @structure
 def make_entry(s, list_, rest, words, h):
     """A new entry of a list; its key's address."""
+    out_of_line()
     if load_word(list_ + COUNT) == load_word(list_ + ROOM):
         grow_list(s, list_, larger(load_word(list_ + ROOM)))
         h = hash_key(rest, words)
@@ -159,6 +161,7 @@ def make_entry(s, list_, rest, words, h):
 @structure
 def make_list(s, at, words):
     """A new list."""
+    out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
         resize_lists(s, larger(load_word(s + ROOM)))
     h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
@@ -191,6 +194,7 @@ def list_settle(s, prefix, e):
 @structure
 def drop_zero(s, prefix, words, e):
     """The same where it is likely."""
+    out_of_line()
     if is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
         drop_entry(s, find_list(s, prefix, words), words, e)
 
@@ -233,6 +237,7 @@ def record_bytes(s):
 @structure
 def log_entry(s, prefix, rest, e):
     """Note an entry as it is."""
+    out_of_line()
     size, room, width = load_word(s + LOG_SIZE), load_word(s + LOG_ROOM), record_bytes(s)
     if size == room:
         grow_log(s, room * 2 if room > 0 else 64, width)

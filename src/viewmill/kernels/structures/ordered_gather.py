@@ -77,7 +77,7 @@ def ordered_aim(s, side, j, c, low, high, bounded, outside, empty):
     start, end = _LOWEST, _HIGHEST
     if low > total or (bounded and high <= 0):
         start, end = 0, 0
-    elif side == UPTO or side == BELOW:
+    elif side in (UPTO, BELOW):
         if low > 0:
             start = turn(s, side, j, low)
         if bounded and high <= total:
@@ -100,7 +100,7 @@ def note_aggregated(s, side, c):
         rows = ordered_total(s, c) - ordered_null(s, c)
         if rows <= 0:
             first, last = 0, 0
-        elif side == UPTO or side == BELOW:
+        elif side in (UPTO, BELOW):
             first = turn(s, side, c, 1)
         else:
             last = turn(s, side, c, rows)
@@ -110,10 +110,10 @@ def note_aggregated(s, side, c):
 
 @structure
 def turn(s, side, j, goal):
-    """The first key that has word j summed up to `goal` on its lower side, itself counted or not."""
+    """The first key that has word j summed up to `goal` below it, itself counted or not."""
     p = ordered_reach(s, j, goal)
     key = load_at(array_of(leaf_at(s, p), LEAF, 0), p & 0xFFFF)
-    return key if side == UPTO or side == ABOVE else key + 1
+    return key if side in (UPTO, ABOVE) else key + 1
 
 
 @structure

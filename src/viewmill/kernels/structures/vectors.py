@@ -1,4 +1,4 @@
-"""Runs of words at an address, read by index so that LLVM sees the stride and uses wide registers."""
+"""Runs of words at an address, read by index: LLVM sees the stride and uses wide registers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Correlated nested aggregates in O(log n): levels in order, their sums, and where a predicate turns."""
+"""Correlated nested aggregates in O(log n): levels in order, and where a predicate turns."""

@@ -15,7 +15,7 @@ from viewmill.strategies.aggregate_index.bounds import (
     write_bounds,
 )
 from viewmill.strategies.aggregate_index.classify import Side, Test
-from viewmill.strategies.aggregate_index.layout import Layout, Sums
+from viewmill.strategies.aggregate_index.layout import Kept, Layout
 from viewmill.strategies.aggregate_index.levels import Levels, Word
 from viewmill.strategies.aggregate_index.products import Term
 from viewmill.strategies.aggregate_index.query import Value
@@ -41,7 +41,7 @@ class Answer:
         fixed = layout.classified.fixed
         bound = {each.name: self._fixed(each, *layout.fixed[each.name]) for each in fixed}
         scalar = Scalar(source, bound, "-1")
-        for made in layout.levels:
+        for made in (each for each in layout.levels if each.is_ordered):
             why = source.message("Overflow", f"the sums of {made.name} leave 64 bits", None)
             with source.block(f"if ordered_strained({made.name}):"):
                 source.line(f"fail(errors, {why}, -1)")
@@ -88,7 +88,7 @@ class Answer:
 
     def _pick(self, made: Levels, test: Test, bound: str) -> None:
         bounds = write_bounds(self.source, test, bound)
-        if test.value is None:
+        if test.value is None or test.value.correlations[0].operator == "=":
             self.source.line(f"ordered_pick_keys({made.name}, {', '.join(bounds)})")
             return
         over, empty = self._over(made, test, bound)
@@ -204,7 +204,7 @@ class Answer:
             source.line(f"{total} = wide_plus({total}, {text})")
         source.line(f"indexed_add_wide(result, e, {word}, {total})")
 
-    def _product(self, sums: Sums, term: Term) -> str:
+    def _product(self, sums: Kept, term: Term) -> str:
         picked = []
         for alias, count in sums.counts.items():
             factor = term.factor(alias)

@@ -1,12 +1,12 @@
 """Which plan each outer table takes (RPAI, section 4.3.1), and why none if so.
 
 takes  `Query`
-gives  one `Side` for each outer table: the rows that count (`where`), and the `Test` that depends on
-       an aggregate
+gives  one `Side` for each outer table: the rows that count (`where`), and the `Test` that depends
+       on an aggregate
 
 order    v θ (SELECT SUM(..) .. WHERE inner <= outer)    levels of the correlated column, in order
 column   column θ v                                      levels of the column
-equal    v θ (SELECT SUM(..) .. WHERE inner = outer)     groups of the column, and levels of the sums
+equal    v θ (SELECT SUM(..) .. WHERE inner = outer)     groups of the column, levels of the sums
 all      no condition of this kind                       one level
 
 where v is anything that is the same for all rows outside: constants, uncorrelated aggregates,
@@ -22,7 +22,7 @@ from typing import Literal as OneOf
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, walk
 from viewmill.algebra.relations import Scan
-from viewmill.algebra.types import Date, Decimal, Integer, Timestamp, Type
+from viewmill.algebra.types import Date, Decimal, Integer, Nested, Timestamp, Type
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct, Query, Value, own_names
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -153,11 +153,14 @@ def _require_taken(value: Value) -> None:
         word = call.function.upper()
         why = " by an inequality moves by another amount at every level" if word == "AVG" else ""
         raise NotTaken(f"{word} inside, correlated{why}: general algorithm", call.span)
-    for correlation in value.correlations:
-        require_ordered(correlation.inner.type, correlation.outer.type, call.span)
+    for each in value.correlations:
+        if each.operator != "=":
+            require_ordered(each.inner.type, each.outer.type, call.span)
+        elif each.inner.type != each.outer.type or isinstance(each.inner.type, Nested):
+            raise NotTaken(f"{each.inner.type} = {each.outer.type}", value.span)
     operators = {each.operator for each in value.correlations}
-    if "<>" in operators or (len(value.correlations) > 1 and operators != {"="}):
-        raise NotTaken("a correlation by more than one inequality: general algorithm", value.span)
+    if "<>" in operators or len(value.correlations) > 1:
+        raise NotTaken("a correlation by more than one comparison: general algorithm", value.span)
 
 
 def require_ordered(left: Type, right: Type, span: Span | None) -> None:

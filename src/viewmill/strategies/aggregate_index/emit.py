@@ -24,6 +24,7 @@ from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.answer import Answer
 from viewmill.strategies.aggregate_index.classify import classify
 from viewmill.strategies.aggregate_index.layout import Layout
+from viewmill.strategies.aggregate_index.pairs import Groups
 from viewmill.strategies.aggregate_index.query import read_query
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -57,6 +58,9 @@ class _Writer:
     def program(self) -> Program:
         """The program."""
         inputs = self._inputs()
+        for made in self.layout.levels:
+            if isinstance(made, Groups):
+                made.write_move(self.source)
         triggers = tuple(self._trigger(each) for each in inputs)
         with self.source.block(f"def settle({self.states}, texts, errors):"):
             Answer(self.layout, self.source).write()

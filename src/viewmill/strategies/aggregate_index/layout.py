@@ -16,6 +16,7 @@ from viewmill.algebra.types import BIGINT
 from viewmill.program.states import Indexed, Slot
 from viewmill.strategies.aggregate_index.classify import Classified, Side
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word
+from viewmill.strategies.aggregate_index.pairs import Groups, Sums
 from viewmill.strategies.aggregate_index.products import Term, products
 from viewmill.strategies.aggregate_index.query import Value, aliases_of, own_names
 from viewmill.strategies.dataflow.aggregates import Argument, Payload
@@ -24,7 +25,7 @@ from viewmill.strategies.dataflow.source import Source
 
 
 @dataclass(frozen=True)
-class Sums:
+class Kept:
     """What an aggregated expression keeps of each outer table: rows that count, factors."""
 
     terms: tuple[Term, ...]
@@ -82,13 +83,26 @@ class Layout:
     def _side(self, side: Side) -> Levels:
         name = side.scan.source
         if side.alias != self.grouped:
+            if side.plan == "equal":
+                return self._pairs(side)
             made = self._new(name)
             return self._nested(side, made) if side.plan == "order" else made
+        if side.plan == "equal":
+            raise NotTaken("GROUP BY over an aggregate correlated by =", side.scan.span)
         first = tuple(own_names(each) for _, each in self.query.keys)
         outer = self._new(f"{name}_groups", first)
         if side.plan == "order":
             self.inner[side.alias] = self._nested(side, self._new(name))
         return outer
+
+    def _pairs(self, side: Side) -> Levels:
+        assert side.test is not None
+        name, free = side.scan.source, self._source.name
+        sums = Sums(free(f"{name}_sums"), side.test)
+        groups = Groups(free(f"{name}_groups"), sums, free(f"move_{name}"))
+        self.levels += [groups, sums]
+        self._nested(side, groups)
+        return sums
 
     def _nested(self, side: Side, made: Levels) -> Levels:
         """Keep what the aggregate inside is over: a count, and for SUM a sum."""
@@ -98,9 +112,9 @@ class Layout:
         (correlation,) = value.correlations
         part = Part(value.scan, value.scan.source, value.where, correlation.inner)
         argument = value.call.arguments[0] if value.call.arguments else None
-        made.counted = made.add(part, None, *_given(argument), name="inner_count")
+        made.counted = made.add_word(part, None, *_given(argument), name="inner_count")
         if value.call.function == "sum":
-            made.watched = made.add(part, argument, name="inner_sum")
+            made.watched = made.add_word(part, argument, name="inner_sum")
         return made
 
     def _outer_part(self, side: Side) -> Part:
@@ -112,7 +126,7 @@ class Layout:
 
     # What is summed outside.
 
-    def _sums(self, kept: Argument) -> Sums:
+    def _sums(self, kept: Argument) -> Kept:
         if kept.where is not None:
             raise NotTaken("FILTER in an aggregate over nested aggregates", kept.where.span)
         terms = () if kept.value is None else self._terms(kept.value)
@@ -121,11 +135,11 @@ class Layout:
         for side in self.classified.sides:
             made, part = self.outer[side.alias], self._outer_part(side)
             own = [f for term in terms if (f := term.factor(side.alias)) is not None]
-            counts[side.alias] = made.add(part, None, *own, name="rows", result=True)
+            counts[side.alias] = made.add_word(part, None, *own, name="rows", result=True)
             for factor in own if kept.summed else ():
-                word = made.add(part, factor, *own, name="sum", result=True)
+                word = made.add_word(part, factor, *own, name="sum", result=True)
                 factors[side.alias, factor] = word
-        return Sums(terms, counts, factors)
+        return Kept(terms, counts, factors)
 
     def _terms(self, value: Expression) -> tuple[Term, ...]:
         if len(self.query.scans) == 1:
@@ -147,8 +161,8 @@ class Layout:
                 return made, *found
         made = self._new(f"{value.scan.source}_total")
         part = Part(value.scan, value.scan.source, value.where, None)
-        count = made.add(part, None, *_given(argument), name="count")
-        total = None if argument is None else made.add(part, argument, name="sum")
+        count = made.add_word(part, None, *_given(argument), name="count")
+        total = None if argument is None else made.add_word(part, argument, name="sum")
         return made, count, total
 
 

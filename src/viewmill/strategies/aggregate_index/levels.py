@@ -46,6 +46,8 @@ class Word:
 class Levels:
     """The words of one ordered state; those that a selection sums come last."""
 
+    is_ordered = True
+
     def __init__(self, name: str, first: tuple[Expression, ...] = ()) -> None:
         self.name, self.first = name, first
         self._words: dict[Word, str] = {}
@@ -53,7 +55,7 @@ class Levels:
         self.watched: Word | None = None  # what an aggregate inside sums
         self.counted: Word | None = None  # what it counts
 
-    def add(self, part: Part, value: Expression | None, *others: Expression, name: str,
+    def add_word(self, part: Part, value: Expression | None, *others: Expression, name: str,
             result: bool = False) -> Word:  # fmt: skip
         """Keep a word; equal ones are kept once."""
         inside = () if value is None else (value,)
@@ -69,6 +71,10 @@ class Levels:
         if result:
             self._results.add(word)
         return word
+
+    def name_of(self, word: Word) -> str:
+        """The slot of a word, by name."""
+        return self._words[word]
 
     @property
     def words(self) -> list[Word]:
@@ -143,8 +149,7 @@ class Levels:
 
     def _write_part(self, scalar: Scalar, part: Part) -> None:
         source = scalar.source
-        once = _Once(scalar)
-        words = [_change(once, word) if word.part == part else "0" for word in self.words]
+        once, words = write_changes(scalar, self.words, part)
         changes = f"({', '.join(words)},)"
         key = Operand("0") if part.key is None else once.emit(part.key)
         if self.first:
@@ -159,13 +164,15 @@ class Levels:
         with source.block("else:"):
             source.line(add)
 
-    def _grouped(self, once: _Once, level: Operand) -> str:
+    def _grouped(self, once: Once, level: Operand) -> str:
         """The key of a level in a group, as `Ordered` says."""
         operands, kind = [once.emit(each) for each in self.first], self.kind
         words = [as_word(each, field) for each, field in zip(operands, kind.first, strict=True)]
         if not kind.has_bits:
             return f"({', '.join([*words, level.value])},)"
-        nulls = [(i, each.null) for i, each in enumerate([level, *operands]) if each.null is not None]
+        nulls = [
+            (i, each.null) for i, each in enumerate([level, *operands]) if each.null is not None
+        ]
         bits = " | ".join(f"(int({null}) << {i})" if i else f"int({null})" for i, null in nulls)
         if kind.is_narrow:
             return f"(({words[0]} << 2) | {bits}, {level.value})"
@@ -180,7 +187,12 @@ class Levels:
             united = SetOperation("union", True, united, each)
         level = Column("level", self.key.type, self.key.nullable)
         sums = tuple(
-            (name, AggregateCall("sum", (Column(name, _wide(word), False),), _wide(word), True))
+            (
+                name,
+                AggregateCall(
+                    "sum", (Column(name, wide_type(word), False),), wide_type(word), True
+                ),
+            )
             for word, name in ((word, self._words[word]) for word in self.words)
         )
         groups = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in self.groups)
@@ -209,7 +221,7 @@ class Levels:
         for word in self.words:
             added = _added(word) if word.part == part else Literal(0, BIGINT)
             outputs.append(
-                (self._words[word], Cast(substitute(added, columns), _wide(word), False))
+                (self._words[word], Cast(substitute(added, columns), wide_type(word), False))
             )
         return Project(rows, tuple(outputs))
 
@@ -225,7 +237,13 @@ def _nullable(value: Expression | None) -> tuple[Expression, ...]:
     return (value,) if value is not None and value.nullable else ()
 
 
-class _Once:
+def write_changes(scalar: Scalar, words: list[Word], part: Part) -> tuple[Once, list[str]]:
+    """Write what row i adds to each word; 0 where the part has no say."""
+    once = Once(scalar)
+    return once, [_change(once, word) if word.part == part else "0" for word in words]
+
+
+class Once:
     """Writes each expression of a row once."""
 
     def __init__(self, scalar: Scalar) -> None:
@@ -233,6 +251,7 @@ class _Once:
         self._written: dict[Expression, Operand] = {}
 
     def emit(self, expression: Expression) -> Operand:
+        """Where the value is."""
         if expression not in self._written:
             self._written[expression] = self._scalar.emit(expression)
         return self._written[expression]
@@ -244,7 +263,7 @@ class _Once:
         return f"mul_checked({why}, {value}, m, {-_LARGEST}, {_LARGEST})"
 
 
-def _change(once: _Once, word: Word) -> str:
+def _change(once: Once, word: Word) -> str:
     """Write what row i adds to a word; the text that holds it."""
     source = once.source
     nulls = [null for each in word.guards if (null := once.emit(each).null) is not None]
@@ -261,13 +280,14 @@ def _change(once: _Once, word: Word) -> str:
     return change
 
 
-def _wide(word: Word) -> Decimal:
+def wide_type(word: Word) -> Decimal:
+    """The type of a word in definitions."""
     return Decimal(38, 0 if word.value is None else scale_of(word.value.type))
 
 
 def _added(word: Word) -> Expression:
     value = Literal(1, BIGINT) if word.value is None else word.value
-    wide = Cast(value, _wide(word), value.nullable)
+    wide = Cast(value, wide_type(word), value.nullable)
     if not word.guards:
         return wide
     missing: Expression | None = None
@@ -276,5 +296,5 @@ def _added(word: Word) -> Expression:
         missing = test if missing is None else Call("or", (missing, test), BOOLEAN, False)
     assert missing is not None
     return Case(
-        ((missing, Cast(Literal(0, BIGINT), _wide(word), False)),), wide, _wide(word), False
+        ((missing, Cast(Literal(0, BIGINT), wide_type(word), False)),), wide, wide_type(word), False
     )

@@ -1,8 +1,8 @@
 """A query with nested aggregates as one flat record (RPAI, section 4.1).
 
 takes  a rewritten relation
-gives  `Query`: the tables outside, the conjuncts of WHERE with every subquery taken out as a `Value`,
-       what is aggregated and shown
+gives  `Query`: the tables outside, the conjuncts of WHERE with every subquery taken out as a
+       `Value`, what is aggregated and shown
 next   classify
 
 Columns get their table's own name, so that b.price, b1.price and b2.price over the same table are

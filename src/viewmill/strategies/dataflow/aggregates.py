@@ -6,16 +6,33 @@ gives  slots with their definitions, the source that adds a row, the source that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
-from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Type
+from viewmill.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    Boolean,
+    Decimal,
+    Float,
+    Integer,
+    Nested,
+    Null,
+    String,
+    Type,
+)
 from viewmill.program.states import Slot
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 
-TAKEN = ("count", "sum", "avg")
+if TYPE_CHECKING:
+    from viewmill.strategies.dataflow.group_values import GroupValues
+
+TAKEN = ("count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or")
 
 
 @dataclass(frozen=True)
@@ -40,6 +57,13 @@ class Argument:
     count: str
     total: str = ""
     specials: tuple[str, str, str] = ("", "", "")  # NaN, +infinity, -infinity
+    distinct: bool = False  # each value counts once
+    extreme: str = ""  # min or max: slots best_, seen_, stale_ and `count` of non-null rows
+
+    @property
+    def number(self) -> str:
+        """What tells its slots and its values from those of others."""
+        return self.count.split("_")[-1]
 
 
 class Payload:
@@ -50,35 +74,49 @@ class Payload:
         self.arguments: list[Argument] = []
         self._by_call: dict[str, Argument] = {}
         for name, call in calls:
+            call = _simpler(call)
             _require_taken(call)
             self._by_call[name] = self._argument(call)
 
+    @property
+    def with_values(self) -> list[Argument]:
+        """The arguments whose values are kept by group."""
+        return [each for each in self.arguments if each.distinct or each.extreme]
+
     def _argument(self, call: Aggregate) -> Argument:
         value = call.arguments[0] if call.arguments else None
-        if value is not None and not value.nullable and call.function == "count":
+        distinct = call.distinct and call.function not in ("min", "max", "bool_and", "bool_or")
+        if value is not None and not value.nullable and call.function == "count" and not distinct:
             value = None  # every row counts
         if value is None and call.where is None:
             return Argument(None, None, False, "rows")
-        summed = call.function != "count"
+        extreme = _EXTREMES.get(call.function, "")
+        summed = call.function in ("sum", "avg")
+        wanted = (value, call.where, distinct, extreme)
         for known in self.arguments:
-            if (known.value, known.where) == (value, call.where) and known.summed >= summed:
+            have = (known.value, known.where, known.distinct, known.extreme)
+            if have == wanted and known.summed >= summed:
                 return known
-        made = self._make(value, call.where, summed, len(self.arguments) + 1)
+        made = self._make(value, call.where, summed, len(self.arguments) + 1, distinct=distinct)
+        if extreme:
+            made = self._make_extreme(made, extreme)
         self.arguments.append(made)
         return made
 
     def _make(
-        self, value: Expression | None, where: Expression | None, summed: bool, number: int
-    ) -> Argument:
+        self, value: Expression | None, where: Expression | None, summed: bool, number: int, *,
+        distinct: bool,
+    ) -> Argument:  # fmt: skip
         count = f"count_{number}"
         arguments = () if value is None else (value,)
-        self._keep(count, "int", Aggregate("count", arguments, BIGINT, False, where=where))
+        counted = Aggregate("count", arguments, BIGINT, False, distinct, where)
+        self._keep(count, "int", counted)
         if not summed or value is None:
-            return Argument(value, where, False, count)
+            return Argument(value, where, False, count, distinct=distinct)
         total = f"sum_{number}"
         if not isinstance(value.type, Float):
-            self._keep(total, "wide", _exact_sum(value, where))
-            return Argument(value, where, True, count, total)
+            self._keep(total, "wide", replace(_exact_sum(value, where), distinct=distinct))
+            return Argument(value, where, True, count, total, distinct=distinct)
         finite = _compare("<", Call("abs", (value,), value.type, value.nullable), _infinity(1))
         self._keep(
             total, "sum", Aggregate("sum", (value,), DOUBLE, True, where=_and(where, finite))
@@ -94,15 +132,25 @@ class Payload:
             self._keep(name, "int", special)
         return Argument(value, where, True, count, total, names)
 
+    def _make_extreme(self, made: Argument, extreme: str) -> Argument:
+        """Slots that `rebuild` fills after a load: the extreme, whether there is one, is it stale."""
+        for slot in extreme_slots(made):
+            self._keep(slot, "int", Aggregate("count", (), BIGINT, False, where=_never()))
+        return replace(made, extreme=extreme)
+
     def _keep(self, name: str, kind: str, definition: Aggregate) -> None:
         self.kept.append(Kept(Slot(name, kind), definition))  # type: ignore[arg-type]
 
     # Source.
 
-    def lift(self, scalar: Scalar, word: dict[str, int], state: str) -> None:
+    def lift(
+        self, scalar: Scalar, word: dict[str, int], state: str,
+        values: Mapping[str, GroupValues] | None = None,
+    ) -> None:  # fmt: skip
         """Write what adds row i, `m` times, to entry e."""
         source = scalar.source
         source.line(f"keyed_add({state}, e, {word['rows']}, m)")
+        self._values = values or {}
         for argument in self.arguments:
             if argument.where is None:
                 self._lift_one(argument, scalar, word, state)
@@ -127,7 +175,12 @@ class Payload:
         self, argument: Argument, value: str, scalar: Scalar, word: dict[str, int], state: str
     ) -> None:
         source = scalar.source
+        if argument.distinct:
+            self._add_distinct(argument, value, scalar, word, state)
+            return
         source.line(f"keyed_add({state}, e, {word[argument.count]}, m)")
+        if argument.extreme:
+            self._values[argument.count].add_extreme(argument, value, word)
         if not argument.summed:
             return
         assert argument.value is not None
@@ -145,11 +198,24 @@ class Payload:
         with source.block("else:"):
             source.line(f"keyed_add({state}, e, {minus}, m)")
 
+    def _add_distinct(
+        self, argument: Argument, value: str, scalar: Scalar, word: dict[str, int], state: str
+    ) -> None:
+        """A value counts when it comes for the first time and when it goes for the last."""
+        source = scalar.source
+        change = self._values[argument.count].add_value(value)
+        with source.block(f"if {change} != 0:"):
+            source.line(f"keyed_add({state}, e, {word[argument.count]}, {change})")
+            if argument.summed:
+                at = word[argument.total]
+                source.line(f"keyed_add_wide({state}, e, {at}, {value}, {change})")
+
     def finish(
         self, name: str, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str
     ) -> Operand:
         """Write what shows the aggregate `name` of entry e."""
         source, argument = scalar.source, self._by_call[name]
+        call = _simpler(call)
         count = source.name("count")
         source.line(f"{count} = int_at({state}, e, {word[argument.count]})")
         if call.function == "count":
@@ -157,6 +223,9 @@ class Payload:
         value, null = source.name(call.function), source.name("none")
         source.line(f"{null} = {count} == 0")
         assert argument.value is not None
+        if argument.extreme:
+            source.line(f"{value} = {best_value(argument, word, state)}")
+            return Operand(value, null)
         if isinstance(argument.value.type, Float):
             self._finish_float(argument, call, scalar, word, state, value, count)
         else:
@@ -202,6 +271,21 @@ class Payload:
                 source.line(f"fail({why})")
 
 
+def extreme_slots(argument: Argument) -> tuple[str, str, str]:
+    """The slots of an extreme: its word, whether there is one, whether it went away."""
+    number = argument.number
+    return f"best_{number}", f"seen_{number}", f"stale_{number}"
+
+
+def best_value(argument: Argument, word: dict[str, int], state: str) -> str:
+    """The extreme of entry e."""
+    assert argument.value is not None
+    text = f"int_at({state}, e, {word[extreme_slots(argument)[0]]})"
+    if isinstance(argument.value.type, Float):
+        return f"key_float({text})"
+    return f"{text} != 0" if isinstance(argument.value.type, Boolean) else text
+
+
 def count_rows() -> Aggregate:
     """count(*)."""
     return Aggregate("count", (), BIGINT, False)
@@ -210,14 +294,37 @@ def count_rows() -> Aggregate:
 def _require_taken(call: Aggregate) -> None:
     if call.function not in TAKEN:
         raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
-    if call.distinct:
-        raise NotTaken(f"{call.function}(DISTINCT) is not maintained incrementally yet", call.span)
     if len(call.arguments) > 1:
         raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
-    if call.function != "count" and not isinstance(
-        call.arguments[0].type, Integer | Decimal | Float
-    ):
-        raise NotTaken(f"{call.function} of {call.arguments[0].type}", call.span)
+    value = call.arguments[0].type if call.arguments else BIGINT
+    if call.function in ("sum", "avg"):
+        if not isinstance(value, Integer | Decimal | Float):
+            raise NotTaken(f"{call.function} of {value}", call.span)
+        if call.distinct and isinstance(value, Float):
+            raise NotTaken(f"{call.function}(DISTINCT) of {value} is not incremental yet", call.span)
+    if call.function in ("min", "max") and isinstance(value, String | Nested | Null):
+        raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
+
+
+_EXTREMES = {"min": "min", "max": "max", "bool_and": "min", "bool_or": "max"}
+
+
+def _simpler(call: Aggregate) -> Aggregate:
+    """count_if(x) counts where x; count(a, b) counts where neither is NULL."""
+    if call.function == "count_if":
+        condition = _and(call.where, call.arguments[0]) if call.where else call.arguments[0]
+        return replace(call, function="count", arguments=(), where=condition)
+    if call.function == "count" and len(call.arguments) > 1 and not call.distinct:
+        where = call.where
+        for each in call.arguments:
+            known = Call("not", (Call("is_null", (each,), BOOLEAN, False),), BOOLEAN, False)
+            where = _and(where, known)
+        return replace(call, arguments=(), where=where)
+    return call
+
+
+def _never() -> Expression:
+    return Literal(False, BOOLEAN)
 
 
 def _exact_sum(value: Expression, where: Expression | None) -> Aggregate:

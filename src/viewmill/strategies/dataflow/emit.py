@@ -19,7 +19,8 @@ from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import ByKey, Program, Single, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
 from viewmill.rewrite.push_filters import conjunction
-from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if_null
+from viewmill.strategies.dataflow.aggregates import Payload, count_rows, extreme_slots, zero_if_null
+from viewmill.strategies.dataflow.group_values import GroupValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.dataflow.source import Source
@@ -46,6 +47,7 @@ class _Writer:
     """What both kinds of program share: the text, the state, the trigger's head."""
 
     state = "groups"
+    needs_rebuild = False
 
     def __init__(self, query: Relation, shape: Shape, strategy: str) -> None:
         self.query, self.shape, self.strategy = query, shape, strategy
@@ -55,6 +57,11 @@ class _Writer:
         for name, key in shape.keys or ():
             if isinstance(key, Column):
                 self.source.origins.setdefault(name, self.source.origins[key.name])
+
+    @property
+    def handles(self) -> list[str]:
+        """The states as arguments."""
+        return [self.state]
 
     def build(self, kind: Keyed, definition: Relation, trigger: Trigger) -> Program:
         """Put the pieces together."""
@@ -66,16 +73,21 @@ class _Writer:
             query=self.query,
             inputs=(self.input,),
             output=self.query.schema,
-            states=(State(self.state, kind, definition),),
+            states=(State(self.state, kind, definition), *self.more_states()),
             body=Triggers(
                 source="\n".join(head) + "\n" + str(self.source),
                 triggers=(trigger,),
+                rebuild=self.needs_rebuild,
                 texts=tuple(self.source.texts),
                 lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
             ),
             exchange=ByKey(keyed) if keyed else Single(),
         )
+
+    def more_states(self) -> Sequence[State]:
+        """What is kept besides."""
+        return ()
 
     def _is_key(self, expression: Expression) -> bool:
         names = {name for name, _ in self.shape.keys or ()}
@@ -89,7 +101,7 @@ class _Writer:
         arguments = list(self._arguments(scan, used))
         bound = {each.column: bind_argument(each, scan) for each in arguments}
         texts = [text for each in arguments for text in (each.value, each.null) if text]
-        names = ["start", "size", "multiplicity", *texts, self.state, "texts", "errors"]
+        names = ["start", "size", "multiplicity", *texts, *self.handles, "texts", "errors"]
         function = source.name(f"on_{self.input.name}")
         own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
         trigger = Trigger(self.input.name, function, tuple(own[a.column] for a in arguments))
@@ -130,14 +142,18 @@ class _Writer:
     @contextmanager
     def function(self, name: str, index: str, count: str) -> Iterator[None]:
         """The head and the loop of flush and contents."""
-        arguments = f"start, {self.state}, out, texts, errors"
+        arguments = f"start, {', '.join(self.handles)}, out, texts, errors"
         with self.source.block(f"def {name}({arguments}):"):
+            self.before_loop(name)
             with self.source.block(f"for {index} in range(start, {count}({self.state})):"):
                 with self.source.block("if emit_full(out):"):
                     self.source.line(f"return {index}")
                 yield
             self.source.line("return -1")
         self.source.line()
+
+    def before_loop(self, name: str) -> None:
+        """Write what is done before the first row is handed out."""
 
     def base(self) -> Relation:
         """The rows that reach the state."""
@@ -164,6 +180,24 @@ class _Groups(_Writer):
         present = (Slot("present", "int"),) if self.is_global else ()
         self.kind = Keyed(fields, slots + present)
         self.word = {slot.name: self.kind.word(slot.name) for slot in self.kind.payload}
+        self.source.name(self.state)
+        self.values = {
+            each.count: GroupValues(each, self.kind, self.state, self.source)
+            for each in self.payload.with_values
+        }
+
+    @property
+    def handles(self) -> list[str]:
+        """The states as arguments."""
+        return [self.state, *(each.state for each in self.values.values())]
+
+    def more_states(self) -> Sequence[State]:
+        """The values of what cannot be taken back."""
+        rows = self.base()
+        return [
+            State(each.state, each.kind, each.definition(rows, self.keys))
+            for each in self.values.values()
+        ]
 
     def program(self) -> Program:
         """The program."""
@@ -176,12 +210,50 @@ class _Groups(_Writer):
         ]
         with self.trigger([*keys, *lifted]) as (scalar, trigger):
             operands = [scalar.emit(each) for each in keys]
-            self.source.line(f"e = keyed_touch({self.state}, {key_words(operands, self.kind.key)})")
-            self.payload.lift(scalar, self.word, self.state)
+            key = key_words(operands, self.kind.key)
+            self.source.line(f"e = keyed_touch({self.state}, {key})")
+            for each in self.values.values():
+                each.key = key
+            self.payload.lift(scalar, self.word, self.state, self.values)
+        self._search()
+        self.needs_rebuild = bool(self._extremes)
         self._show()
         self._flush()
         self._contents()
         return self.build(self.kind, self._definition(), trigger)
+
+    @property
+    def _extremes(self) -> list[GroupValues]:
+        return [each for each in self.values.values() if each.argument.extreme]
+
+    def before_loop(self, name: str) -> None:
+        """Extremes that went away are replaced before anything is shown."""
+        if name != "flush" or not self._extremes:
+            return
+        with self.source.block("if start == 0:"):
+            states = ", ".join(self.handles)
+            with self.source.block(f"for t in range(keyed_touched({self.state})):"):
+                self.source.line(f"search({states}, keyed_now({self.state}, t), 0)")
+
+    def _search(self) -> None:
+        """Write what looks for extremes, where one went away or (`always`) for all; and rebuild."""
+        if not self._extremes:
+            return
+        source, states = self.source, ", ".join(self.handles)
+        with source.block(f"def search({states}, e, always):"):
+            for each in self._extremes:
+                stale = self.word[extreme_slots(each.argument)[2]]
+                with source.block(f"if always or int_at({self.state}, e, {stale}) != 0:"):
+                    each.write_search(self.word)
+            source.line("return 0")
+        source.line()
+        with source.block(f"def rebuild({states}, texts, errors):"):
+            with source.block(f"for t in range(keyed_capacity({self.state})):"):
+                source.line(f"e = keyed_at({self.state}, t)")
+                with source.block("if e != -1:"):
+                    source.line(f"search({states}, e, 1)")
+            source.line("return 0")
+        source.line()
 
     def _flush(self) -> None:
         with self.function("flush", "t", "keyed_touched"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Filter, Named, Project, Relation, Scan, Sort
 from viewmill.algebra.schema import Field
+from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
@@ -112,3 +113,8 @@ def substituted(
 def projected(relation: Relation, outputs: Iterable[Named]) -> Relation:
     """A projection."""
     return Project(relation, tuple(outputs))
+
+
+def not_null(expression: Expression) -> Expression:
+    """Whether an expression is not NULL."""
+    return Call("not", (Call("is_null", (expression,), BOOLEAN, False),), BOOLEAN, False)

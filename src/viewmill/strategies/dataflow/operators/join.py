@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from viewmill.algebra.expressions import Call, Column, Expression
+from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Aggregate, Named, Relation
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import substitute
 from viewmill.program.program import Program
 from viewmill.program.states import Listed, Slot
@@ -26,6 +25,7 @@ from viewmill.strategies.dataflow.linear import (
     columns_as,
     fields_of,
     filtered,
+    not_null,
     projected,
     used_columns,
 )
@@ -209,11 +209,6 @@ class _Join:
                 member = self.graph.classes[i].members[path.alias]
                 values[i] = Operand(scalar.emit(member).value)
         return product
-
-
-def not_null(expression: Expression) -> Expression:
-    """Whether an expression is not NULL."""
-    return Call("not", (Call("is_null", (expression,), BOOLEAN, False),), BOOLEAN, False)
 
 
 def _name(expression: Expression) -> str:

@@ -16,11 +16,11 @@ from viewmill.strategies.dataflow.linear import (
     columns_as,
     conjuncts,
     leaf_of,
+    not_null,
     projected,
     refuse_subqueries,
     used_columns,
 )
-from viewmill.strategies.dataflow.operators.join import not_null
 from viewmill.strategies.dataflow.operators.join_graph import have_equal_words, is_equality
 from viewmill.strategies.dataflow.scalar import Operand, default
 

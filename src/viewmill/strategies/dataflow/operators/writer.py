@@ -114,8 +114,8 @@ class Writer:
             self.source.line("return 0")
         self.source.line()
 
-    def program(self) -> Program:
-        """Put the pieces together."""
+    def program(self, *, rebuild: bool = False) -> Program:
+        """Put the pieces together; `rebuild` if a function of that name completes a load."""
         said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
         head = [f"# {line}".rstrip() for line in said] + [""]
         return Program(
@@ -127,6 +127,7 @@ class Writer:
             body=Triggers(
                 source="\n".join(head) + "\n" + str(self.source),
                 triggers=tuple(self.triggers),
+                rebuild=rebuild,
                 texts=tuple(self.source.texts),
                 lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),

@@ -1,0 +1,209 @@
+"""Nested aggregates, an answer after every row: the paper's Table 1 and Figures 7 and 8.
+
+Each query runs through `mill.replay` over order books of 1k to 1M live rows; half of the rows are
+orders that leave. Beside it, for VWAP: the paper's own triggers (`nested_baselines`), and for all, DuckDB
+computing the query again, as long as that ends in time. The growth is the exponent of a power of n
+that fits the times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import viewmill as vm
+from viewmill.bench.nested_baselines import BASELINES, Baseline
+from viewmill.bench.order_book import cents_to_decimals
+from viewmill.bench.report import Report, Say
+
+COLUMNS = "broker INT NOT NULL, volume BIGINT NOT NULL, price DECIMAL(12,2) NOT NULL"
+_S = "(SELECT sum({0}1.volume) FROM {1} {0}1)"
+_ABOVE = "coalesce((SELECT sum({0}2.volume) FROM {1} {0}2 WHERE {0}2.price > {0}.price), 0)"
+_MST = (
+    "sum(a.price * a.volume - b.price * b.volume) AS missed FROM bids b, asks a WHERE "
+    f"0.25 * {_S.format('a', 'asks')} > {_ABOVE.format('a', 'asks')} AND "
+    f"0.25 * {_S.format('b', 'bids')} > {_ABOVE.format('b', 'bids')}"
+)
+QUERIES = {
+    "vwap": "SELECT sum(b.price * b.volume) AS vwap FROM bids b WHERE "
+    f"0.75 * {_S.format('b', 'bids')} < "
+    "(SELECT sum(b2.volume) FROM bids b2 WHERE b2.price <= b.price)",
+    "psp": "SELECT sum(a.price - b.price) AS spread FROM bids b, asks a WHERE "
+    f"b.volume > 0.0001 * {_S.format('b', 'bids')} "
+    f"AND a.volume > 0.0001 * {_S.format('a', 'asks')}",
+    "mst": f"SELECT {_MST}",
+    "mst_by_broker": f"SELECT b.broker, {_MST} GROUP BY b.broker",
+    "sq2": "SELECT sum(b.price * b.volume) AS sq2 FROM bids b WHERE "
+    f"0.75 * {_S.format('b', 'bids')} < "
+    "(SELECT sum(b2.volume) FROM bids b2 WHERE b2.price + b2.volume <= 2 * b.price)",
+    "example_2_1": "SELECT sum(b.price * b.volume) AS half FROM bids b WHERE "
+    f"0.5 * {_S.format('b', 'bids')} = "
+    "(SELECT sum(b2.volume) FROM bids b2 WHERE b2.price = b.price)",
+}
+FULL = (1_000, 10_000, 100_000, 1_000_000)
+QUICK = (1_000, 10_000)
+BUDGET_S = 5.0  # per figure of a baseline
+
+Words = npt.NDArray[np.int64]
+
+
+class Book:
+    """Random orders, and a stream in which one leaves and another comes."""
+
+    def __init__(self, live: int, updates: int, seed: int) -> None:
+        random = np.random.default_rng([seed, live])
+        highest = max(4 * live, 100)
+        self.broker = random.integers(1, 11, live)
+        self.volume, self.price = random.integers(1, 100, live), random.integers(1, highest, live)
+        half = updates // 2
+        self.leaving = random.choice(live, min(half, live), replace=False)
+        n = len(self.leaving)
+        new = (
+            random.integers(1, 11, n),
+            random.integers(1, 100, n),
+            random.integers(1, highest, n),
+        )
+        old = (self.broker[self.leaving], self.volume[self.leaving], self.price[self.leaving])
+        self.stream = [np.stack(pair, axis=1).ravel() for pair in zip(old, new, strict=True)]
+        self.signs = np.tile(np.array([-1, 1]), n)
+
+    def rows(self) -> pa.Table:
+        """The orders at the start."""
+        return to_arrow(self.broker, self.volume, self.price)
+
+    def updates(self) -> pa.Table:
+        """The stream, with the multiplicity in the column `m`."""
+        return to_arrow(*self.stream).append_column("m", pa.array(self.signs))
+
+
+def to_arrow(broker: Words, volume: Words, price: Words) -> pa.Table:
+    """Orders as an Arrow table."""
+    return pa.table(
+        {
+            "broker": pa.array(broker.astype(np.int32)),
+            "volume": pa.array(volume),
+            "price": cents_to_decimals(price),
+        }
+    )
+
+
+def nested(*, seed: int, quick: bool, say: Say) -> Report:
+    """Run the whole workload."""
+    report = Report("nested", seed)
+    report.plotted, report.across = "us_per_update", "live"
+    sizes, verified = QUICK if quick else FULL, []
+    for name in QUERIES:
+        for live in sizes:
+            say(f"{name}, {live:,} live rows")
+            verified.append(_viewmill(report, name, live, seed))
+            _recompute(report, name, live, seed)
+        _growth(report, "viewmill", name, sizes)
+    for system in BASELINES:
+        for live in sizes:
+            say(f"vwap, {live:,} live rows, {system}")
+            verified.append(_baseline(report, system, live, seed))
+        _growth(report, system, "vwap", sizes)
+    report.verified = all(verified)
+    return report
+
+
+def _viewmill(report: Report, name: str, live: int, seed: int) -> bool:
+    book, asks = Book(live, 40_000, seed), Book(live, 2, seed + 1)
+    with vm.connect() as mill:
+        for table in ("bids", "asks"):
+            mill.sql(f"CREATE TABLE {table} ({COLUMNS}) UNCHECKED")
+        mill.insert("bids", book.rows())
+        mill.insert("asks", asks.rows())
+        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {QUERIES[name]}")
+        updates = book.updates()
+        half = updates.num_rows // 2 & ~1
+        mill.replay("bids", updates.slice(0, half), view="v", multiplicity="m")  # compiled now
+        rest = updates.slice(half)
+        seconds = cpu_of(lambda: mill.replay("bids", rest, view="v", multiplicity="m"))
+        workload = {"query": name, "live": live, "plan": "aggregate_index"}
+        _add(report, "viewmill", workload, seconds, rest.num_rows)
+        report.add("viewmill", workload, state_bytes=mill["v"].status()["state_bytes"])
+        return live > 10_000 or not mill["v"].verify()
+
+
+def _add(report: Report, system: str, workload: dict[str, object], s: float, rows: int) -> None:
+    report.add(system, workload, us_per_update=s / rows * 1e6, rows_per_cpu_s=rows / s)
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """CPU seconds of a piece of work."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _baseline(report: Report, system: str, live: int, seed: int) -> bool:
+    """As many rows as the budget allows; the last answer is computed once more."""
+    book = Book(live, 2_000, seed)
+    baseline = Baseline(system, 2 * live + 16)
+    baseline.load(book.volume, book.price)
+    broker, volume, price = book.stream
+    assert len(broker) == len(volume)
+    done, seconds, answers = 0, 0.0, np.zeros(0, np.int64)
+    step = 1 if system == "dbtoaster_trigger" and live > 10_000 else 10
+    if system == "dbtoaster_trigger" and live > 100_000:
+        return True  # minutes for one row
+    while done < len(volume) and seconds < BUDGET_S:
+        part = slice(done, done + step)
+        start = time.process_time()
+        answers = baseline.replay(book.signs[part], volume[part], price[part])
+        seconds += time.process_time() - start
+        done += len(answers)
+    workload = {"query": "vwap", "live": live, "plan": system}
+    _add(report, system, workload, seconds, done)
+    return int(answers[-1]) == _vwap(book, done)
+
+
+def _vwap(book: Book, done: int) -> int:
+    """VWAP after so many rows of the stream, by sorting."""
+    _, volume, price = book.stream
+    volumes = np.concatenate([book.volume, (book.signs * volume)[:done]])
+    prices = np.concatenate([book.price, price[:done]])
+    levels, where = np.unique(prices, return_inverse=True)
+    sums = np.zeros(len(levels), np.int64)
+    np.add.at(sums, where, volumes)
+    upto = np.cumsum(sums)
+    return int((levels * sums)[4 * upto > 3 * upto[-1]].sum())
+
+
+def _recompute(report: Report, name: str, live: int, seed: int) -> None:
+    if live > 10_000 and name != "psp":
+        return  # hours
+    book, asks = Book(live, 2, seed), Book(live, 2, seed + 1)
+    with duckdb.connect() as connection:
+        connection.execute("SET threads = 1")
+        connection.register("bids_now", book.rows())
+        connection.register("asks_now", asks.rows())
+        for table in ("bids", "asks"):
+            connection.execute(f"CREATE TABLE {table} AS SELECT * FROM {table}_now")
+        if name.startswith("mst") and live > 1_000:
+            return
+        seconds = cpu_of(lambda: connection.execute(QUERIES[name]).fetchall())
+    workload = {"query": name, "live": live, "plan": "recompute"}
+    _add(report, "duckdb", workload, seconds, 1)
+
+
+def _growth(report: Report, system: str, name: str, sizes: tuple[int, ...]) -> None:
+    """The exponent of n that fits the times best."""
+    plan = "aggregate_index" if system == "viewmill" else system
+    found = [
+        (live, each.value)
+        for live in sizes
+        for each in report.results
+        if each.system == system and each.metric == "us_per_update"
+        and (each.workload.get("query"), each.workload.get("live")) == (name, live)
+    ]  # fmt: skip
+    if len(found) > 1:
+        x, y = (np.log([pair[i] for pair in found]) for i in (0, 1))
+        slope = float(np.polyfit(x, y, 1)[0])
+        report.add(system, {"query": name, "plan": plan}, growth=slope)

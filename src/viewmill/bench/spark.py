@@ -1,0 +1,179 @@
+"""Files through the Spark pipeline into a join-aggregate view, against Spark doing it itself.
+
+Three ways to the revenue of each region: the pipeline (placement driver), Spark computing the query
+again over all files, and Structured Streaming's own stateful aggregation. In the end all agree.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import viewmill as vm
+from viewmill.bench.report import Report, Say
+
+COLUMNS = "id BIGINT, customer BIGINT, amount BIGINT"
+QUERY = (
+    "SELECT c.region, sum(o.amount) AS revenue, count(*) AS n"
+    " FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.region"
+)
+CUSTOMERS, REGIONS = 10_000, 50
+SMALL = 1000
+
+
+class Files:
+    """A directory of orders that grows."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.folder, self._random = root / "orders", np.random.default_rng(seed)
+        self.folder.mkdir()
+        self.count = self.rows = 0
+        self.customers = pa.table(
+            {
+                "id": np.arange(CUSTOMERS),
+                "region": self._random.integers(0, REGIONS, CUSTOMERS),
+            }
+        )
+
+    def add(self, files: int, rows: int) -> None:
+        """So many files of so many rows."""
+        for _ in range(files):
+            table = pa.table(
+                {
+                    "id": np.arange(self.rows, self.rows + rows),
+                    "customer": self._random.integers(0, CUSTOMERS, rows),
+                    "amount": self._random.integers(0, 10_000, rows),
+                }
+            )
+            pq.write_table(table, self.folder / f"{self.count:06d}.parquet")
+            self.count, self.rows = self.count + 1, self.rows + rows
+
+    def stream(self, spark: Any, per_batch: int) -> Any:
+        """The files as a stream."""
+        reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", per_batch)
+        return reader.parquet(str(self.folder))
+
+
+def spark(*, seed: int, quick: bool, say: Say) -> Report:
+    """Run the whole workload."""
+    report = Report("spark", seed, plotted="p50_ms", oracle="Spark's own")
+    bulk_files, bulk_rows, batches = (4, 50_000, 15) if quick else (20, 250_000, 60)
+    say("starting Spark")
+    session = vm.spark.session("viewmill bench")
+    try:
+        with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
+            root = Path(folder)
+            files = Files(root, seed)
+            files.add(2, SMALL)  # compiled and warm before the clock starts
+            ours = _ours(report, session, root, files, (bulk_files, bulk_rows, batches), say)
+            say(f"spark computes the view again over {files.rows:,} rows")
+            expected = _recompute(report, session, files)
+            say("structured streaming's own aggregation")
+            theirs = _structured(report, session, root, files, batches)
+            report.verified = ours == expected == theirs
+            again = report.value("spark", "p50_ms", rows=files.rows)
+            fast = report.value("viewmill", "p50_ms", batch=SMALL)
+            workload = {"placement": "driver", "batch": SMALL, "rows": files.rows}
+            report.add("viewmill", workload, speedup=again / fast)
+    finally:
+        session.stop()
+    return report
+
+
+def _ours(
+    report: Report, session: Any, root: Path, files: Files, sizes: tuple[int, int, int], say: Say
+) -> set[tuple[Any, ...]]:
+    bulk_files, bulk_rows, batches = sizes
+    workload = {"placement": "driver", "shards": 1}
+    with _pipeline(session, root, files, per_batch=4) as pipe:
+        pipe.run_once()
+        files.add(bulk_files, bulk_rows)
+        say(f"viewmill takes {bulk_files * bulk_rows:,} rows from Parquet")
+        start = time.perf_counter()
+        pipe.run_once()
+        seconds = time.perf_counter() - start
+        rate = bulk_files * bulk_rows / seconds
+        report.add("viewmill", {**workload, "batch": 4 * bulk_rows}, rows_per_s=rate)
+    with _pipeline(session, root, files, per_batch=1) as pipe:
+        files.add(5, SMALL)
+        pipe.run_once()
+        files.add(batches, SMALL)
+        say(f"viewmill takes {batches} batches of {SMALL:,} rows")
+        query = pipe.run_once()
+        _add_latencies(report, "viewmill", workload, query.spark_query)
+        held = pipe["revenue"].status()["state_bytes"]
+        report.add("viewmill", {**workload, "batch": SMALL}, state_bytes=held)
+        return set(pipe["revenue"].rows())
+
+
+def _pipeline(session: Any, root: Path, files: Files, per_batch: int) -> Any:
+    pipe = vm.Pipeline(session, storage=root / "storage")
+    pipe.source("orders", files.stream(session, per_batch))
+    pipe.source("customers", session.createDataFrame(files.customers))
+    pipe.view("revenue", QUERY)
+    pipe.sink("revenue", path=root / "out")
+    return pipe
+
+
+def _recompute(report: Report, session: Any, files: Files) -> set[tuple[Any, ...]]:
+    session.read.schema(COLUMNS).parquet(str(files.folder)).createOrReplaceTempView("orders")
+    session.createDataFrame(files.customers).createOrReplaceTempView("customers")
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        rows = session.sql(QUERY).collect()
+        times.append((time.perf_counter() - start) * 1000)
+    _add(report, "spark", {"batch": SMALL, "rows": files.rows}, times[2:])
+    return {tuple(row) for row in rows}
+
+
+def _structured(
+    report: Report, session: Any, root: Path, files: Files, batches: int
+) -> set[tuple[Any, ...]]:
+    """A stream-static join into a stateful aggregation; a batch hands over the changed groups."""
+    shown: dict[Any, tuple[Any, ...]] = {}
+
+    def keep(frame: Any, _: int) -> None:
+        shown.update({row[0]: tuple(row) for row in frame.collect()})
+
+    def run(per_batch: int) -> Any:
+        files.stream(session, per_batch).createOrReplaceTempView("orders")
+        writer = session.sql(QUERY).writeStream.outputMode("update").foreachBatch(keep)
+        writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return query
+
+    # The last files are the small ones: Spark reads all before them in large batches.
+    small = sorted(files.folder.iterdir())[-batches:]
+    aside = root / "aside"
+    aside.mkdir()
+    for file in small:
+        file.rename(aside / file.name)
+    start = time.perf_counter()
+    run(4)
+    seconds = time.perf_counter() - start
+    rows = files.rows - batches * SMALL
+    report.add("structured streaming", {"batch": rows}, rows_per_s=rows / seconds)
+    for file in small:
+        (aside / file.name).rename(file)
+    _add_latencies(report, "structured streaming", {}, run(1))
+    return set(shown.values())
+
+
+def _add_latencies(report: Report, system: str, workload: dict[str, Any], query: Any) -> None:
+    taken = [each for each in query.recentProgress if each["numInputRows"]]
+    times = [each["durationMs"]["triggerExecution"] for each in taken]
+    _add(report, system, {**workload, "batch": SMALL}, times)
+
+
+def _add(report: Report, system: str, workload: dict[str, Any], times: Iterable[float]) -> None:
+    p50, p99 = np.percentile(list(times), [50, 99])
+    report.add(system, workload, p50_ms=float(p50), p99_ms=float(p99))

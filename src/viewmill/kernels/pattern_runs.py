@@ -1,0 +1,155 @@
+"""What a pattern view keeps: the numbers of its groups, and for each part the runs after it.
+
+The runs of part j are those of the groups that have a row in j. A group that has none carries its
+runs: they are found in the latest part before j that has a row of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.consolidate import hash_rows
+from viewmill.deltas.delta import Delta, Mask, Words, concat
+from viewmill.kernels.pattern_kernels import assign, compiled
+
+Ints = npt.NDArray[np.int64]
+Column = tuple[Words, Mask]
+NEVER = np.iinfo(np.int64).min
+
+
+class Groups:
+    """Numbers for the keys of groups, given in order of arrival and never taken back."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._deltas: list[Delta] = []
+        self._known = 0
+        self._table = np.full(1024, -1, np.int64)
+        self._keys = np.empty((512, max(1, Delta.empty(schema).words().shape[1])), np.int64)
+
+    def __len__(self) -> int:
+        return self._known
+
+    def numbers(self, keys: Delta) -> Ints:
+        """The number of each row's key."""
+        if not len(self.schema):
+            self._known = max(self._known, 1)
+            return np.zeros(keys.size, np.int64)
+        words = keys.words()
+        self._make_room(len(words))
+        numbers = np.empty(len(words), np.int64)
+        hashes = hash_rows(words).view(np.int64)
+        before = self._known
+        self._known = compiled(assign)(words, hashes, self._table, self._keys, before, numbers)
+        if self._known > before:
+            first = np.full(self._known - before, -1, np.int64)
+            is_new = np.flatnonzero(numbers >= before)[::-1]
+            first[numbers[is_new] - before] = is_new  # the last write is the first row
+            self._deltas.append(keys.take(first))
+        return numbers
+
+    def _make_room(self, rows: int) -> None:
+        wanted = self._known + rows
+        if wanted > len(self._keys):
+            grown = np.empty((max(2 * len(self._keys), wanted), self._keys.shape[1]), np.int64)
+            grown[: self._known] = self._keys[: self._known]
+            self._keys = grown
+        if 2 * wanted > len(self._table):
+            self._table = np.full(1 << (4 * wanted).bit_length(), -1, np.int64)
+            held = self._keys[: self._known]
+            again, numbers = np.empty_like(held), np.empty(self._known, np.int64)
+            compiled(assign)(
+                held, hash_rows(held).view(np.int64), self._table, again, 0, numbers
+            )  # keys are met in the order of their numbers, so each gets its own again
+
+    def keys(self, numbers: Ints) -> Delta:
+        """The keys of these numbers."""
+        if len(self._deltas) > 1:
+            self._deltas = [concat(self.schema, self._deltas)]
+        if not self._deltas:
+            return Delta(self.schema, (), (), None, len(numbers))
+        found = self._deltas[0].take(numbers)
+        found.multiplicity = None
+        return found
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs, those of group g from starts[g] to before starts[g + 1]."""
+
+    starts: Ints
+    phase: Ints
+    rows: Ints
+    integers: Ints
+    floats: npt.NDArray[np.float64]
+    counts: Ints
+
+    def take(self, groups: Ints) -> Runs:
+        """The runs of some groups."""
+        sizes = self.starts[groups + 1] - self.starts[groups]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        at = np.repeat(self.starts[groups] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Runs(
+            starts, self.phase[at], self.rows[at], self.integers[at], self.floats[at],
+            self.counts[at],
+        )  # fmt: skip
+
+    def same(self, group: int, other: Runs, theirs: int) -> bool:
+        """Whether a group's runs are those of a group there."""
+        a, b = slice(*self.starts[group : group + 2]), slice(*other.starts[theirs : theirs + 2])
+        return all(
+            np.array_equal(ours[a], thats[b], equal_nan=ours.dtype == np.float64)
+            for ours, thats in zip(self.columns(), other.columns(), strict=True)
+        )
+
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """All but the starts."""
+        return self.phase, self.rows, self.integers, self.floats, self.counts
+
+    @classmethod
+    def empty(cls, groups: int, measures: int) -> Runs:
+        """No run at all."""
+        none = np.empty(0, np.int64)
+        wide = np.empty((0, measures), np.int64)
+        zeros = np.zeros(groups + 1, np.int64)
+        return cls(zeros, none, none, wide, wide.astype(np.float64), wide)
+
+
+def join_runs(pieces: list[Runs]) -> Runs:
+    """The runs of the groups of all pieces, one piece behind the other."""
+    sizes = np.concatenate([np.diff(each.starts) for each in pieces])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    columns = [np.concatenate(each) for each in zip(*(p.columns() for p in pieces), strict=True)]
+    return Runs(starts, *columns)
+
+
+@dataclass(frozen=True)
+class RunsPart:
+    """What is known after a part about the groups that have a row in it, by ascending number."""
+
+    groups: Ints
+    runs: Runs
+    last: tuple[Column, ...]  # of the columns that the next row compares with
+    source: Delta  # the rows it was computed from
+    order: Ints  # the rows of the source by group and time
+    starts: Ints  # where the rows of each group start in that order
+
+    def find(self, groups: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
+        """Which of the groups are here, and where."""
+        if np.array_equal(self.groups, groups):  # every group has a row in every part
+            return np.ones(len(groups), np.bool_), np.arange(len(groups))
+        at = np.searchsorted(self.groups, groups)
+        at[at == len(self.groups)] = 0
+        is_here = self.groups[at] == groups if len(self.groups) else np.zeros(len(at), np.bool_)
+        return is_here, at
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held besides the source."""
+        arrays = [self.groups, self.order, self.starts, self.runs.starts, *self.runs.columns()]
+        return sum(each.nbytes for each in arrays)

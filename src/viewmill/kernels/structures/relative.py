@@ -1,0 +1,304 @@
+"""The ordered index with relative keys (RPAI, section 3): a map whose keys can be shifted by range.
+
+header   TOP TOP_ROOM SIZE BYTES
+top      a node that grows: a block per entry
+block    up to 128 entries
+
+node     COUNT, then arrays: keys, values; in the top node keys, blocks, sums. A key in a block counts
+         from the block's base, which is its key in the top node: shifting a range of keys changes one
+         block and the bases after it. The first key of a block is always 0.
+
+The paper keeps keys relative to parents in a red-black tree; blocks do the same in fewer steps
+(KERNELS.md), and re-insertion (3.2.3) does not unbalance them (ERRATA R16). Keys and values are
+words, exact: relative float keys would not find themselves again.
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import allocate, release
+from viewmill.kernels.structures.memory import load_word, store_word
+from viewmill.kernels.structures.vectors import (
+    add_to_words,
+    count_upto,
+    load_at,
+    move_words,
+    store_at,
+    sum_words,
+)
+
+TOP, TOP_ROOM, SIZE, BYTES = 0, 8, 16, 24
+HEADER_WORDS = 4
+BLOCK = 128
+NODE = 64
+
+
+@structure
+def _keys(node):
+    return node + NODE
+
+
+@structure
+def _values(node, room):
+    return node + NODE + 8 * room
+
+
+@structure
+def _sums(top, room):
+    return top + NODE + 16 * room
+
+
+@structure
+def _new(s, room, arrays):
+    node = allocate(NODE + 8 * room * arrays)
+    store_word(node, 0)
+    store_word(s + BYTES, load_word(s + BYTES) + NODE + 8 * room * arrays)
+    return node
+
+
+@structure
+def _free(s, node, room, arrays):
+    release(node)
+    store_word(s + BYTES, load_word(s + BYTES) - NODE - 8 * room * arrays)
+
+
+@structure
+def _gap(node, room, arrays, i, by):
+    """Open (by = 1) or close (by = -1) a place before or at entry i."""
+    size = load_word(node)
+    source = i if by > 0 else i + 1
+    for j in range(arrays):
+        at = node + NODE + 8 * room * j
+        move_words(at + 8 * (source + by), at + 8 * source, size - source)
+    store_word(node, size + by)
+
+
+@structure
+def _grow(s):
+    """Twice the room for blocks."""
+    old, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    more = room * 2 if room > 0 else 8
+    top = _new(s, more, 3)
+    if room > 0:
+        size = load_word(old)
+        for j in range(3):
+            move_words(top + NODE + 8 * more * j, old + NODE + 8 * room * j, size)
+        store_word(top, size)
+        _free(s, old, room, 3)
+    store_word(s + TOP, top)
+    store_word(s + TOP_ROOM, more)
+
+
+@structure
+def _block_of(s, key):
+    """The number of the block where a key is or would go."""
+    top = load_word(s + TOP)
+    return max(count_upto(_keys(top), load_word(top), key) - 1, 0)
+
+
+@structure
+def _block(s, i):
+    top = load_word(s + TOP)
+    return load_at(_values(top, load_word(s + TOP_ROOM)), i)
+
+
+@structure
+def _base(s, i):
+    return load_at(_keys(load_word(s + TOP)), i)
+
+
+@structure
+def relative_get(s, key):
+    """The value of a key, 0 if it has none."""
+    if load_word(s + SIZE) == 0:
+        return 0
+    i = _block_of(s, key)
+    block, own = _block(s, i), key - _base(s, i)
+    p = count_upto(_keys(block), load_word(block), own)
+    if p > 0 and load_at(_keys(block), p - 1) == own:
+        return load_at(_values(block, BLOCK), p - 1)
+    return 0
+
+
+@structure
+def relative_add(s, key, value):
+    """Value of a key += value; a key whose value is 0 goes."""
+    if load_word(s + SIZE) == 0:
+        _first(s, key)
+    i = _block_of(s, key)
+    block = _block(s, i)
+    if load_word(block) == BLOCK:
+        _split(s, i)
+        i = _block_of(s, key)
+        block = _block(s, i)
+    own = key - _base(s, i)
+    if own < 0:  # a new first key: the base moves down to it
+        add_to_words(_keys(block), 0, load_word(block), -own)
+        store_at(_keys(load_word(s + TOP)), i, key)
+        own = 0
+    p = count_upto(_keys(block), load_word(block), own)
+    if p == 0 or load_at(_keys(block), p - 1) != own:
+        _gap(block, BLOCK, 2, p, 1)
+        store_at(_keys(block), p, own)
+        store_at(_values(block, BLOCK), p, 0)
+        store_word(s + SIZE, load_word(s + SIZE) + 1)
+        p += 1
+    left = load_at(_values(block, BLOCK), p - 1) + value
+    store_at(_values(block, BLOCK), p - 1, left)
+    sums = _sums(load_word(s + TOP), load_word(s + TOP_ROOM))
+    store_at(sums, i, load_at(sums, i) + value)
+    if left == 0:
+        _drop(s, i, block, p - 1)
+    return 0
+
+
+@structure
+def _first(s, key):
+    if load_word(s + TOP_ROOM) == 0:
+        _grow(s)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    store_word(top, 1)
+    store_at(_keys(top), 0, key)
+    store_at(_values(top, room), 0, _new(s, BLOCK, 2))
+    store_at(_sums(top, room), 0, 0)
+
+
+@structure
+def _drop(s, i, block, p):
+    """Drop entry p of block i."""
+    _gap(block, BLOCK, 2, p, -1)
+    store_word(s + SIZE, load_word(s + SIZE) - 1)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    if load_word(block) == 0:
+        _free(s, block, BLOCK, 2)
+        _gap(top, room, 3, i, -1)
+    elif p == 0:
+        by = load_at(_keys(block), 0)
+        add_to_words(_keys(block), 0, load_word(block), -by)
+        store_at(_keys(top), i, load_at(_keys(top), i) + by)
+
+
+@structure
+def _split(s, i):
+    """Cut block i in two."""
+    if load_word(load_word(s + TOP)) == load_word(s + TOP_ROOM):
+        _grow(s)
+    top, room, half = load_word(s + TOP), load_word(s + TOP_ROOM), BLOCK // 2
+    left, right = _block(s, i), _new(s, BLOCK, 2)
+    by = load_at(_keys(left), half)
+    move_words(_keys(right), _keys(left) + 8 * half, half)
+    add_to_words(_keys(right), 0, half, -by)
+    move_words(_values(right, BLOCK), _values(left, BLOCK) + 8 * half, half)
+    store_word(left, half)
+    store_word(right, half)
+    _gap(top, room, 3, i + 1, 1)
+    store_at(_keys(top), i + 1, load_at(_keys(top), i) + by)
+    store_at(_values(top, room), i + 1, right)
+    moved = sum_words(_values(right, BLOCK), 0, half)
+    store_at(_sums(top, room), i + 1, moved)
+    store_at(_sums(top, room), i, load_at(_sums(top, room), i) - moved)
+
+
+@structure
+def relative_put(s, key, value):
+    """Set the value of a key."""
+    return relative_add(s, key, value - relative_get(s, key))
+
+
+@structure
+def relative_sum(s, key, strict):
+    """The sum of the values whose keys are at most `key`, or below it if `strict`."""
+    if load_word(s + SIZE) == 0:
+        return 0
+    goal = key - 1 if strict else key
+    i = _block_of(s, goal)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    total = sum_words(_sums(top, room), 0, i)
+    block = _block(s, i)
+    p = count_upto(_keys(block), load_word(block), goal - _base(s, i))
+    return total + sum_words(_values(block, BLOCK), 0, p)
+
+
+@structure
+def relative_shift(s, key, by):
+    """Move every key larger than `key` by `by`. Keys that meet become one, their values added.
+
+    Up, nothing meets. Down, entries that pass others are taken out and added again: as many as
+    there are, and in the plans' use none or one (ERRATA R5; section 3.2.4).
+    """
+    if load_word(s + SIZE) == 0 or by == 0:
+        return 0
+    i = _block_of(s, key)
+    top, block = load_word(s + TOP), _block(s, i)
+    p = count_upto(_keys(block), load_word(block), key - _base(s, i))
+    if p == 0:  # then all of block 0 is larger
+        add_to_words(_keys(top), i, load_word(top), by)
+        return 0
+    if by < 0:
+        _reinsert(s, key, key - by, by)
+        i = _block_of(s, key)
+        top, block = load_word(s + TOP), _block(s, i)
+        p = count_upto(_keys(block), load_word(block), key - _base(s, i))
+    add_to_words(_keys(block), p, load_word(block), by)
+    add_to_words(_keys(top), i + 1, load_word(top), by)
+    return 0
+
+
+@structure
+def _reinsert(s, key, high, by):
+    """Move the entries with key < k <= high, which would come to key or below, one by one.
+
+    Each goes where no entry that is still to move stands: at `key` or below it.
+    """
+    while load_word(s + SIZE) > 0:
+        i = _block_of(s, key)
+        block = _block(s, i)
+        p = count_upto(_keys(block), load_word(block), key - _base(s, i))
+        if p == load_word(block):
+            i += 1
+            p = 0
+            if i == load_word(load_word(s + TOP)):
+                return
+            block = _block(s, i)
+        k = load_at(_keys(block), p) + _base(s, i)
+        if k > high:
+            return
+        value = load_at(_values(block, BLOCK), p)
+        relative_add(s, k, -value)
+        relative_add(s, k + by, value)
+
+
+@structure
+def relative_size(s):
+    """How many keys there are."""
+    return load_word(s + SIZE)
+
+
+@structure
+def relative_export(s, rows):
+    """Write every key with its value; gives how many."""
+    n = 0
+    top = load_word(s + TOP)
+    if load_word(s + SIZE) == 0:
+        return 0
+    for i in range(load_word(top)):
+        block, base = _block(s, i), _base(s, i)
+        for p in range(load_word(block)):
+            store_at(rows, 2 * n, load_at(_keys(block), p) + base)
+            store_at(rows, 2 * n + 1, load_at(_values(block, BLOCK), p))
+            n += 1
+    return n
+
+
+@structure
+def relative_clear(s):
+    """Hold nothing."""
+    top = load_word(s + TOP)
+    if top != 0:
+        if load_word(s + SIZE) > 0:
+            for i in range(load_word(top)):
+                _free(s, _block(s, i), BLOCK, 2)
+        _free(s, top, load_word(s + TOP_ROOM), 3)
+    for offset in (TOP, TOP_ROOM, SIZE):
+        store_word(s + offset, 0)
+    return 0

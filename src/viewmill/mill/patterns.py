@@ -1,0 +1,114 @@
+"""Views over patterns: plan, build, fill.
+
+takes  CREATE [MATERIALIZED] VIEW ... FROM m PATTERN [...]
+gives  a ViewEntry whose maintainer runs the automaton, filled from the oldest kept part on
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from viewmill.errors import UnknownName, UnsupportedQuery, nearest
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.planner.plan import Plan, PlannedBlock
+from viewmill.policies.policies import is_immediate
+from viewmill.program.kept_parts import KeptParts
+from viewmill.program.parts import PartSource
+from viewmill.program.patterns import PatternQueries
+from viewmill.program.program import Input, Program
+from viewmill.rewrite.rules import rewrite
+from viewmill.runtime.runtime import Block
+from viewmill.sql.lower_pattern import PatternSource, find_pattern, lower_pattern
+from viewmill.sql.spans import span_of
+from viewmill.sql.statements import CreateMaterializedView
+from viewmill.strategies.strategy import Candidate, Cost
+
+STRATEGY = "temporal_view"
+MAINTAINER = "viewmill.kernels.patterns:PatternMaintainer"
+
+
+def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Plan:
+    """The plan of a pattern view."""
+    assert isinstance(statement.query, exp.Select)
+    if statement.strategy not in (None, STRATEGY) or statement.refresh_policy == "full":
+        raise UnsupportedQuery("a pattern is kept by temporal_view only", span=statement.span)
+    if not is_immediate(statement.policies):
+        raise UnsupportedQuery("a pattern view is refreshed with its table", span=statement.span)
+    source = _source(core, statement.query, sql)
+    body = lower_pattern(statement.query, sql, statement.name, source, core.catalog)
+    body = replace(body, bits=rewrite(body.bits), show=rewrite(body.show))
+    inputs = (Input(source.name, source.name, source.schema),)
+    program = Program(STRATEGY, body.show, inputs, body.show.schema, (), body)
+    chosen = Candidate(STRATEGY, body.show, Cost(3000.0, 0.4, 0), _notes(body))
+    block = PlannedBlock(statement.name, body.show, chosen, (), (), program)
+    reason = "the only strategy that takes a pattern"
+    return Plan(statement.name, body.show, (block,), (), (), reason)
+
+
+def _notes(body: PatternQueries) -> tuple[str, ...]:
+    names = [each.variable + "+" * (each.stay is not None) for each in body.phases]
+    return (f"automaton [{', '.join(names)}]: one run per phase and group",)
+
+
+def _source(core: Core, query: exp.Select, sql: str) -> PatternSource:
+    table = find_pattern(query)
+    assert table is not None
+    entry = core.catalog.get(table.name)
+    span = span_of(table.this, sql)
+    if entry is None:
+        hint = nearest(table.name, core.catalog.names())
+        raise UnknownName(f'there is no table or view "{table.name}"', hint=hint, span=span)
+    if not isinstance(entry, TableEntry) or entry.table.parts is None:
+        raise UnsupportedQuery(
+            "PATTERN reads a table in time parts",
+            hint="Declare it with TIMESTAMP BY column PARTITION LENGTH seconds.",
+            span=span,
+        )
+    options = entry.table.parts.options
+    return PatternSource(entry.name, entry.table.schema, options.timestamp_by, options.length)
+
+
+def prepare_pattern_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
+    """A pattern view, filled, that nobody knows yet."""
+    plan = plan_pattern(core, statement, sql)
+    source = plan.program.inputs[0].source.lower()
+    entry = ViewEntry(
+        name=statement.name,
+        sql=sql if statement.span is None else statement.span.text,
+        query=plan.query,
+        plan=plan,
+        blocks=[],
+        policies=statement.policies,
+        reads=frozenset([source]),
+        names=frozenset([source]),
+        created=core.version + 1,
+    )
+    maintainer: Any = build_pattern(core, entry)
+    entry.blocks.append(Block(statement.name, plan.program, maintainer, {statement.name}))
+    maintainer.fill()
+    maintainer.commit()
+    entry.rows = int(maintainer.contents().multiplicities().sum())
+    entry.version, entry.refreshed = core.version, core.now()
+    return entry
+
+
+def build_pattern(core: Core, entry: ViewEntry) -> KeptParts:
+    """The maintainer of a pattern view, without any part."""
+    program = entry.plan.program
+    table = core.catalog.table(program.inputs[0].source).table
+    source: PartSource | None = table.parts
+    assert source is not None
+
+    def run(relation: Any, tables: Mapping[str, Any]) -> Any:
+        return core.run(relation, view=entry, tables=tables)
+
+    maintainer: KeptParts = pkgutil.resolve_name(MAINTAINER)(
+        program, source, run, core.dictionary, lambda: core.version
+    )
+    return maintainer

@@ -1,0 +1,115 @@
+"""Run a project of `viewmill.yml` with `runtime: spark`.
+
+takes  sources, CREATE statements and sinks, as the command line read them
+does   one run of a pipeline over all files that are there; running again takes only what is new
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from viewmill.errors import InvalidArgument
+from viewmill.pipeline.files import read_files
+from viewmill.pipeline.pipeline import Pipeline
+from viewmill.pipeline.session import session
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import CreateMaterializedView, CreateTable, CreateView
+
+_WILD = frozenset("*?[{")
+
+
+@dataclass(frozen=True)
+class SparkProject:
+    """What a run needs. `statements` are in an order in which they can be carried out.
+
+    `sources` and `sinks` have the fields of `cli.spec.Source` and `cli.spec.Sink`.
+    """
+
+    name: str
+    folder: Path
+    storage: Path
+    sources: Iterable[Any]
+    statements: Iterable[str]
+    sinks: Iterable[Any]
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def run(project: SparkProject) -> dict[str, Any]:
+    """Take what is new, refresh, write the sinks; gives the pipeline's status."""
+    spark = session(project.name, master=project.master, conf=project.conf)
+    try:
+        with build(spark, project) as pipe:
+            return pipe.run_once().status()
+    finally:
+        spark.stop()
+
+
+def build(spark: Any, project: SparkProject) -> Pipeline:
+    """The project's pipeline."""
+    pipe = Pipeline(spark, project.storage)
+    try:
+        tables = {}
+        parsed = [(text, parse(text)[-1]) for text in project.statements]
+        for _, statement in parsed:
+            if isinstance(statement, CreateTable):
+                tables[statement.name.lower()] = statement
+        for source in project.sources:
+            _add_source(pipe, spark, project, source, tables.get(source.name.lower()))
+        for text, statement in parsed:
+            if isinstance(statement, CreateView | CreateMaterializedView):
+                pipe.view(statement.name, text)
+        for sink in project.sinks:
+            pipe.sink(sink.view, path=sink.path, format=sink.format, mode=sink.mode)
+    except BaseException:
+        pipe.close()
+        raise
+    return pipe
+
+
+def _add_source(
+    pipe: Pipeline,
+    spark: Any,
+    project: SparkProject,
+    source: Any,
+    declared: CreateTable | None,
+) -> None:
+    schema, timestamp, checked = source.schema, source.timestamp, source.checked
+    key: tuple[str, ...] = ()
+    if schema is None:
+        if declared is None:
+            raise InvalidArgument(
+                f"source {source.name} has no schema and no library creates it",
+                hint=f'Add schema: "id BIGINT, ..." to sources.{source.name}.',
+            )
+        schema = ", ".join(f"`{each.name}` {each.type}" for each in declared.columns)
+        key, timestamp = declared.primary_key, declared.timestamp_by
+        checked = checked or not declared.unchecked
+    columns = schema
+    if source.change:
+        columns += f", `{source.change}` STRING"
+    elif source.multiplicity:
+        columns += f", `{source.multiplicity}` BIGINT"
+    path, options = _place(project.folder, source.paths)
+    pipe.source(
+        source.name,
+        read_files(spark, str(source.format), columns, path, options=options),
+        change=source.change,
+        multiplicity=source.multiplicity,
+        timestamp=timestamp,
+        key=key,
+        checked=checked,
+        options=source.options,
+    )
+
+
+def _place(folder: Path, patterns: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """A path for Spark: the directory of a pattern, which may be empty, and the names in it."""
+    paths = [(folder / each).absolute() for each in patterns]
+    if len(paths) == 1 and not _WILD & set(str(paths[0].parent)):
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        return str(paths[0].parent), {"pathGlobFilter": paths[0].name}
+    return (str(paths[0]) if len(paths) == 1 else f"{{{','.join(map(str, paths))}}}"), {}

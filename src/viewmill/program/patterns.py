@@ -1,0 +1,65 @@
+"""A pattern over the rows of a stream, as an automaton. Data only.
+
+PATTERN [a, b, c, d+] has the phases 1 to 4, one for each variable; a run in phase 4 is a match. Per
+group there is at most one run per phase: two runs in one phase would go the same way from there on,
+so the one that started earlier stands for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Field, Schema
+
+MeasureFunction = OneOf["sum", "min", "max", "first", "last", "count"]
+
+ROWS = "pattern rows"  # the source that `Automaton.bits` reads: a row and the one before it
+MATCHES = "pattern matches"  # the source that `PatternQueries.show` reads
+PREVIOUS = "previous "  # the prefix of the columns of the row before
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The bits that a row must have to take this step."""
+
+    bit: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A variable: the step into it, and with a plus the step that stays in it."""
+
+    variable: str
+    enter: Edge
+    stay: Edge | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is kept of the rows of a run; `phase` 0 means of all its rows, else of that variable."""
+
+    name: str
+    function: MeasureFunction
+    argument: int  # column of `bits`, after the first
+    field: Field  # of the argument
+    phase: int = 0
+
+
+@dataclass(frozen=True)
+class PatternQueries:
+    """A body that runs an automaton over each group of the rows of a source, in order of time."""
+
+    view: str
+    source: str
+    length: int  # seconds
+    keys: tuple[int, ...]  # columns of the source
+    time: int  # column of the source
+    phases: tuple[Phase, ...]
+    measures: tuple[Measure, ...]
+    read: tuple[int, ...]  # columns of the source that `bits` reads of a row
+    read_before: tuple[int, ...]  # and of the row before it
+    bits: Relation  # over ROWS: one number with a bit for each edge, then the arguments
+    shown: Schema  # of MATCHES: the keys, the number of rows, a value and a count for each measure
+    show: Relation  # over MATCHES: the rows of the view

@@ -1,0 +1,357 @@
+"""Lower FROM m PATTERN [a, b, c, d+] WHERE ... GROUP BY ... to an automaton.
+
+takes  the SELECT, the schema of m and its time column
+gives  program.patterns.PatternQueries
+next   kernels.patterns
+
+A predicate on one variable holds for each of its rows; one on two neighbouring variables for the
+first row of the second; with PREV(d.x) for each row of d and the one before it, whichever variable
+that belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, Nested, String
+from viewmill.errors import MalformedSQL, UnknownName, UnsupportedQuery, nearest
+from viewmill.program.patterns import (
+    MATCHES,
+    PREVIOUS,
+    ROWS,
+    Edge,
+    Measure,
+    MeasureFunction,
+    PatternQueries,
+    Phase,
+)
+from viewmill.sql.catalog import Catalog
+from viewmill.sql.dialect import PatternSuffix, suffixes_of
+from viewmill.sql.lower import lower
+from viewmill.sql.lower_parts import PartCatalog
+from viewmill.sql.spans import span_of
+
+_FUNCTIONS: dict[type[exp.Expr], MeasureFunction] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Min: "min", exp.Max: "max",
+    exp.First: "first", exp.Last: "last", exp.FirstValue: "first", exp.LastValue: "last",
+}  # fmt: skip
+COUNT = "rows"  # the column of MATCHES with the number of rows of the run
+
+
+def find_pattern(query: exp.Expr) -> exp.Table | None:
+    """The table with a PATTERN, if the query is a SELECT from one."""
+    source = query.args.get("from_") if isinstance(query, exp.Select) else None
+    table = None if source is None else source.this
+    if isinstance(table, exp.Table) and any(
+        isinstance(each, PatternSuffix) for each in suffixes_of(table)
+    ):
+        return table
+    return None
+
+
+@dataclass(frozen=True)
+class PatternSource:
+    """What the pattern reads."""
+
+    name: str
+    schema: Schema
+    timestamp_by: str
+    length: int
+
+
+def lower_pattern(
+    select: exp.Select, sql: str, view: str, source: PatternSource, catalog: Catalog
+) -> PatternQueries:
+    """The automaton of a pattern query."""
+    return _Lowering(select, sql, source, catalog).lower(view)
+
+
+class _Lowering:
+    def __init__(
+        self, select: exp.Select, sql: str, source: PatternSource, catalog: Catalog
+    ) -> None:
+        self.select, self.sql, self.source, self.catalog = select, sql, source, catalog
+        table = find_pattern(select)
+        assert table is not None
+        suffix = suffixes_of(table)[0]
+        assert isinstance(suffix, PatternSuffix)
+        self.variables = [each.name.lower() for each in suffix.expressions]
+        self.plus = [bool(each.args["plus"]) for each in suffix.expressions]
+        if len(set(self.variables)) < len(self.variables):
+            raise MalformedSQL("a variable stands twice in the pattern", span=span_of(suffix, sql))
+        if len(self.variables) > 60:
+            raise UnsupportedQuery("a pattern has at most 60 variables", span=span_of(suffix, sql))
+        for key in ("joins", "distinct", "order", "limit", "qualify", "laterals", "with_"):
+            if select.args.get(key):
+                hint = "Write it in a view over this one."
+                raise UnsupportedQuery(
+                    f"a pattern query has no {key.upper().strip('_')}", hint=hint,
+                    span=span_of(select, sql),
+                )  # fmt: skip
+        self.read: list[int] = []
+        self.read_before: list[int] = []
+        self.arguments: list[exp.Expr] = []
+        self.measures: list[tuple[MeasureFunction, int, int]] = []
+
+    def lower(self, view: str) -> PatternQueries:
+        keys = [self._column(each) for each in self._group_by()]
+        edges, phases = self._edges()
+        shown = self._shown_query(keys)
+        bits = self._bits_relation(edges)
+        measures = self._typed(bits)
+        schema = self._shown_schema(keys, measures)
+        show = self._lowered(shown, {MATCHES: schema})
+        time = self.source.schema.find(self.source.timestamp_by)
+        assert time is not None
+        return PatternQueries(
+            view, self.source.name, self.source.length, tuple(keys), time, tuple(phases),
+            tuple(measures), tuple(self.read), tuple(self.read_before), bits, schema, show,
+        )  # fmt: skip
+
+    # Names.
+
+    def _column(self, node: exp.Expr) -> int:
+        name = node.name if isinstance(node, exp.Column) else None
+        found = None if name is None else self.source.schema.find(name)
+        if found is None:
+            hint = nearest(name, self.source.schema.names) if name else "GROUP BY takes columns."
+            raise UnknownName(
+                f'"{self.source.name}" has no column "{node.sql()}"', hint=hint,
+                span=span_of(node, self.sql),
+            )  # fmt: skip
+        return found
+
+    def _group_by(self) -> list[exp.Expr]:
+        group = self.select.args.get("group")
+        if group is None:
+            return []
+        if any(value for key, value in group.args.items() if key != "expressions"):
+            raise UnsupportedQuery("a pattern groups by columns", span=span_of(group, self.sql))
+        return list(group.expressions)
+
+    def _variable(self, column: exp.Column) -> int | None:
+        """The phase of the variable that a column is of."""
+        if not column.table:
+            return None
+        if column.table.lower() not in self.variables:
+            raise UnknownName(
+                f'there is no variable "{column.table}" in the pattern',
+                hint=nearest(column.table, self.variables), span=span_of(column, self.sql),
+            )  # fmt: skip
+        return self.variables.index(column.table.lower()) + 1
+
+    # Edges.
+
+    def _edges(self) -> tuple[list[exp.Expr], list[Phase]]:
+        enter: list[list[exp.Expr]] = [[] for _ in self.variables]
+        stay: list[list[exp.Expr]] = [[] for _ in self.variables]
+        for predicate in self._conjuncts():
+            phases = sorted({p for p in map(self._variable, _columns(predicate)) if p is not None})
+            if len(phases) > 2 or (len(phases) == 2 and phases[1] != phases[0] + 1):
+                raise UnsupportedQuery(
+                    "a predicate is about one variable or two neighbouring ones",
+                    hint="Compare each row with the one before it.",
+                    span=span_of(predicate, self.sql),
+                )
+            if len(phases) == 2:
+                enter[phases[1] - 1].append(self._of_row(predicate, phases[1]))
+                continue
+            for phase in phases or range(1, len(self.variables) + 1):
+                enter[phase - 1].append(self._of_row(predicate, phase))
+                stay[phase - 1].append(self._of_row(predicate, phase))
+        edges: list[exp.Expr] = []
+        made = []
+        for i, variable in enumerate(self.variables):
+            into = _edge(enter[i], edges)
+            made.append(Phase(variable, into, _edge(stay[i], edges) if self.plus[i] else None))
+        return edges, made
+
+    def _conjuncts(self) -> Iterator[exp.Expr]:
+        where = self.select.args.get("where")
+        if where is None:
+            return
+        node = where.this.unnest()
+        yield from (node.flatten() if isinstance(node, exp.And) else [node])
+
+    def _of_row(self, predicate: exp.Expr, phase: int) -> exp.Expr:
+        """The predicate on columns of a row and of the row before it."""
+        made = predicate.copy()
+        if made.find(exp.AggFunc, exp.Query):
+            raise UnsupportedQuery(
+                "WHERE of a pattern compares rows", span=span_of(predicate, self.sql)
+            )
+        holder = exp.Paren(this=made)  # so that the whole predicate can be replaced, too
+        for call in list(holder.find_all(exp.Anonymous)):
+            if _is_prev(call):
+                inside = exp.Paren(this=call.expressions[0].copy())
+                for column in _columns(inside):
+                    column.replace(self._renamed(column, is_before=True))
+                call.replace(inside.this)
+        for column in _columns(holder):
+            if not column.name.startswith(PREVIOUS):
+                own = self._variable(column)
+                is_before = own is not None and own == phase - 1
+                column.replace(self._renamed(column, is_before=is_before))
+        found: exp.Expr = holder.this
+        return found
+
+    def _renamed(self, column: exp.Column, *, is_before: bool) -> exp.Column:
+        position = self._column(column)
+        wanted = self.read_before if is_before else self.read
+        if position not in wanted:
+            wanted.append(position)
+        name = self.source.schema[position].name
+        made = exp.column(PREVIOUS + name if is_before else name, quoted=True)
+        made.this.meta.update(column.this.meta)
+        return made
+
+    def _bits_relation(self, edges: list[exp.Expr]) -> Relation:
+        total: exp.Expr = exp.Literal.number(0)
+        for bit, edge in enumerate(edges):
+            weight = exp.cast(exp.Literal.number(1 << bit), "BIGINT")
+            case = exp.Case(ifs=[exp.If(this=edge, true=weight)], default=_zero())
+            total = case if bit == 0 else exp.Add(this=total, expression=case)
+        bits = exp.alias_(exp.cast(total, "BIGINT"), "bits")
+        arguments = [exp.alias_(each, f"argument {i}", quoted=True)
+                     for i, each in enumerate(self.arguments)]  # fmt: skip
+        fields = [self.source.schema[i] for i in self.read]
+        fields += [
+            replace(
+                self.source.schema[i], name=PREVIOUS + self.source.schema[i].name, nullable=True
+            )
+            for i in self.read_before
+        ]
+        fields = fields or [Field("nothing", BIGINT, True)]
+        query = exp.select(bits, *arguments).from_(exp.to_table(ROWS, quoted=True))
+        query.args["from_"].this.this.set("quoted", True)
+        return self._lowered(query, {ROWS: Schema(tuple(fields))})
+
+    # What is shown.
+
+    def _shown_query(self, keys: list[int]) -> exp.Select:
+        """The SELECT over MATCHES: aggregates are columns there, HAVING is its WHERE."""
+        names = {self.source.schema[i].name.lower() for i in keys}
+        outputs = []
+        for node in self.select.expressions:
+            made = self._measured(node.copy(), names)
+            if not isinstance(node, exp.Alias) and isinstance(made, exp.Column):
+                made = exp.alias_(made, node.output_name or node.sql(), quoted=True)
+            outputs.append(made)
+        query = exp.select(*outputs).from_(exp.to_table(MATCHES, quoted=True))
+        query.args["from_"].this.this.set("quoted", True)
+        having = self.select.args.get("having")
+        if having is not None:
+            query = query.where(self._measured(having.this.copy(), names))
+        return query
+
+    def _measured(self, node: exp.Expr, keys: set[str]) -> exp.Expr:
+        holder = exp.Paren(this=node)
+        for call in list(holder.find_all(exp.AggFunc)):
+            call.replace(self._measure(call))
+        for column in holder.find_all(exp.Column):
+            if column.name not in self._columns_made and column.name.lower() not in keys:
+                raise UnknownName(
+                    f'"{column.name}" is neither grouped nor aggregated',
+                    hint=f"GROUP BY it, or write first({column.name}) or last({column.name}).",
+                    span=span_of(column, self.sql),
+                )
+            if column.table and column.name not in self._columns_made:
+                column.set("table", None)
+        found: exp.Expr = holder.this
+        return found
+
+    _columns_made: frozenset[str] = frozenset([COUNT])
+
+    def _measure(self, call: exp.AggFunc) -> exp.Expr:
+        if isinstance(call, exp.Avg):
+            total, count = self._value("sum", call), self._value("count", call)
+            return exp.Div(this=total, expression=exp.Nullif(this=count, expression=_zero()))
+        function = _FUNCTIONS.get(type(call))
+        if function is None or isinstance(call.this, exp.Distinct):
+            raise UnsupportedQuery(
+                f"{call.sql()} is not kept for a pattern",
+                hint="COUNT, SUM, MIN, MAX, AVG, first and last are.",
+                span=span_of(call, self.sql),
+            )
+        if function == "count" and isinstance(call.this, exp.Star | exp.Literal):
+            return exp.column(COUNT, quoted=True)
+        return self._value(function, call)
+
+    def _value(self, function: MeasureFunction, call: exp.AggFunc) -> exp.Expr:
+        argument = call.this.copy()
+        phases = {p for p in map(self._variable, _columns(argument)) if p is not None}
+        if len(phases) > 1:
+            raise UnsupportedQuery("a measure is of one variable", span=span_of(call, self.sql))
+        holder = exp.Paren(this=argument)
+        for column in list(holder.find_all(exp.Column)):
+            column.replace(self._renamed(column, is_before=False))
+        position = _position(holder.this, self.arguments)
+        measure = (function, position, next(iter(phases), 0))
+        if measure not in self.measures:
+            self.measures.append(measure)
+        name = f"{function} {self.measures.index(measure)}"
+        self._columns_made = self._columns_made | {name}
+        return exp.column(name, quoted=True)
+
+    def _typed(self, bits: Relation) -> list[Measure]:
+        made = []
+        for i, (function, argument, phase) in enumerate(self.measures):
+            field = bits.schema[argument + 1]
+            if function in ("min", "max", "sum") and isinstance(field.type, String | Nested):
+                raise UnsupportedQuery(f"{function} of {field.type} is not kept for a pattern")
+            made.append(Measure(f"{function} {i}", function, argument, field, phase))
+        return made
+
+    def _shown_schema(self, keys: list[int], measures: list[Measure]) -> Schema:
+        fields = [self.source.schema[i] for i in keys]
+        fields.append(Field(COUNT, BIGINT, False))
+        fields += [measure_field(each) for each in measures]
+        return Schema(tuple(fields))
+
+    def _lowered(self, query: exp.Select, named: dict[str, Schema]) -> Relation:
+        return lower(query, self.sql, PartCatalog(self.catalog, named))
+
+
+def measure_field(measure: Measure) -> Field:
+    """The column of MATCHES that shows a measure."""
+    type_ = measure.field.type
+    if measure.function == "count":
+        return Field(measure.name, BIGINT, False)
+    if measure.function == "sum" and isinstance(type_, Integer):
+        type_ = BIGINT
+    if measure.function == "sum" and isinstance(type_, Decimal):
+        type_ = Decimal(min(38, type_.precision + 10), type_.scale)
+    if measure.function == "sum" and isinstance(type_, Float):
+        type_ = Float(64)
+    return Field(measure.name, type_, True)
+
+
+def _columns(node: exp.Expr) -> list[exp.Column]:
+    return list(node.find_all(exp.Column))
+
+
+def _is_prev(call: exp.Anonymous) -> bool:
+    return str(call.this).lower() == "prev" and len(call.expressions) == 1
+
+
+def _edge(predicates: list[exp.Expr], edges: list[exp.Expr]) -> Edge:
+    """The bit of all predicates together; equal edges share one."""
+    whole = exp.and_(*predicates) if predicates else exp.true()
+    return Edge(_position(whole, edges))
+
+
+def _position(node: exp.Expr, among: list[exp.Expr]) -> int:
+    for i, each in enumerate(among):
+        if each == node:
+            return i
+    among.append(node)
+    return len(among) - 1
+
+
+def _zero() -> exp.Expr:
+    return exp.cast(exp.Literal.number(0), "BIGINT")

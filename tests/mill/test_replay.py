@@ -1,0 +1,74 @@
+"""`mill.replay`: one row at a time, the view after each."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+import viewmill as vm
+
+TABLE = "broker INT, volume BIGINT, price DECIMAL(6,1)"
+VWAP = (
+    "SELECT sum(b.price * b.volume) AS money FROM bids b WHERE 0.75 * (SELECT sum(x.volume) FROM "
+    "bids x) < (SELECT sum(x.volume) FROM bids x WHERE x.price <= b.price)"
+)
+QUERIES = {
+    "in the kernel": VWAP,
+    "grouped": VWAP.replace("SELECT", "SELECT b.broker,", 1) + " GROUP BY b.broker",
+    "in batches": "SELECT sum(volume) AS volume FROM bids",
+    "grouped in batches": "SELECT broker, sum(volume) AS volume FROM bids GROUP BY broker",
+}
+ROWS = [(n % 2, n % 5, Decimal(n % 7), 1) for n in range(12)] + [(0, 0, Decimal(0), -1)]
+
+
+def as_dicts(rows):
+    return [dict(zip(("broker", "volume", "price", "m"), row, strict=True)) for row in rows]
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("sql", QUERIES.values(), ids=QUERIES.keys())
+def test_replay_shows_what_row_by_row_inserts_show(sql):
+    with vm.connect() as one, vm.connect() as other:
+        for mill in (one, other):
+            mill.sql(f"CREATE TABLE bids ({TABLE})")
+            mill.sql(f"CREATE MATERIALIZED VIEW v AS {sql}")
+        shown = one.replay("bids", as_dicts(ROWS), view="v", multiplicity="m").to_pylist()
+        held: list[dict[str, object]] = []
+        for step, row in enumerate(as_dicts(ROWS)):
+            other.apply("bids", [row], multiplicity="m")
+            expected = other["v"].to_arrow().to_pylist()
+            if "GROUP BY" not in sql:
+                assert [shown[step]] == expected
+                continue
+            for change in [each for each in shown if each["_step"] == step]:
+                row_ = {k: v for k, v in change.items() if not k.startswith("_")}
+                if change["_multiplicity"] > 0:
+                    held.append(row_)
+                else:
+                    held.remove(row_)
+            assert sorted(held, key=str) == sorted(expected, key=str)
+        assert one["v"].verify() == []
+        assert one["v"].rows() == other["v"].rows()
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_replay_that_fails_changes_nothing(mill):
+    mill.sql(f"CREATE TABLE bids ({TABLE})")
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES['grouped']}")
+    mill.replay("bids", as_dicts(ROWS[:5]), view="v", multiplicity="m")
+    before = mill["v"].rows()
+    bad = [*ROWS[5:8], (1, 2**62, Decimal(9), 1)]
+    with pytest.raises(vm.ViewmillError):
+        mill.replay("bids", as_dicts(bad), view="v", multiplicity="m")
+    assert mill["v"].rows() == before
+    mill.replay("bids", as_dicts(ROWS[5:8]), view="v", multiplicity="m")
+    assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_replay_wants_a_view_that_reads_the_table(mill):
+    mill.sql(f"CREATE TABLE bids ({TABLE}); CREATE TABLE asks ({TABLE})")
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {VWAP}")
+    with pytest.raises(vm.ViewmillError, match="does not read"):
+        mill.replay("asks", [(1, 1, 1)], view="v")

@@ -1,0 +1,148 @@
+"""What rows of a source mean, and what becomes of those that mean nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from tests.pipeline.harness import orders_stream, write_orders
+
+import viewmill as vm
+from viewmill.pipeline.files import read_files
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def pipe(spark, tmp_path):
+    with vm.Pipeline(spark, storage=tmp_path / "storage") as made:
+        yield made
+
+
+def letters(pipe):
+    return [(source, reason, row) for source, _, reason, row in pipe.dead_letters().rows()]
+
+
+def test_rows_that_cannot_be_read_are_dead_letters(spark, tmp_path, pipe):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,amount\n1,10\n2,ten\n3,5\n")
+    frame = read_files(spark, "csv", "id BIGINT, amount INT", str(tmp_path / "in"))
+    pipe.source("orders", frame)
+    pipe.view("total", "SELECT sum(amount) AS s, count(*) AS n FROM orders")
+    status = pipe.run_once().status()
+    assert pipe["total"].rows() == [(15, 2)]
+    assert status["dead_letters"] == 1
+    assert letters(pipe) == [("orders", "the row cannot be read", "2,ten")]
+
+
+def test_json_that_is_none_is_a_dead_letter(spark, tmp_path, pipe):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\n{"id": \n{"id": 2}\n')
+    pipe.source("ids", read_files(spark, "json", "id BIGINT", str(tmp_path / "in")))
+    pipe.view("total", "SELECT sum(id) AS s FROM ids")
+    pipe.run_once()
+    assert pipe["total"].rows() == [(3,)]
+    assert letters(pipe) == [("ids", "the row cannot be read", '{"id": ')]
+
+
+def test_messages_are_read_as_json(spark, pipe):
+    messages = spark.sql("""VALUES ('{"id": 1}'), ('{id'), ('{"id": 2}')""").toDF("value")
+    pipe.source("ids", vm.spark.read_json(messages, "id BIGINT"))
+    pipe.view("total", "SELECT sum(id) AS s FROM ids")
+    pipe.run_once()
+    assert pipe["total"].rows() == [(3,)]
+    assert letters(pipe) == [("ids", "the row cannot be read", "{id")]
+
+
+def test_word_that_is_no_change_is_a_dead_letter(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "insert"), (2, "bob", 5, "inserted")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+    pipe.view("total", "SELECT sum(amount) AS s FROM orders")
+    pipe.run_once()
+    assert pipe["total"].rows() == [(10,)]
+    ((source, reason, row),) = letters(pipe)
+    assert (source, reason) == ("orders", "'inserted' is no change")
+    assert json.loads(row)["id"] == 2
+
+
+def test_number_too_large_for_its_column_is_a_dead_letter(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "i"), (2, "bob", 1 << 40, "i")])
+    pipe.source(
+        "orders", orders_stream(spark, tmp_path / "orders"), change="op",
+        schema="id BIGINT, customer STRING, amount INT",
+    )  # fmt: skip
+    pipe.view("total", "SELECT sum(amount) AS s FROM orders")
+    pipe.run_once()
+    assert pipe["total"].rows() == [(10,)]
+    assert "amount" in letters(pipe)[0][1]
+
+
+def test_delete_of_a_missing_row_is_a_dead_letter_when_checked(spark, tmp_path, pipe):
+    rows = [(1, "ann", 10, "insert"), (2, "bob", 5, "delete"), (1, "ann", 10, "delete")]
+    write_orders(tmp_path / "orders", "a", [*rows, (3, "cy", 1, "insert")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op", checked=True)
+    pipe.view("total", "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer")
+    pipe.run_once()
+    assert pipe["total"].rows() == [("cy", 1)]
+    ((_, reason, row),) = letters(pipe)
+    assert reason == "the row to delete is not there"
+    assert json.loads(row) == {"id": 2, "customer": "bob", "amount": 5}
+
+
+def test_delete_may_come_before_its_insert(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "delete")])
+    write_orders(tmp_path / "orders", "b", [(1, "ann", 10, "insert"), (2, "bob", 5, "insert")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+    pipe.view("total", "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer")
+    pipe.run_once()
+    assert pipe["total"].rows() == [("bob", 5)]
+
+
+def test_images_without_their_predecessors_replace_by_key(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "insert"), (2, "bob", 5, "insert")])
+    newer = [(2, "bob", 8, "update_postimage"), (2, "bob", 7, "update_postimage")]
+    older = [(1, "ann", 9, "update_postimage"), (2, "bob", 8, "delete"), (4, "cy", 2, "insert")]
+    write_orders(tmp_path / "orders", "b", newer)
+    write_orders(tmp_path / "orders", "c", older)
+    stream = orders_stream(spark, tmp_path / "orders")
+    pipe.source("orders", stream, change="op", key="id", order="amount")
+    pipe.view("all_orders", "SELECT id, customer, amount FROM orders")
+    pipe.run_once()
+    # amount is the order: 8 beats 7 inside a batch, 9 for id 1 comes too late.
+    assert sorted(pipe["all_orders"].rows()) == [(1, "ann", 10), (4, "cy", 2)]
+
+
+def test_multiplicities_count(spark, tmp_path, pipe):
+    frame = spark.sql("VALUES ('ann', 3), ('bob', 1), ('ann', -1)").toDF("name", "m")
+    pipe.source("names", frame, multiplicity="m")
+    pipe.view("counts", "SELECT name, count(*) AS n FROM names GROUP BY name")
+    pipe.run_once()
+    assert sorted(pipe["counts"].rows()) == [("ann", 2), ("bob", 1)]
+
+
+def test_listener_hears_of_every_batch(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "insert")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+    pipe.view("total", "SELECT sum(amount) AS s FROM orders")
+    heard: list[dict[str, Any]] = []
+    stop = pipe.listen(heard.append)
+    pipe.run_once()
+    deadline = time.monotonic() + 30
+    while not heard and time.monotonic() < deadline:
+        time.sleep(0.05)
+    stop()
+    assert heard[0]["numInputRows"] == 1
+    assert heard[0]["views"]["total"]["rows"] == 1
+
+
+def test_prometheus_reads_the_counters(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "insert"), (2, "bob", 5, "what")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+    pipe.view("total", "SELECT sum(amount) AS s FROM orders")
+    pipe.run_once()
+    lines = pipe.prometheus().splitlines()
+    assert 'viewmill_rows_in_total{source="orders"} 2' in lines
+    assert "viewmill_dead_letters_total 1" in lines
+    assert 'viewmill_view_rows{view="total"} 1' in lines

@@ -1,0 +1,70 @@
+"""A project with `runtime: spark` is a pipeline."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.harness import shown_table
+
+from viewmill.cli.definitions import read_definitions
+from viewmill.cli.spec import read_spec
+from viewmill.cli.yaml_reader import InvalidSpec
+from viewmill.pipeline.spec import SparkProject, build
+
+SPEC = """
+name: shop
+storage: storage/
+runtime: spark
+spark: {master: "local[2,4]", conf: {spark.sql.shuffle.partitions: 2}}
+sources:
+  orders: {path: data/*.csv, schema: "id BIGINT, customer STRING, amount BIGINT", change: op}
+libraries:
+  - glob: {include: "views/*.sql"}
+sinks:
+  spent: {path: out/spent, format: parquet}
+"""
+VIEWS = """
+CREATE VIEW large AS SELECT * FROM orders WHERE amount > 1;
+CREATE MATERIALIZED VIEW spent AS SELECT customer, sum(amount) AS s FROM large GROUP BY customer;
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    for folder in ("data", "views"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "viewmill.yml").write_text(SPEC)
+    (tmp_path / "views" / "spent.sql").write_text(VIEWS)
+    spec = read_spec(tmp_path / "viewmill.yml")
+    assert spec.spark is not None
+    return SparkProject(
+        spec.name, spec.folder, spec.storage, spec.sources,
+        [each.sql for each in read_definitions(spec)], spec.sinks, spec.spark.master,
+        spec.spark.conf,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+def test_project_runs_and_running_again_takes_what_is_new(spark, tmp_path, project):
+    (tmp_path / "data" / "a.csv").write_text(
+        "id,customer,amount,op\n1,ann,10,insert\n2,bob,1,insert\n3,cy,five,insert\n"
+    )
+    with build(spark, project) as pipe:
+        status = pipe.run_once().status()
+    assert status["dead_letters"] == 1
+    assert shown_table(tmp_path / "out" / "spent") == [("ann", 10)]
+    (tmp_path / "data" / "b.csv").write_text("id,customer,amount,op\n1,ann,10,d\n4,bob,7,i\n")
+    with build(spark, project) as pipe:
+        assert pipe.run_once().status()["rows_in"] == {"orders": 2}
+        assert pipe["spent"].verify() == []
+    assert shown_table(tmp_path / "out" / "spent") == [("bob", 7)]
+
+
+def test_settings_are_read(project):
+    assert project.master == "local[2,4]"
+    assert project.conf == {"spark.sql.shuffle.partitions": "2"}
+
+
+def test_format_that_spark_does_not_write_is_refused(tmp_path):
+    (tmp_path / "viewmill.yml").write_text(SPEC.replace("format: parquet", "format: csv"))
+    with pytest.raises(InvalidSpec, match="csv"):
+        read_spec(tmp_path / "viewmill.yml")

@@ -1,0 +1,157 @@
+"""Views with nested aggregates against loops over lists, through inserts and deletes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viewmill as vm
+from tests.conftest import scaled
+from tests.strategies.aggregate_index.nested_oracle import Row, answer, grouped, qualifying
+
+TABLE = "broker INT NOT NULL, volume BIGINT, price DECIMAL(6,1)"
+INNER = {
+    "sum": "(SELECT sum(x.volume) FROM bids x WHERE x.price {} b.price)",
+    "count": "(SELECT count(*) FROM bids x WHERE x.price {} b.price)",
+    "coalesce": "coalesce((SELECT sum(x.volume) FROM bids x WHERE x.price {} b.price), 0)",
+}
+SHARES = ("0.75", "0.5", "1.00")
+
+# Small domains: equal prices, equal sums, zero and negative volumes, NULLs, rows that are equal.
+prices = st.sampled_from([None, *(Decimal(n) / 2 for n in range(5))])
+row_lists = st.lists(
+    st.tuples(st.integers(1, 2), st.sampled_from([None, 0, 0, 1, 2, 3]), prices), max_size=4
+)
+signed_rows = st.lists(
+    st.tuples(st.integers(1, 2), st.sampled_from([None, -2, -1, 0, 1, 3]), prices), max_size=4
+)
+
+
+def query(share: str, sign: str, correlation: str, function: str, *, by_broker: bool) -> str:
+    inner = INNER[function].format(correlation)
+    shown = "b.broker, " if by_broker else ""
+    group = " GROUP BY b.broker" if by_broker else ""
+    return (
+        f"SELECT {shown}sum(b.price * b.volume) AS money, count(*) AS n FROM bids b "
+        f"WHERE {share} * (SELECT sum(y.volume) FROM bids y) {sign} {inner}{group}"
+    )
+
+
+@st.composite
+def changes(draw: st.DrawFn, *, signed: bool) -> list[tuple[str, list[Row]]]:
+    """Batches in and out; at the end everything goes, and something comes again."""
+    rows = signed_rows if signed else row_lists
+    live: list[Row] = []
+    steps: list[tuple[str, list[Row]]] = []
+    for _ in range(draw(st.integers(1, 6))):
+        if live and draw(st.booleans()):
+            gone = [live.pop(draw(st.integers(0, len(live) - 1)))]
+            steps.append(("delete", gone))
+        else:
+            new = draw(rows)
+            live += new
+            steps.append(("insert", new))
+    return [*steps, ("delete", list(live)), ("insert", draw(rows))]
+
+
+def run(steps: list[tuple[str, list[Row]]], sql: str, check) -> None:
+    with vm.connect() as mill:
+        mill.sql(f"CREATE TABLE bids ({TABLE})")
+        mill.insert("bids", steps[0][1])
+        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
+        live = list(steps[0][1])
+        check(mill["v"].rows(), live)
+        for what, rows in steps[1:]:
+            if what == "insert":
+                mill.insert("bids", rows)
+                live += rows
+            else:
+                mill.delete("bids", rows)
+                for row in rows:
+                    live.remove(row)
+            check(mill["v"].rows(), live)
+        assert mill["v"].status()["engine_calls"] <= len(mill["v"].explain()["states"])
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("by_broker", [False, True], ids=["one row", "by broker"])
+@pytest.mark.parametrize("signed", [False, True], ids=["volumes >= 0", "any volumes"])
+@settings(max_examples=scaled(0.5))
+@given(data=st.data())
+def test_view_equals_the_loops(data, signed, by_broker):
+    share = data.draw(st.sampled_from(SHARES))
+    sign = data.draw(st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]))
+    correlation = data.draw(st.sampled_from(["<", "<=", ">", ">=", "="] if not by_broker else
+                                            ["<", "<=", ">", ">="]))  # fmt: skip
+    function = data.draw(st.sampled_from(sorted(INNER)))
+
+    def check(found: list[tuple[object, ...]], live: list[Row]) -> None:
+        kept = qualifying(live, Decimal(share), sign, correlation, function)
+        if by_broker:
+            assert set(found) == grouped(kept)
+        else:
+            assert found == [answer(kept)]
+
+    sql = query(share, sign, correlation, function, by_broker=by_broker)
+    run(data.draw(changes(signed=signed)), sql, check)
+
+
+VWAP = query("0.75", "<", "<=", "sum", by_broker=False)
+MST = (
+    "SELECT b.broker, sum(a.price * a.volume - b.price * b.volume) AS money FROM bids b, bids a "
+    "WHERE 0.25 * (SELECT sum(x.volume) FROM bids x) > coalesce("
+    "(SELECT sum(x.volume) FROM bids x WHERE x.price > a.price), 0) "
+    "AND 0.25 * (SELECT sum(x.volume) FROM bids x) > coalesce("
+    "(SELECT sum(x.volume) FROM bids x WHERE x.price > b.price), 0) GROUP BY b.broker"
+)
+
+
+@pytest.mark.parametrize("sql", [VWAP, MST], ids=["vwap", "mst"])
+def test_compiled_kernels_equal_recompute_through_splits_and_merges(mill, sql):
+    """Thousands of levels come and go, so that leaves and groups of leaves split and join."""
+    mill.sql(f"CREATE TABLE bids ({TABLE}) UNCHECKED")
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
+    rows = [(n % 3, n * 7 % 11, Decimal(n * 7919 % 20011) / 10) for n in range(12_000)]
+    mill.insert("bids", rows)
+    mill.delete("bids", rows[:11_000])
+    assert mill["v"].verify() == []
+    mill.insert("bids", rows[:700])
+    mill.insert("bids", [(1, -5, Decimal(3)), (1, None, None), (2, 5, None)])
+    assert mill["v"].verify() == []
+    mill.delete("bids", [*rows[11_000:], *rows[:700], (1, None, None), (2, 5, None)])
+    mill.delete("bids", [(1, -5, Decimal(3))])
+    assert mill["v"].verify() == []
+
+
+def test_a_failed_batch_leaves_the_view_as_it_was(mill, uncompiled):
+    mill.sql(f"CREATE TABLE bids ({TABLE})")
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {VWAP}")
+    mill.insert("bids", [(1, 5, Decimal(1)), (1, 5, Decimal(2))])
+    before = mill["v"].rows()
+    with pytest.raises(vm.ViewmillError):
+        mill.insert("bids", [(1, 7, Decimal(3)), (1, 2**62, Decimal(9))])
+    assert mill["v"].rows() == before
+    mill.insert("bids", [(1, 7, Decimal(3))])
+    assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT sum(b.volume) FROM bids b WHERE 1 < (SELECT avg(x.volume) FROM bids x "
+         "WHERE x.price <= b.price)", "not exact"),
+        ("SELECT sum(b.volume) FROM bids b WHERE (SELECT sum(x.volume) FROM bids x "
+         "WHERE x.volume <= b.volume) < (SELECT sum(x.volume) FROM bids x WHERE x.price < b.price)",
+         "general algorithm"),
+        ("SELECT sum(b.volume) FROM bids b WHERE 1 < (SELECT sum(x.volume) FROM bids x "
+         "WHERE x.price <= b.price AND x.volume <= b.volume)", "more than one comparison"),
+    ],
+)  # fmt: skip
+def test_explain_says_why_not(mill, sql, reason):
+    mill.sql(f"CREATE TABLE bids ({TABLE})")
+    with pytest.raises(vm.ViewmillError, match=reason):
+        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
