@@ -150,7 +150,7 @@ def test_settings_of_the_users_session_do_not_matter(spark):
 
 
 @pytest.fixture
-def spark_mill(spark):
+def spark_mill(spark, uncompiled):
     with vm.connect(spark=spark) as mill:
         columns = ", ".join(f"{field.name} {field.type}" for field in ORDERS)
         mill.sql(f"CREATE TABLE orders ({columns})")

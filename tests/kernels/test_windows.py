@@ -1,6 +1,7 @@
 """Every technique of final aggregation answers like a fold of the window, at the paper's price."""
 
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ class Counter:
 
 # Table 2 of the paper as ERRATA W1 reads it: operations on average, at worst, for all ranges. B-Int
 # makes and covers intervals in one slide, so its worst is twice the logarithm.
-TABLE_2 = {
+TABLE_2: dict[str, tuple[Any, Any, Any]] = {
     "naive": (lambda n: n, lambda n: n, lambda n: n * n),
     "flatfat": (log2, log2, lambda n: n * log2(n)),
     "bint": (log2, lambda n: 2 * log2(n), lambda n: n * log2(n)),
@@ -243,8 +244,6 @@ def test_shared_sums_equal_the_sums_of_their_windows(compiled):
     shared = SharedSums(windows, compiled=compiled)
     for part in np.split(x, [3, 50, 51]):
         shared.feed(part)
-    expected = [
-        int(x[max(0, len(x) // s * s - r) : len(x) // s * s].sum()) for r, s in windows
-    ]
+    expected = [int(x[max(0, len(x) // s * s - r) : len(x) // s * s].sum()) for r, s in windows]
     assert shared.answers().tolist() == expected
     assert shared.answered == sum(len(x) // s for _, s in windows)

@@ -43,8 +43,8 @@ INITIALIZE View2[i] AS SELECT src, dest, ct, sum_loss FROM Helper[i] WHERE ct >=
 UPDATE View2[j] AS SELECT src, dest, ct, sum_loss FROM Helper[j] WHERE ct >= 4
 PARTITION LENGTH 60
 """
-# What Algorithms 2 and 3 write for View1, as V1 to V4 correct them: the outer join gives 0, the CASE
-# is computed inside and filtered outside, and a run that starts has the values of its row.
+# What Algorithms 2 and 3 write for View1, as V1 to V4 correct them: the outer join gives 0, the
+# CASE is computed inside and filtered outside, and a run that starts has the values of its row.
 GENERATED_HELPER = """
 CREATE VIEW H4 AS
 INITIALIZE H4[i] AS
@@ -212,15 +212,19 @@ def test_acme_reports_the_first_row_of_an_hour():
         "TIMESTAMP BY ts PARTITION LENGTH 3600"
     )
     last = "SELECT stock, max_by(price, ts) AS price FROM {} GROUP BY stock"
-    carried = "(SELECT stock, ts, price FROM quotes[j] UNION ALL SELECT stock, NULL, price FROM tail[j-1])"
+    carried = (
+        "(SELECT stock, ts, price FROM quotes[j] "
+        "UNION ALL SELECT stock, NULL, price FROM tail[j-1])"
+    )
     mill.sql(
         f"CREATE VIEW tail AS INITIALIZE tail[i] AS {last.format('quotes[i]')} "
         f"UPDATE tail[j] AS SELECT stock, coalesce(max_by(price, ts), max(price)) FROM {carried} "
         "GROUP BY stock PARTITION LENGTH 3600"
     )
     rises = (
-        "SELECT ts, stock FROM (SELECT *, lag(price) OVER (PARTITION BY stock ORDER BY ts) AS before "
-        "FROM {}) WHERE price > before AND ts IS NOT NULL"
+        "SELECT ts, stock FROM "
+        "(SELECT *, lag(price) OVER (PARTITION BY stock ORDER BY ts) AS before FROM {}) "
+        "WHERE price > before AND ts IS NOT NULL"
     )
     carried = carried.replace("NULL", "CAST(NULL AS TIMESTAMP)")
     mill.sql(

@@ -142,14 +142,13 @@ def test_a_named_window_is_still_a_window_clause() -> None:
 @pytest.mark.parametrize(
     ("sql", "text", "hint"),
     [
+        ("SELECT 1 FROM a JOIN m[i-1] t ON a.x = t.x", "[i-1]", "temporal view"),
+        ("SELECT 1 FROM m[1..i]", "[1..i]", "temporal view"),
         (
-            "SELECT 1 FROM s [WINDOW 9 ROWS SLIDE 3 ROWS] w",
-            "[WINDOW 9 ROWS SLIDE 3 ROWS]",
-            "shared windows",
+            "SELECT 1 FROM (SELECT * FROM m PATTERN [a, b+]) x",
+            "PATTERN [a, b+]",
+            "MATERIALIZED VIEW",
         ),
-        ("SELECT 1 FROM a JOIN m[i-1] t ON a.x = t.x", "[i-1]", "temporal views"),
-        ("SELECT 1 FROM m[1..i]", "[1..i]", "temporal views"),
-        ("SELECT 1 FROM (SELECT * FROM m PATTERN [a, b+]) x", "PATTERN [a, b+]", "temporal views"),
         ("SELECT * FROM STREAM t", "STREAM t", "leave STREAM out"),
         ("SELECT * FROM STREAM(t)", "STREAM(t)", "leave STREAM out"),
         ("SELECT 1 FROM a WHERE x IN (SELECT y FROM STREAM t AS u)", "STREAM t AS u", "STREAM"),

@@ -54,8 +54,9 @@ SUM = (
     "SELECT src, dest, sum(loss) AS a, count(*) AS n FROM m[j] GROUP BY src, dest "
     "UNION ALL SELECT src, dest, a, n FROM h[j-1]) AS t GROUP BY src, dest PARTITION LENGTH 60; "
     "CREATE VIEW v AS INITIALIZE v[i] AS SELECT src, dest, a FROM h[i] UPDATE v[j] AS "
-    "SELECT now.src, now.dest, now.a - coalesce(old.a, 0) FROM h[j] AS now LEFT JOIN h[j-{w}] AS old "
-    "ON now.src = old.src AND now.dest = old.dest WHERE now.n - coalesce(old.n, 0) > 0 "
+    "SELECT now.src, now.dest, now.a - coalesce(old.a, 0) FROM h[j] AS now "
+    "LEFT JOIN h[j-{w}] AS old ON now.src = old.src AND now.dest = old.dest "
+    "WHERE now.n - coalesce(old.n, 0) > 0 "
     "PARTITION LENGTH 60"
 )
 HELPED_SUM = MAX.replace("max(", "sum(")

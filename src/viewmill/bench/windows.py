@@ -1,7 +1,8 @@
 """Techniques of final aggregation: one query at three window sizes, and all ranges 1..n at two.
 
-The partials are a 100 Hz sensor's readings in whole units, so that sums are exact. Every technique's
-answers are compared with prefix sums or block maxima, which share no code with any technique.
+The partials are a 100 Hz sensor's readings in whole units, so that sums are exact. The answers of
+every technique are compared with prefix sums or block maxima, which share no code with any. Last,
+10,000 windows of rows over one stream, summed together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ALL_RANGES = (64, 1024)
 ALL_TECHNIQUES = ("naive", "flatfat", "bint", "flatfit", "slickdeque_inv", "slickdeque_noninv")
 REPEATS = 7  # the fastest is reported: the machine has other work too
 LATENCIES = 20_000
+SHARED = 10_000
 
 
 def windows(*, seed: int, quick: bool, say: Say) -> Report:
@@ -49,8 +51,36 @@ def windows(*, seed: int, quick: bool, say: Say) -> Report:
                     x = readings[: 2_000_000 // size]
                     make = _maker(kernels, technique, operation, size)
                     verified.append(_all_ranges(report, make, aggregate, x))
+    say(f"{SHARED:,} windows over one stream")
+    verified.append(_shared(report, seed, 20_000 if quick else 200_000))
     report.verified = all(verified)
     return report
+
+
+def _shared(report: Report, seed: int, count: int) -> bool:
+    """So many windows, slides from the divisors of 1000, overlap up to 100."""
+    chance = np.random.default_rng(seed)
+    divisors = [each for each in range(1, 1001) if 1000 % each == 0]
+    slides = chance.choice(divisors, SHARED)
+    ranges = slides * chance.integers(1, 100, SHARED, endpoint=True)
+    pairs = list(zip(ranges.tolist(), slides.tolist(), strict=True))
+    shared = import_module("viewmill.kernels.shared_sums").SharedSums(pairs)
+    x = chance.integers(0, 1_000, count)
+    shared.feed(x)
+    ends = len(x) // slides * slides
+    total = np.concatenate([[0], np.cumsum(x)])
+    right = np.array_equal(shared.answers(), total[ends] - total[np.maximum(ends - ranges, 0)])
+    answers = shared.answered
+    seconds = fastest(lambda: shared.feed(x), 3)
+    workload = {"technique": "slickdeque_inv", "aggregate": "sum", "views": SHARED}
+    report.add(
+        "kernel",
+        workload,
+        rows_per_cpu_s=count / seconds,
+        answers_per_cpu_s=answers / seconds,
+        state_bytes=shared.nbytes,
+    )
+    return right
 
 
 def _one_query(report: Report, window: Any, aggregate: str, x: Array, expected: Array) -> bool:

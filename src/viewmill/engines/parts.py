@@ -18,8 +18,8 @@ from viewmill.algebra.relations import Relation
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.program.kept_parts import KeptParts, is_change
-from viewmill.program.parts import PartQueries, PartQuery, PartReference, PartSource
+from viewmill.program.kept_parts import KeptParts, is_change, is_same
+from viewmill.program.parts import PartQueries, PartQuery, PartSource, PartsRead
 from viewmill.program.program import Program
 
 Rows = Mapping[str, list[Delta]]  # the parts that are not empty, or one; by name of the reference
@@ -220,15 +220,13 @@ class PartMaintainer(KeptParts):
         table = self._run(query.query, rows)
         made = encode_columns(self.schema, table, self._dictionary)
         made = made if made.size else self._empty
-        for before in (self.part(i), self.part(i - 1)):
-            if before.size == made.size and not is_change(before, made):
-                made = before
-                break
+        if is_same(self.part(i - 1), made):
+            made = self.part(i - 1)  # as in a gap, where helpers carry what they have
         if query is self._body.update:
             self._memo, self._held = (key, made), rows  # what is held keeps its id
         return made
 
-    def _rows(self, reference: PartReference, i: int) -> list[Delta]:
+    def _rows(self, reference: PartsRead, i: int) -> list[Delta]:
         source = self._sources[reference.source]
         low, high = reference.span_at(i)
         if low == high:

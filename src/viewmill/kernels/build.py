@@ -214,6 +214,7 @@ class TriggerMaintainer:
 
     def contents(self) -> Delta:
         """The output as committed."""
+        self._settle()
         if self._contents is None:
             self._contents = self._functions("contents", self._emitting)
         for store in self._all:

@@ -101,7 +101,7 @@ def compile_kernel(function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
 
 
 def inlined(function: Callable[..., Any], *, reorder_sums: bool = False) -> Any:
-    """A function that the kernels calling it compile into themselves; its own file is not cached."""
+    """A function that kernels compile into themselves; it is not cached on its own."""
     fast = {"fastmath": {"reassoc"}} if reorder_sums else {}
     return numba.njit(function, nogil=True, error_model="numpy", **fast, **_known("_nrt"))
 

@@ -74,4 +74,3 @@ class Lookups:
 
     def _word(self, value: Any) -> int:
         return self._dictionary.intern(value) if isinstance(value, str) else int(value)
-

@@ -19,6 +19,7 @@ from viewmill.kernels.pattern_kernels import assign, compiled
 
 Ints = npt.NDArray[np.int64]
 Column = tuple[Words, Mask]
+_REMEMBERED = 4  # parts
 NEVER = np.iinfo(np.int64).min
 
 
@@ -76,6 +77,31 @@ class Groups:
         found = self._deltas[0].take(numbers)
         found.multiplicity = None
         return found
+
+
+class StreamOrder:
+    """What all patterns over one stream and one GROUP BY share: groups, and parts in their order.
+
+    A new part is sorted once, whichever of the views comes first; the others find it here.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.groups = Groups(schema)
+        self._parts: dict[int, tuple[Delta, tuple[Ints, Ints, Ints]]] = {}
+        self.sorted_parts = 0  # so often was a part sorted
+
+    def find(self, part: int, rows: Delta) -> tuple[Ints, Ints, Ints] | None:
+        """The order of these very rows, if a view before has found it."""
+        known = self._parts.get(part)
+        return known[1] if known is not None and known[0] is rows else None
+
+    def note(self, part: int, rows: Delta, order: tuple[Ints, Ints, Ints]) -> None:
+        """Remember the order of a part; of the last few only, for the views of one batch."""
+        self.sorted_parts += 1
+        self._parts.pop(part, None)
+        self._parts[part] = rows, order
+        while len(self._parts) > _REMEMBERED:
+            self._parts.pop(next(iter(self._parts)))
 
 
 @dataclass(frozen=True)

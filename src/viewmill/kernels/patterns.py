@@ -46,6 +46,7 @@ from viewmill.kernels.pattern_runs import (
     Ints,
     Runs,
     RunsPart,
+    StreamOrder,
     join_runs,
 )
 from viewmill.program.kept_parts import KeptParts, is_change
@@ -68,13 +69,18 @@ class PatternMaintainer(KeptParts):
         run: Run,
         dictionary: Dictionary,
         version: Callable[[], int],
+        shared: dict[Any, Any] | None = None,
     ) -> None:
         assert isinstance(program.body, PatternQueries)
         super().__init__(program.output, program.body.length, version)
         self._body, self._source = program.body, source
         self._schema = program.inputs[0].schema
         self._run, self._dictionary = run, dictionary
-        self._groups = Groups(Schema(tuple(self._schema[i] for i in self._body.keys)))
+        keys = Schema(tuple(self._schema[i] for i in self._body.keys))
+        self._order: StreamOrder = ({} if shared is None else shared).setdefault(
+            self._body.keys, StreamOrder(keys)
+        )
+        self._groups: Groups = self._order.groups
         self._latest = np.full(0, NEVER, np.int64)  # by group, the newest part with a row of it
         self._runs: dict[int, RunsPart] = {}
         self._new_runs: dict[int, RunsPart] = {}
@@ -193,11 +199,14 @@ class PatternMaintainer(KeptParts):
         columns = tuple(rows.columns[i] for i in keys)
         nulls = tuple(rows.nulls[i] for i in keys)
         numbers = self._groups.numbers(Delta(self._groups.schema, columns, nulls, None, rows.size))
+        self._make_room()
+        return numbers
+
+    def _make_room(self) -> None:
         if len(self._groups) > len(self._latest):
             grown = np.full(max(2 * len(self._latest), len(self._groups)), NEVER, np.int64)
             grown[: len(self._latest)] = self._latest
             self._latest = grown
-        return numbers
 
     def _advance(self, part: int, groups: Ints | None) -> list[tuple[int, Ints]]:
         """Take the runs of groups (None is all) through a part; which later parts that concerns."""
@@ -227,6 +236,14 @@ class PatternMaintainer(KeptParts):
         rows = self._source.part(part)
         if old is not None and old.source is rows:
             return old.order, old.starts, old.groups
+        found = self._order.find(part, rows)
+        if found is None:
+            found = self._sorted(rows)
+            self._order.note(part, rows, found)
+        self._make_room()
+        return found
+
+    def _sorted(self, rows: Delta) -> tuple[Ints, Ints, Ints]:
         positions = _positions(rows)
         numbers = self._numbers(rows)[positions]
         moments = rows.columns[self._body.time][positions]
@@ -394,22 +411,23 @@ class PatternMaintainer(KeptParts):
         if not len(at):
             return self._empty
         group = np.searchsorted(runs.starts, at, side="right") - 1
-        keys = self._groups.keys(part.groups[group])
-        columns, nulls = [*keys.columns, runs.rows[at]], [*keys.nulls, None]
+        values = (runs.integers[at], runs.floats[at], runs.counts[at])
+        return self._measured(part.groups[group], runs.rows[at], *values)
+
+    def _measured(self, groups: Ints, rows: Ints, integers: Any, floats: Any, counts: Any) -> Delta:
+        """The rows of the view for matches, by their measures."""
+        keys = self._groups.keys(groups)
+        columns, nulls = [*keys.columns, rows], [*keys.nulls, None]
         for m, measure in enumerate(self._body.measures):
-            counts = runs.counts[at, m]
             if measure.function == "count":
-                columns.append(counts)
+                columns.append(np.ascontiguousarray(counts[:, m]))
                 nulls.append(None)
                 continue
-            words = np.ascontiguousarray(
-                (runs.floats if self._is_float[m] else runs.integers)[at, m]
-            )
-            mask = (counts <= 0).astype(np.uint8)
+            words = np.ascontiguousarray((floats if self._is_float[m] else integers)[:, m])
+            mask = (counts[:, m] <= 0).astype(np.uint8)
             columns.append(np.where(mask, words.dtype.type(0), words))
             nulls.append(mask if mask.any() else None)
-        found = Delta(self._body.shown, tuple(columns), tuple(nulls), None, len(at))
-        return self._shown(found)
+        return self._shown(Delta(self._body.shown, tuple(columns), tuple(nulls), None, len(rows)))
 
     def _shown(self, found: Delta) -> Delta:
         show = self._body.show

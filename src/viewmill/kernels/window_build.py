@@ -4,7 +4,7 @@ takes  Program with a Windowed body
 gives  a Maintainer whose output is the answer of the last window, and whose change is every answer
        since the last commit in order: the old one of a group deleted, the new one inserted
 
-Rows go into panes, cut where a window can begin or end (Pairs). At the end of each slide panes enter
+Rows go into panes, cut where a window can begin or end (Pairs). At the end of a slide panes enter
 and leave a `PaneQueue`; only groups with rows in those are answered anew. A row that comes late
 changes its pane, and the answer that was given is corrected.
 """

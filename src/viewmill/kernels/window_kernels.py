@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -65,7 +66,7 @@ class Window:
         self.technique, self.operation, self.size = technique, operation, size
         self.dtype = np.dtype(dtype)
         self.ranges = None if ranges is None else np.asarray(ranges, np.int64)
-        self._identity = self.dtype.type(operation.identity)
+        self._identity = np.array(operation.identity, self.dtype)[()]
         values, cursors = module.space(size)
         self._values = np.full(values, self._identity, self.dtype)
         self._cursors = np.zeros(cursors, np.int64)
@@ -148,7 +149,7 @@ def _check(
     if not has_ranges(technique):
         raise InvalidArgument(f"{technique} answers one range only")
     steps = [0, *ranges]
-    if not ranges or any(a >= b for a, b in zip(steps, steps[1:], strict=False)):
+    if not ranges or any(a >= b for a, b in pairwise(steps)):
         raise InvalidArgument("ranges ascend, and start from one partial")
     if steps[-1] > size:
         raise InvalidArgument(f"a range of {steps[-1]} partials in a window of {size}")
@@ -160,7 +161,8 @@ def _kernel(
 ) -> Kernel:
     functions = _functions(technique, operation, compiled)
     if not compiled:
-        return functions[function]
+        plain: Kernel = functions[function]
+        return plain
     values = FLOATS if dtype == np.float64 else WORDS
     value = types.float64 if dtype == np.float64 else types.int64
     memory = (values, WORDS, WORD, value)

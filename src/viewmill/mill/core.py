@@ -34,7 +34,7 @@ Preparation = Callable[[int, Mapping[str, Delta]], None]
 
 
 class ArrowParts:
-    """Parts as Arrow tables, the last ones read: a window reads the same hundred again and again."""
+    """Parts as Arrow tables, the last ones read: a window reads the same hundred each time."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary

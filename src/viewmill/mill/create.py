@@ -21,7 +21,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.patterns import plan_pattern, prepare_pattern_view
+from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.table import Table
 from viewmill.planner.blocks import inline_blocks
@@ -34,7 +34,6 @@ from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
-from viewmill.sql.lower_pattern import find_pattern
 from viewmill.sql.statements import (
     CreateMaterializedView,
     CreateTable,
@@ -101,7 +100,7 @@ def drop(core: Core, name: str) -> None:
 
 def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
     """Create a plain view: its query is checked now and put in where it is used."""
-    if find_pattern(statement.query) is not None:
+    if is_pattern(statement.query):
         create_view(core, as_materialized(statement), sql)
         return
     existing = core.catalog.get(statement.name)
@@ -148,7 +147,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
 
 def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
     """A view, planned and built but not filled, that nobody knows yet."""
-    if find_pattern(statement.query) is not None:
+    if is_pattern(statement.query):
         return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
     _refuse_cycle(core, statement.name, names)
@@ -172,7 +171,7 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
 
 def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[Plan, Relation]:
     """The plan of a view, without creating it."""
-    if find_pattern(statement.query) is not None:
+    if is_pattern(statement.query):
         made = plan_pattern(core, statement, sql)
         return made, made.query
     _refuse_future_clauses(statement)

@@ -35,7 +35,8 @@ from viewmill.mill.windows import advance
 from viewmill.planner.explain import explain
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
-from viewmill.program.program import Triggers
+from viewmill.program.program import Body, Program, Triggers
+from viewmill.program.windows import Windowed
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, Query
 
@@ -108,16 +109,14 @@ class Mill:
             )
         self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
 
-    def replay(
-        self, table: str, rows: Any, *, view: str, multiplicity: str | None = None
-    ) -> Any:
+    def replay(self, table: str, rows: Any, *, view: str, multiplicity: str | None = None) -> Any:
         """Apply rows one at a time; an Arrow table of what the view shows after each.
 
         For a view of one row that is one row for each row given, otherwise the changes, with the
         columns `_step` and `_multiplicity`. The table changes as one batch.
         """
-        return replay(self, self._core, table, self._delta(table, rows, multiplicity=multiplicity),
-                      view)  # fmt: skip
+        delta = self._delta(table, rows, multiplicity=multiplicity)
+        return replay(self, self._core, table, delta, view)
 
     def advance(self, table: str, *, to: datetime.datetime | int) -> None:
         """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
@@ -277,7 +276,7 @@ class Mill:
             return str(explain(made, "text", {}))
         if stage == "program":
             return "\n".join(display_program(block.program) for block in made.blocks)
-        bodies = [block.program.body for block in made.blocks]
+        bodies = [body for block in made.blocks for body in _bodies(block.program)]
         sources = [body.source for body in bodies if isinstance(body, Triggers)]
         if not sources:
             raise UnsupportedQuery(
@@ -334,6 +333,13 @@ class Mill:
         state = "closed" if core.closed else f"version {core.version}"
         tables, views = len(core.catalog.tables()), len(core.catalog.views())
         return f"mill {where}: {tables} tables, {views} views, {state}"
+
+
+def _bodies(program: Program) -> list[Body]:
+    """A program's body, or those of the programs inside it."""
+    if isinstance(program.body, Windowed):
+        return [program.body.prepare.body, program.body.finish.body]
+    return [program.body]
 
 
 def _tick(reference: weakref.ref[Mill]) -> bool:

@@ -73,6 +73,7 @@ class Parted:
         # While a mill is opened: nothing is dropped, and what the log changed is noted.
         self.is_loading = False
         self._replayed: set[int] = set()
+        self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 

@@ -24,13 +24,22 @@ from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Input, Program
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
+from viewmill.sql.lower_match import find_match, lower_match
 from viewmill.sql.lower_pattern import PatternSource, find_pattern, lower_pattern
 from viewmill.sql.spans import span_of
 from viewmill.sql.statements import CreateMaterializedView
 from viewmill.strategies.strategy import Candidate, Cost
 
 STRATEGY = "temporal_view"
-MAINTAINER = "viewmill.kernels.patterns:PatternMaintainer"
+MAINTAINERS = {
+    False: "viewmill.kernels.patterns:PatternMaintainer",
+    True: "viewmill.kernels.matches:MatchMaintainer",  # MATCH_RECOGNIZE
+}
+
+
+def is_pattern(query: exp.Expr) -> bool:
+    """Whether a query has PATTERN or MATCH_RECOGNIZE."""
+    return find_pattern(query) is not None or find_match(query) is not None
 
 
 def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Plan:
@@ -41,14 +50,18 @@ def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Pla
     if not is_immediate(statement.policies):
         raise UnsupportedQuery("a pattern view is refreshed with its table", span=statement.span)
     source = _source(core, statement.query, sql)
-    body = lower_pattern(statement.query, sql, statement.name, source, core.catalog)
-    body = replace(body, bits=rewrite(body.bits), show=rewrite(body.show))
+    is_match = find_match(statement.query) is not None
+    lowered = lower_match if is_match else lower_pattern
+    body = lowered(statement.query, sql, statement.name, source, core.catalog)
+    outer = None if body.outer is None else rewrite(body.outer)
+    body = replace(body, bits=rewrite(body.bits), show=rewrite(body.show), outer=outer)
+    shown = body.show if outer is None else outer
     inputs = (Input(source.name, source.name, source.schema),)
-    program = Program(STRATEGY, body.show, inputs, body.show.schema, (), body)
-    chosen = Candidate(STRATEGY, body.show, Cost(3000.0, 0.4, 0), _notes(body))
-    block = PlannedBlock(statement.name, body.show, chosen, (), (), program)
+    program = Program(STRATEGY, shown, inputs, shown.schema, (), body)
+    chosen = Candidate(STRATEGY, shown, Cost(3000.0, 0.4, 0), _notes(body))
+    block = PlannedBlock(statement.name, shown, chosen, (), (), program)
     reason = "the only strategy that takes a pattern"
-    return Plan(statement.name, body.show, (block,), (), (), reason)
+    return Plan(statement.name, shown, (block,), (), (), reason)
 
 
 def _notes(body: PatternQueries) -> tuple[str, ...]:
@@ -57,8 +70,7 @@ def _notes(body: PatternQueries) -> tuple[str, ...]:
 
 
 def _source(core: Core, query: exp.Select, sql: str) -> PatternSource:
-    table = find_pattern(query)
-    assert table is not None
+    table = query.args["from_"].this
     entry = core.catalog.get(table.name)
     span = span_of(table.this, sql)
     if entry is None:
@@ -98,8 +110,8 @@ def prepare_pattern_view(core: Core, statement: CreateMaterializedView, sql: str
     return entry
 
 
-def build_pattern(core: Core, entry: ViewEntry) -> KeptParts:
-    """The maintainer of a pattern view, without any part."""
+def build_pattern(core: Core, entry: ViewEntry, *, alone: bool = False) -> KeptParts:
+    """The maintainer of a pattern view, without any part; `alone` it shares nothing."""
     program = entry.plan.program
     table = core.catalog.table(program.inputs[0].source).table
     source: PartSource | None = table.parts
@@ -108,7 +120,10 @@ def build_pattern(core: Core, entry: ViewEntry) -> KeptParts:
     def run(relation: Any, tables: Mapping[str, Any]) -> Any:
         return core.run(relation, view=entry, tables=tables)
 
-    maintainer: KeptParts = pkgutil.resolve_name(MAINTAINER)(
-        program, source, run, core.dictionary, lambda: core.version
-    )
+    body = program.body
+    assert isinstance(body, PatternQueries)
+    maintainer: KeptParts = pkgutil.resolve_name(MAINTAINERS[body.is_match_recognize])(
+        program, source, run, core.dictionary, lambda: core.version,
+        None if alone or table.parts is None else table.parts.orders,
+    )  # fmt: skip
     return maintainer

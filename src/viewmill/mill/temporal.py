@@ -38,7 +38,7 @@ def part_source(core: Core, name: str) -> PartSource | None:
     if isinstance(entry, TableEntry):
         return entry.table.parts
     if isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts):
-        return entry.block.maintainer
+        return entry.block.maintainer if entry.block.maintainer.has_parts else None
     return None
 
 

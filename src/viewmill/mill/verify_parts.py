@@ -50,14 +50,17 @@ def verify_parts(core: Core, entry: ViewEntry) -> list[Difference]:
 
 def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
     maintainer: Any = entry.block.maintainer
+    calls = entry.engine_calls
+    rebuilt: Any = build_pattern(core, entry, alone=True)
+    rebuilt.fill()
+    entry.engine_calls = calls
+    if not maintainer.has_parts:
+        rebuilt.commit()
+        return compare(core, entry.query, rebuilt.contents(), maintainer.contents())
     first, following = maintainer.reach
     if first is None or following is None:
         return []
     oldest = maintainer.oldest_shown()
-    calls = entry.engine_calls
-    rebuilt: Any = build_pattern(core, entry)
-    rebuilt.fill()
-    entry.engine_calls = calls
     start = first if oldest is None else max(first, oldest)
     return _compared(core, entry, start, following, rebuilt)
 

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.relations import Aggregate, Filter, Join, Project, Relation, Sort
 from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
+from viewmill.rewrite.spread_values import spread_values
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
@@ -40,6 +41,8 @@ WINDOWED = ("shared_window", "recompute")
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
 
+_MOST_FREE = 4  # columns that a view tree over three tables or more may show
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -55,7 +58,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     _check_name(wish)
     candidates, rejections = _ask(query, statistics, STRATEGIES)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
-    if all(each.strategy == "recompute" for each in candidates):
+    if min(ways, key=_cost)[0].candidates[0].strategy == "recompute":
         try:
             cuts = _cut(view, query, statistics, wish)
             if cuts is not None:
@@ -78,28 +81,64 @@ def _ask(
     query: Relation, statistics: Statistics, strategies: Sequence[Strategy]
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
-    answers = [
-        Rejection(strategy.name, "it knows no windows on tables")
-        if windowed and strategy.name not in WINDOWED
-        else strategy.match(query, statistics)
-        for strategy in strategies
-    ]
+    wide = _is_wide_join(query)
+    answers: list[Candidate | Rejection] = []
+    for strategy in strategies:
+        if windowed and strategy.name not in WINDOWED:
+            answers.append(Rejection(strategy.name, "it knows no windows on tables"))
+        elif wide and strategy.name == "view_tree":
+            answers.append(Rejection(strategy.name, "too many variable orders to choose from"))
+        else:
+            answers.append(strategy.match(query, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]
     return candidates, [each for each in answers if isinstance(each, Rejection)]
+
+
+def _is_wide_join(query: Relation) -> bool:
+    """Whether a join of several tables shows or groups by many columns.
+
+    A view tree orders them all, and to try the orders takes many seconds (Q2, Q10 of TPC-H).
+    """
+    if len(scans(query)) < 3:
+        return False
+    bottom = query
+    while isinstance(bottom, Project | Filter | Sort):
+        bottom = bottom.input
+    if isinstance(bottom, Aggregate):
+        return len(bottom.keys) > _MOST_FREE
+    return isinstance(bottom, Join) and len(query.schema) > _MOST_FREE
 
 
 def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[Cut] | None:
     """The query in blocks, each with its cheapest incremental candidate first."""
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return None
-    strategies = [each for each in STRATEGIES if each.name != "recompute"]
-    cuts = cut_blocks(view, decorrelate(query), lambda part: _ask(part, statistics, strategies))
+    cuts = cut_blocks(
+        view, spread_values(decorrelate(query)), lambda part: _ask_worthy(part, statistics, wish)
+    )
     return [replace(cut, candidates=_best_first(cut, wish)) for cut in cuts]
 
 
+def _ask_worthy(
+    part: Relation, statistics: Statistics, wish: Wish
+) -> tuple[list[Candidate], list[Rejection]]:
+    """The incremental candidates for a part that cost less than computing it again."""
+    candidates, rejections = _ask(part, statistics, STRATEGIES)
+    own = [each for each in candidates if each.strategy != "recompute"]
+    again = [each for each in candidates if each.strategy == "recompute"]
+    limit = min((_candidate_cost(each) for each in again), default=float("inf"))
+    worthy = [e for e in own if _candidate_cost(e) < limit or e.strategy == wish.strategy]
+    dear = [Rejection(e.strategy, "it costs more than recompute") for e in own if e not in worthy]
+    return worthy, [*rejections, *dear]
+
+
 def _best_first(cut: Cut, wish: Wish) -> tuple[Candidate, ...]:
-    order = sorted(cut.candidates, key=lambda each: each.cost.total_us(_TYPICAL_CHANGE))
+    order = sorted(cut.candidates, key=_candidate_cost)
     return tuple(sorted(order, key=lambda each: each.strategy != wish.strategy))
+
+
+def _candidate_cost(candidate: Candidate) -> float:
+    return candidate.cost.total_us(_TYPICAL_CHANGE)
 
 
 def _cost(way: list[Cut]) -> float:

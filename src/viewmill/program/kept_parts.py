@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
@@ -18,6 +20,8 @@ from viewmill.program.parts import PartInfo
 
 class KeptParts:
     """Parts `first` to before `next`; those that are not in the dictionaries are empty."""
+
+    has_parts = True
 
     def __init__(self, schema: Schema, length: int, version: Callable[[], int]) -> None:
         self.schema, self.length = schema, length
@@ -174,3 +178,15 @@ def is_change(before: Delta, after: Delta) -> bool:
     if before is after or not (before.size or after.size):
         return False
     return consolidate(concat(after.schema, [after, before.negated()])).size > 0
+
+
+def is_same(before: Delta, after: Delta) -> bool:
+    """Whether two parts are alike row by row: cheap, and sure only when it says yes."""
+    if before.size != after.size or before.multiplicity is not None:
+        return False
+    pairs = zip((*before.columns, *before.nulls), (*after.columns, *after.nulls), strict=True)
+    return after.multiplicity is None and all(_are_equal(a, b) for a, b in pairs)
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

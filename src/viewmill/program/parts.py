@@ -50,7 +50,7 @@ class Subscript:
 
 
 @dataclass(frozen=True)
-class PartReference:
+class PartsRead:
     """m[low..high] in a query, which reads it as a source of the name `name`."""
 
     name: str
@@ -78,7 +78,7 @@ class PartQuery:
     """A query over parts, and over whole tables that have none."""
 
     query: Relation
-    references: tuple[PartReference, ...]
+    references: tuple[PartsRead, ...]
     whole: tuple[str, ...] = ()  # sources that are read whole: dimension tables
 
 

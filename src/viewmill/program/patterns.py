@@ -63,3 +63,5 @@ class PatternQueries:
     bits: Relation  # over ROWS: one number with a bit for each edge, then the arguments
     shown: Schema  # of MATCHES: the keys, the number of rows, a value and a count for each measure
     show: Relation  # over MATCHES: the rows of the view
+    outer: Relation | None = None  # over MATCHES with the columns of `show`: what stands around it
+    is_match_recognize: bool = False  # leftmost, greedy, past the last row; all matches are shown

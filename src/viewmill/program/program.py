@@ -13,8 +13,8 @@ from viewmill.errors import Span
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.states import State
-from viewmill.program.windows import Windowed
 from viewmill.program.text_functions import Lookup
+from viewmill.program.windows import Windowed
 
 if TYPE_CHECKING:
     import pyarrow as pa

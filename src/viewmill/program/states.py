@@ -19,9 +19,9 @@ class Slot:
     """One component of a payload.
 
     int   a 64-bit integer (counts)
-    wide  a 128-bit integer in two words: sums of integers and decimals, which never overflow inside
-    sum   a compensated float in two words, then the largest magnitude that went into it, which tells
-          what rounding left from what is there; NaN and infinities are counted in int slots of their own
+    wide  a 128-bit integer in two words: sums of integers and decimals never overflow inside
+    sum   a compensated float in two words, then the largest magnitude that went into it, which
+          tells what rounding left from what is there; NaN and infinities are counted in int slots
     """
 
     name: str

@@ -18,13 +18,13 @@ from viewmill.algebra.relations import (
     Sort,
     Values,
     Window,
+    inputs,
 )
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import (
     expressions,
     has_subquery,
-    inputs,
     map_inputs,
     map_parts,
     substitute,
@@ -190,7 +190,8 @@ def fresh_copy(relation: Relation, mark: str) -> tuple[Relation, Mapping[str, st
 
 
 def _fresh_scan(scan: Scan, mark: str, names: dict[str, str]) -> Scan:
-    alias, fields = scan.alias + mark, []
+    # An alias becomes part of names in generated source.
+    alias, fields = scan.alias + mark.replace("#", "__"), []
     for field in scan.schema:
         own = field.name.removeprefix(f"{scan.alias}.")
         names[field.name] = f"{alias}.{own}" if own != field.name else field.name + mark

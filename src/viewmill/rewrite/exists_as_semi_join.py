@@ -63,8 +63,8 @@ def _membership(test: InSubquery, inner: Peeled) -> Expression:
 def _not_in(rows: Relation, test: InSubquery) -> Relation:
     """NOT IN is an anti join if no NULL can be there; else NULL must be asked for.
 
-    x NOT IN (query) is true if the query has no row, or if x is not NULL, no row of the query is NULL
-    and none is x. Whether it has rows and whether one is NULL are two facts about the whole query.
+    x NOT IN (query) is true if the query has no row, or if x is not NULL, no row of the query is
+    NULL and none is x. Whether it has rows and whether one is NULL are facts about all of it.
     """
     inner = peel(test.query)
     members = [each for _, each in inner.outputs]
@@ -99,4 +99,3 @@ def _facts(inner: Peeled) -> Relation:
     none = equal(rows, Literal(0, BIGINT))
     mark = copy.schema.names[0]
     return Project(counts, ((f"{mark}#none", none), (f"{mark}#whole", equal(rows, members))))
-

@@ -26,11 +26,11 @@ from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inp
 def prune_columns(query: Relation) -> Relation:
     """What is joined, grouped or kept has only the columns that are read above it.
 
-    before  Aggregate by o.customer: sum(l.price)        after  Aggregate by o.customer: sum(l.price)
-            └─ Join inner: o.id = l.order_id                    └─ Project: o.customer, l.price
-               ├─ Scan: orders o                                   └─ Join inner: o.id = l.order_id
-               └─ Scan: lines l                                       ├─ Scan: orders o
-                                                                      └─ Scan: lines l
+    before  Aggregate by o.customer: count(*)        after  Aggregate by o.customer: count(*)
+            └─ Join inner: o.id = l.order_id                └─ Project: o.customer
+               ├─ Scan: orders o                               └─ Join inner: o.id = l.order_id
+               └─ Scan: lines l                                   ├─ Scan: orders o
+                                                                  └─ Scan: lines l
 
     A query that still has subqueries stays: their columns may be read from far away.
     """

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from viewmill.algebra.relations import Relation
 from viewmill.rewrite.distinct_as_group import distinct_as_group
 from viewmill.rewrite.drop_trivial import drop_trivial
+from viewmill.rewrite.factor_conditions import factor_conditions
 from viewmill.rewrite.fold_dates import fold_dates
+from viewmill.rewrite.grouping_sets_as_union import grouping_sets_as_union
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
@@ -22,11 +24,22 @@ from viewmill.rewrite.union_as_distinct import union_as_distinct
 Rule = Callable[[Relation], Relation]
 
 # Filters move before projections merge: a filter between two projections keeps them apart.
-RULES: tuple[Rule, ...] = (fold_dates, push_filters, merge_projects, drop_trivial)
+RULES: tuple[Rule, ...] = (
+    fold_dates,
+    factor_conditions,
+    push_filters,
+    merge_projects,
+    drop_trivial,
+)
 
 # What turns subqueries into joins, for the strategies that want none. A UNION is a DISTINCT before
 # that is a group-by.
-DECORRELATE: tuple[Rule, ...] = (subqueries_as_joins, union_as_distinct, distinct_as_group)
+DECORRELATE: tuple[Rule, ...] = (
+    subqueries_as_joins,
+    union_as_distinct,
+    distinct_as_group,
+    grouping_sets_as_union,
+)
 
 
 def rewrite(query: Relation, rules: Sequence[Rule] = RULES) -> Relation:

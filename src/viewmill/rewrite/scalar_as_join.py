@@ -31,11 +31,11 @@ def scalar_as_join(
 ) -> tuple[Relation, list[Expression]]:
     """The rows with a column for each scalar subquery, and the expressions that read it there.
 
-    before  Filter: l.quantity < (query)                after  Filter: l.quantity < avg
-            ├─ Scan: lines l                                   └─ Join inner: p.part = l.part
-            └─ Subquery                                           ├─ Scan: lines l
-               └─ Aggregate: avg(p.quantity)                      └─ Aggregate by p.part: avg(p.quantity)
-                  └─ Filter: p.part = l.part                         └─ Scan: lines p
+    before  Filter: l.quantity < (query)           after  Filter: l.quantity < avg
+            ├─ Scan: lines l                              └─ Join inner: p.part = l.part
+            └─ Subquery                                      ├─ Scan: lines l
+               └─ Aggregate: avg(p.quantity)                 └─ Aggregate by p.part: avg
+                  └─ Filter: p.part = l.part                    └─ Scan: lines p
                      └─ Scan: lines p
 
     A row whose group is empty must stay, with NULL (with 0 for a count): the join is a left one,
@@ -52,9 +52,7 @@ def scalar_as_join(
     return rows, read
 
 
-def _join(
-    rows: Relation, subquery: ScalarSubquery, *, inner: bool
-) -> tuple[Relation, Expression]:
+def _join(rows: Relation, subquery: ScalarSubquery, *, inner: bool) -> tuple[Relation, Expression]:
     shown = peel_group(subquery.query)
     if isinstance(shown.rows, Aggregate) and not shown.rows.keys and not shown.correlated:
         return _join_group(rows, shown, shown.rows, subquery, inner=inner)
@@ -83,7 +81,9 @@ def _join_group(
     inside = dict(below.outputs)
     calls = tuple((n, substitute(call, inside)) for n, call in group.aggregates)
     grouped = Aggregate(below.rows, keys, calls, None, group.span)  # type: ignore[arg-type]
-    on = [equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)]
+    on = [
+        equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)
+    ]
     counts = [n for n, call in group.aggregates if call.function in _ZERO]
     kind = "inner" if inner and not counts and _is_strict(value, set(dict(calls))) else "left"
     by_name = {n: _after_join(n, call, counts) for n, call in group.aggregates}
@@ -135,10 +135,7 @@ def _is_strict(value: Expression, names: set[str]) -> bool:
             return False
 
 
-def _replaced(
-    expression: Expression, subquery: ScalarSubquery, value: Expression
-) -> Expression:
+def _replaced(expression: Expression, subquery: ScalarSubquery, value: Expression) -> Expression:
     if expression == subquery:
         return value
     return map_parts(expression, lambda part: _replaced(part, subquery, value))
-

@@ -283,15 +283,15 @@ def parse_tokens(tokens: Sequence[Token], sql: str) -> exp.Expr:
     return tree
 
 
-_PARTS = "Subscripts arrive with temporal views."
+_PARTS = (
+    "Subscripts stand in INITIALIZE and UPDATE of a temporal view, and in a SELECT that is run."
+)
+_PATTERNS = "Write CREATE MATERIALIZED VIEW v AS SELECT ... FROM one table, then read v."
 _FUTURE: dict[type[exp.Expr], tuple[str, str]] = {
-    PartSuffix: ("a subscript on a table is not supported yet", _PARTS),
-    PartRangeSuffix: ("a range of subscripts on a table is not supported yet", _PARTS),
-    PatternSuffix: ("PATTERN is not supported yet", "Patterns arrive with temporal views."),
-    exp.MatchRecognize: (
-        "MATCH_RECOGNIZE is not supported yet",
-        "Patterns arrive with temporal views.",
-    ),
+    PartSuffix: ("a subscript is not supported here", _PARTS),
+    PartRangeSuffix: ("a range of subscripts is not supported here", _PARTS),
+    PatternSuffix: ("PATTERN is not supported here", _PATTERNS),
+    exp.MatchRecognize: ("MATCH_RECOGNIZE is not supported here", _PATTERNS),
     exp.Stream: (
         "STREAM is not needed here",
         "Every table is read as it changes: leave STREAM out. A table of that name is `stream`.",

@@ -18,7 +18,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Null, String, Type
 from viewmill.algebra.walk import sources
 from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnsupportedQuery
-from viewmill.program.parts import PartQuery, PartReference
+from viewmill.program.parts import PartQuery, PartsRead
 from viewmill.sql.catalog import Catalog, PlainView, spelled
 from viewmill.sql.coercion import cast, common_type
 from viewmill.sql.dialect import PartRangeSuffix, PartSuffix, Suffix, suffixes_of
@@ -59,7 +59,7 @@ def lower_parts(
 ) -> PartQuery:
     """The query over named parts. `own` are the columns of the view itself, once they are known."""
     tree = written.query.copy()
-    references: dict[str, PartReference] = {}  # in lower case, as their scans are
+    references: dict[str, PartsRead] = {}  # in lower case, as their scans are
     named: dict[str, Schema] = {}
     for table in list(tree.find_all(exp.Table)):
         reference = _reference(table, written.subscript, sql, is_parted, catalog, view)
@@ -110,7 +110,7 @@ def _reference(
     is_parted: IsParted,
     catalog: Catalog,
     view: str,
-) -> PartReference | None:
+) -> PartsRead | None:
     suffixes = suffixes_of(table)
     span = span_of(table, sql)
     is_own = table.name.lower() == view.lower()
@@ -135,7 +135,7 @@ def _reference(
             "a part is computed from earlier parts of its view", hint=hint, span=span
         )
     source = view if is_own else spelled(catalog, table.name)
-    return PartReference((source + suffix_text(suffix)).lower(), source, low, high)
+    return PartsRead((source + suffix_text(suffix)).lower(), source, low, high)
 
 
 def suffix_text(suffix: Suffix) -> str:
@@ -147,7 +147,7 @@ def suffix_text(suffix: Suffix) -> str:
 
 def _schema(
     table: exp.Table,
-    reference: PartReference,
+    reference: PartsRead,
     catalog: Catalog,
     view: str,
     own: Schema | None,

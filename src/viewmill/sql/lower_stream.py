@@ -1,4 +1,4 @@
-"""Lower a window on a table: s [WINDOW 10 MINUTES SLIDE 1 MINUTE], s [WINDOW 100 ROWS SLIDE 10 ROWS].
+"""Lower a window on a table: s [WINDOW 10 MINUTES SLIDE 1 MINUTE], or of ROWS.
 
 takes  the table's node with its suffix, the catalog
 gives  algebra `SlidingWindow`, checked against how the table is declared

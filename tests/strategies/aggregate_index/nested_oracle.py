@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 Row = tuple[int, int | None, Decimal | None]  # broker, volume, price
-OPERATORS: dict[str, Callable[[object, object], bool]] = {
+OPERATORS: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "=": operator.eq, "<>": operator.ne,
 }  # fmt: skip

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import viewmill as vm
 from tests.conftest import scaled
 from tests.strategies.aggregate_index.nested_oracle import Row, answer, grouped, qualifying
+
+import viewmill as vm
 
 TABLE = "broker INT NOT NULL, volume BIGINT, price DECIMAL(6,1)"
 INNER = {
@@ -47,11 +47,12 @@ def changes(draw: st.DrawFn, *, signed: bool) -> list[tuple[str, list[Row]]]:
     live: list[Row] = []
     steps: list[tuple[str, list[Row]]] = []
     for _ in range(draw(st.integers(1, 6))):
-        if live and draw(st.booleans()):
+        is_delete: bool = draw(st.booleans())
+        if live and is_delete:
             gone = [live.pop(draw(st.integers(0, len(live) - 1)))]
             steps.append(("delete", gone))
         else:
-            new = draw(rows)
+            new: list[Row] = draw(rows)
             live += new
             steps.append(("insert", new))
     return [*steps, ("delete", list(live)), ("insert", draw(rows))]

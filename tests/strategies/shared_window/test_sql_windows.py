@@ -48,8 +48,8 @@ def test_a_window_equals_the_query_over_its_rows(size, slide):
     chance = random.Random(size)
     with connect() as mill:
         mill.sql(
-            "CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS SELECT k, count(*) AS n,"
-            " sum(x) AS t, avg(x) AS a, avg(c) AS m, max(x) AS high, min(d) AS low,"
+            "CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS SELECT k,"
+            " count(*) AS n, sum(x) AS t, avg(x) AS a, avg(c) AS m, max(x) AS high, min(d) AS low,"
             f" stddev(d) AS s, var_pop(d) AS v FROM s [WINDOW {size} SECONDS SLIDE {slide} SECONDS]"
             " WHERE d > 0.2 GROUP BY k HAVING count(*) > 1"
         )

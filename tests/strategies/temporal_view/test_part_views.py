@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-import viewmill as vm
 from tests.conftest import scaled
 from tests.strategies.temporal_view.streams import START, Row, Stream, moment, stamped
+
+import viewmill as vm
 
 TABLE = "CREATE TABLE {} (ts TIMESTAMP, g STRING, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60"
 CUMULATIVE = """
@@ -170,10 +170,9 @@ def test_late_row_computes_dependent_parts_only_and_stops_where_nothing_changed(
     before, version = kept.computed, mill.version
     mill.insert("m", [(moment(START + 60 * 33 + 5), "bob", 1)])
     # bob's run ends where it began: part 33 changes, part 34 comes out as it was.
-    assert kept.computed - before == 2 + 0
-    assert [part["subscript"] for part in mill["runs"].parts(changed_since=version)] == [
-        START // 60 + 33
-    ] + [START // 60 + 34][: kept.computed - before - 2]
+    assert kept.computed - before == 2
+    changed = [part["subscript"] for part in mill["runs"].parts(changed_since=version)]
+    assert changed == [START // 60 + 33]
     before = kept.computed
     mill.delete("m", [(moment(START + 60 * 33), "ann", 1)])
     # Parts 33 to 39 change; part 40 has no run either way, and ends it.

@@ -152,6 +152,31 @@ def test_late_row_takes_only_its_own_group_through_later_parts():
     assert mill["v"].verify() == []
 
 
+def test_patterns_over_one_stream_sort_each_part_once():
+    mill = vm.connect()
+    mill.sql(TABLE.format(n=60))
+    for i in range(3):
+        mill.sql(
+            f"CREATE VIEW v{i} AS SELECT g, count(*) AS ct FROM m PATTERN [a, b+] "
+            f"WHERE a.x > {i} AND b.x > {i} GROUP BY g"
+        )
+    stream = Stream(4)
+    for change, rows in stream.changes(20):
+        getattr(mill, change)("m", stamped(rows))
+    (shared,) = mill.core.catalog.table("m").table.parts.orders.values()
+    alone = vm.connect()
+    alone.sql(TABLE.format(n=60))
+    alone.sql(
+        "CREATE VIEW v0 AS SELECT g, count(*) AS ct FROM m PATTERN [a, b+] "
+        "WHERE a.x > 0 AND b.x > 0 GROUP BY g"
+    )
+    for change, rows in Stream(4).changes(20):
+        getattr(alone, change)("m", stamped(rows))
+    (own,) = alone.core.catalog.table("m").table.parts.orders.values()
+    assert shared.sorted_parts == own.sorted_parts
+    assert [mill[f"v{i}"].verify() for i in range(3)] == [[], [], []]
+
+
 def test_measures_of_one_variable_and_average():
     mill = vm.connect()
     mill.sql(TABLE.format(n=60))

@@ -151,7 +151,8 @@ def ordered_pick_all(s: PlainOrdered) -> None:
 
 def ordered_pick_keys(s: PlainOrdered, low: int, high: int, bounded: bool, outside: bool) -> None:
     """Pick the levels with low <= key < high, or the others."""
-    s.pick([k for k in s.in_order() if (low <= k[0] and (not bounded or k[0] < high)) != bool(outside)])
+    inside = {k for k in s.levels if low <= k[0] and (not bounded or k[0] < high)}
+    s.pick([key for key in s.in_order() if (key in inside) != bool(outside)])
 
 
 def ordered_pick(

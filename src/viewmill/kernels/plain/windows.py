@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
@@ -14,7 +14,7 @@ class PlainWindow:
         self._combine, self._identity, self._size = combine, identity, size
         self._partials: list[Any] = []
 
-    def slide(self, partials: Sequence[Any]) -> list[Any]:
+    def slide(self, partials: Iterable[Any]) -> list[Any]:
         """The aggregate of the last `size` partials after each of these."""
         return [self._add(each) for each in partials]
 

@@ -20,10 +20,12 @@ _LARGE = 4096
 
 @intrinsic
 def out_of_line(typing_context):
-    """Keep the function that says so apart: it runs seldom, and many copies take long to compile."""
+    """Keep the function that says so apart: it runs seldom, and copies take long to compile."""
 
     def generate(context, builder, signature, arguments):
-        builder.function.attributes.add("noinline")
+        attributes = builder.function.attributes
+        attributes.discard("alwaysinline")  # which Numba hands down to what an inlined one calls
+        attributes.add("noinline")
         return context.get_dummy_value()
 
     return types.void(), generate

@@ -243,6 +243,24 @@ def ordered_before(s, p, j):
     return total + sum_words(array_of(leaf, LEAF, keys + j), 0, p & 0xFFFF)
 
 
+@structure
+def ordered_between(s, p, q, j):
+    """The sum of word j over the levels from position p to q."""
+    if p >= q:
+        return 0
+    if p >> 32 != q >> 32 or p == 0:
+        return ordered_before(s, q, j) - ordered_before(s, p, j)
+    keys, group = load_word(s + KEYS), group_at(s, p)
+    first, last = (p >> 16) & 0xFFFF, (q >> 16) & 0xFFFF
+    leaf = load_at(array_of(group, GROUP, keys), first)
+    if first == last:
+        return sum_words(array_of(leaf, LEAF, keys + j), p & 0xFFFF, q & 0xFFFF)
+    total = sum_words(array_of(leaf, LEAF, keys + j), p & 0xFFFF, load_word(leaf))
+    total += sum_words(array_of(group, GROUP, keys + 1 + j), first + 1, last)
+    leaf = load_at(array_of(group, GROUP, keys), last)
+    return total + sum_words(array_of(leaf, LEAF, keys + j), 0, q & 0xFFFF)
+
+
 # Positions.
 
 

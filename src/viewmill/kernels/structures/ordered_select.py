@@ -12,6 +12,7 @@ from viewmill.kernels.structures.memory import load_word
 from viewmill.kernels.structures.ordered import (
     leaf_at,
     ordered_before,
+    ordered_between,
     ordered_end,
     ordered_from,
     ordered_negative,
@@ -74,10 +75,7 @@ def ordered_pick_keys(s, low, high, bounded, outside):
 def pick_range(s, start, end):
     """Pick the levels from one position to another."""
     for j in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
-        total = 0
-        if start < end:
-            total = ordered_before(s, end, j) - ordered_before(s, start, j)
-        store_at(load_word(s + PICKED), j, total)
+        store_at(load_word(s + PICKED), j, ordered_between(s, start, end, j))
 
 
 @structure

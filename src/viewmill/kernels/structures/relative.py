@@ -4,9 +4,9 @@ header   TOP TOP_ROOM SIZE BYTES
 top      a node that grows: a block per entry
 block    up to 128 entries
 
-node     COUNT, then arrays: keys, values; in the top node keys, blocks, sums. A key in a block counts
-         from the block's base, which is its key in the top node: shifting a range of keys changes one
-         block and the bases after it. The first key of a block is always 0.
+node     COUNT, then arrays: keys, values; in the top node keys, blocks, sums. A key in a block
+         counts from the block's base, which is its key in the top node: shifting a range of keys
+         changes one block and the bases after it. The first key of a block is always 0.
 
 The paper keeps keys relative to parents in a red-black tree; blocks do the same in fewer steps
 (KERNELS.md), and re-insertion (3.2.3) does not unbalance them (ERRATA R16). Keys and values are

@@ -80,7 +80,7 @@ def classify(query: Query) -> Classified:
         alias, test = _test(conjunct, correlated)
         if alias in tests:
             raise NotTaken(
-                f"two conditions on {alias} depend on aggregates: general algorithm",
+                f"two conditions on {alias} depend on aggregates: general algorithm, not yet",
                 _span(conjunct),
             )
         tests[alias] = test
@@ -103,11 +103,12 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
     condition = conjunct.condition
     if not isinstance(condition, Call) or condition.function not in FLIPPED:
         raise NotTaken(
-            f"{display_expression(condition)} is no comparison: general algorithm", _span(conjunct)
+            f"{display_expression(condition)} is no comparison: general algorithm, not yet",
+            _span(conjunct),
         )
     if len(correlated) > 1:
         raise NotTaken(
-            "several correlated aggregates in one comparison: general algorithm",
+            "several correlated aggregates in one comparison: general algorithm, not yet",
             correlated[1].span or _span(conjunct),
         )
     if not conjunct.values:
@@ -119,7 +120,7 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
         left, right, operator = right, left, FLIPPED[operator]
     if not _moves(left, moving) or _moves(right, moving):
         raise NotTaken(
-            "both sides of the comparison change from row to row: general algorithm",
+            "both sides of the comparison change from row to row: general algorithm, not yet",
             _span(conjunct),
         )
     if correlated:
@@ -152,7 +153,7 @@ def _require_taken(value: Value) -> None:
     if call.function not in INSIDE or call.distinct or call.where is not None:
         word = call.function.upper()
         why = " by an inequality moves by another amount at every level" if word == "AVG" else ""
-        raise NotTaken(f"{word} inside, correlated{why}: general algorithm", call.span)
+        raise NotTaken(f"{word} inside, correlated{why}: general algorithm, not yet", call.span)
     for each in value.correlations:
         if each.operator != "=":
             require_ordered(each.inner.type, each.outer.type, call.span)
@@ -160,7 +161,10 @@ def _require_taken(value: Value) -> None:
             raise NotTaken(f"{each.inner.type} = {each.outer.type}", value.span)
     operators = {each.operator for each in value.correlations}
     if "<>" in operators or len(value.correlations) > 1:
-        raise NotTaken("a correlation by more than one comparison: general algorithm", value.span)
+        raise NotTaken(
+            "a correlation by more than one comparison: general algorithm, not yet",
+            value.span,
+        )
 
 
 def require_ordered(left: Type, right: Type, span: Span | None) -> None:

@@ -133,7 +133,7 @@ class Payload:
         return Argument(value, where, True, count, total, names)
 
     def _make_extreme(self, made: Argument, extreme: str) -> Argument:
-        """Slots that `rebuild` fills after a load: the extreme, whether there is one, is it stale."""
+        """Slots that `rebuild` fills after a load: the extreme, is there one, is it stale."""
         for slot in extreme_slots(made):
             self._keep(slot, "int", Aggregate("count", (), BIGINT, False, where=_never()))
         return replace(made, extreme=extreme)
@@ -301,7 +301,9 @@ def _require_taken(call: Aggregate) -> None:
         if not isinstance(value, Integer | Decimal | Float):
             raise NotTaken(f"{call.function} of {value}", call.span)
         if call.distinct and isinstance(value, Float):
-            raise NotTaken(f"{call.function}(DISTINCT) of {value} is not incremental yet", call.span)
+            raise NotTaken(
+                f"{call.function}(DISTINCT) of {value} is not incremental yet", call.span
+            )
     if call.function in ("min", "max") and isinstance(value, String | Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
 

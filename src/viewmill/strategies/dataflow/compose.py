@@ -10,11 +10,11 @@ from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOpera
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.emit import emit_program
 from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
-from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.difference import emit_difference
-from viewmill.strategies.dataflow.operators.union import emit_union
-from viewmill.strategies.dataflow.operators.top import emit_top
+from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
+from viewmill.strategies.dataflow.operators.top import emit_top
+from viewmill.strategies.dataflow.operators.union import emit_union
 
 
 def compose(query: Relation, strategy: str, *, passing: bool) -> Program:

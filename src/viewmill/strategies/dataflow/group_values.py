@@ -1,4 +1,4 @@
-"""The values of one aggregated expression by group, for what cannot be taken back: MIN, MAX, DISTINCT.
+"""The values of an aggregated expression by group, for what has no opposite: MIN, MAX, DISTINCT.
 
 A group's extreme stands in its payload. It is looked for among the group's values only when the
 value that was the extreme went away, once per refresh.
@@ -39,7 +39,7 @@ class GroupValues:
         )
 
     def add_value(self, value: str) -> str:
-        """Write what counts a value; gives the name of +1 if it is new, -1 if it was the last."""
+        """Write what counts a value; gives the name of 1 if it is new, -1 if it was the last."""
         source, before, after, entry = self.source, *self._names("had", "has", "known")
         self._touch(value, entry, before)
         source.line(f"{after} = {before} + m")
@@ -48,7 +48,7 @@ class GroupValues:
         return change
 
     def add_extreme(self, argument: Argument, value: str, word: dict[str, int]) -> None:
-        """Write what counts a value and makes it the extreme, or notes that the extreme went away."""
+        """Write what counts a value and makes it the extreme, or notes that that went away."""
         source, group = self.source, self.group
         best, seen, stale = (word[each] for each in extreme_slots(argument))
         before, entry, x = self._names("had", "known", "x")
@@ -56,9 +56,7 @@ class GroupValues:
         self._touch(value, entry, before)
         with source.block(f"if {before} + m > 0:"):
             now = f"int_at({group}, e, {best})"
-            with source.block(
-                f"if int_at({group}, e, {seen}) == 0 or {self._is_better(x, now)}:"
-            ):
+            with source.block(f"if int_at({group}, e, {seen}) == 0 or {self._is_better(x, now)}:"):
                 source.line(f"keyed_add({group}, e, {best}, {x} - {now})")
                 source.line(f"keyed_add({group}, e, {seen}, 1 - int_at({group}, e, {seen}))")
         with source.block(f"elif int_at({group}, e, {best}) == {x}:"):

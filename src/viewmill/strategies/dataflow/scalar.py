@@ -380,6 +380,9 @@ def _multiply(scalar: Scalar, expression: Expression, values: list[str]) -> str:
             _only(types, Integer | Decimal, expression)
             have = sum(each.scale for each in types if isinstance(each, Decimal))
             factor = _power(have - scale, expression)
+            if factor == 1:
+                why = _overflow(scalar, expression)
+                return f"mul_checked({why}, {a}, {b}, {-_LIMIT}, {_LIMIT})"
             return f"mul_decimal({_overflow(scalar, expression)}, {a}, {b}, {factor})"
         case _:
             raise NotTaken(f"multiplying {expression.type}", expression.span)
@@ -456,11 +459,26 @@ def _is_nan(scalar: Scalar, expression: Expression, values: list[str]) -> str:
     return f"is_nan({values[0]})"
 
 
+def _same_word(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+    """A time is held as its microseconds."""
+    return values[0]
+
+
+def _positive_rest(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+    """By a positive constant, as the start of a window is computed."""
+    divisor = _arguments(expression)[1]
+    value = divisor.value if isinstance(divisor, Literal) else None
+    if not isinstance(expression.type, Integer) or not isinstance(value, int) or value <= 0:
+        raise NotTaken("pmod is incremental by a positive constant only", expression.span)
+    return f"({values[0]} % {values[1]})"
+
+
 STRICT: dict[str, Write] = {
     "+": _additive("add"), "-": _minus, "*": _multiply, "/": _divide, "div": _whole("div"),
     "%": _whole("mod"), "=": _comparison("=="), "<>": _comparison("!="), "<": _comparison("<"),
     "<=": _comparison("<="), ">": _comparison(">"), ">=": _comparison(">="), "not": _not,
-    "abs": _absolute, "isnan": _is_nan,
+    "abs": _absolute, "isnan": _is_nan, "pmod": _positive_rest,
+    "unix_micros": _same_word, "timestamp_micros": _same_word,
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ takes  progressions of positions
 gives  edges per composite slide and the length of that slide
 
 F1 is inclusion and exclusion: the positions of several progressions that fall together are one
-progression again (of the least common multiple of the steps) or none. Many sets of progressions fall
+progression again (of the least common multiple of the steps) or none. Many sets of them fall
 together in the same one, so a signed number is kept for each instead of a term for each set. The
 paper's formula (2) is the case without offsets (ERRATA W6).
 """

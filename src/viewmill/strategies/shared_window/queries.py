@@ -1,4 +1,4 @@
-"""A window query as the optimizer sees it: a range, a slide, and where its partials begin and end."""
+"""A window as the optimizer sees it: range, slide, and where its partials begin and end."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class SharedWindow:
         partials = partial_count("pairs", WindowQuery(window.size, window.slide))
         notes = (
             f"{window}: {partials} partials per window by Pairs",
-            "final aggregation by TwoStacks: any operation, 3 combinations per slide, and rows that "
-            "leave are never subtracted, so floats stay exact",
+            "final aggregation by TwoStacks: any operation, 3 combinations per slide; rows that "
+            "leave are never subtracted, so floats do not drift",
         )
         cost = Cost(_REFRESH_US, _ROW_US, 64 * statistics.row_count(found.scan.source))
         return Candidate(self.name, query, cost, notes)

@@ -7,7 +7,7 @@ Both start from one tree for each slide and offset, because those share all edge
 (ERRATA W7), and join the two trees that save most until none do.
 
 WeaveShare   C = m λ + Σ E_i Ω_i             each tree reads every row: formula (1)
-TriWeave     C = λ + Σ (E_all + E_i Ω_i)     rows are read once; each tree reads the partials of all (W8)
+TriWeave     C = λ + Σ (E_all + E_i Ω_i)     rows are read once; trees read partials (W8)
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def orders(block: Block) -> Iterator[Order]:
     graph = hypergraph(block)
     bare = tuple(alias for alias, variables in graph.items() if not variables)
     parts = components(graph, frozenset())
-    for children in product(*(list(_orders(block, graph, p, frozenset())) for p in parts)):
+    choices = [list(islice(_orders(block, graph, p, frozenset()), _MOST_ORDERS)) for p in parts]
+    for children in product(*choices):
         yield Order(None, bare, tuple(children))
 
 

@@ -11,7 +11,7 @@ NEEDS
     what the operation must have besides being associative: "inverse", "selective" or nothing
 
 A technique reads `combine(older, newer)` and `inverse(total, oldest)`; `COMMUTATIVE` says whether
-order matters. `kernels.window_kernels` writes them in front of the technique's text and compiles both
-as one file. Before the first slide all values are `identity` and all cursors 0; n partials of
-identity are in the window, which is what a first, partial window means.
+order matters. `kernels.window_kernels` puts the technique's functions into a file of their own for
+each operation and compiles it. Before the first slide all values are `identity` and all cursors 0:
+n partials of identity are in the window, which is what a first, partial window means.
 """

@@ -1,6 +1,7 @@
 """DABA (lite): TwoStacks whose turn is done a little at each slide, so that no slide is slow.
 
-The ring from `front` to `end` is l | r | a | b parts; see Tangwongsan, Hirzel and Schneider, DEBS 2017.
+The ring from `front` to `end` is cut at left, right, half and back_start, in this order; see
+Tangwongsan, Hirzel and Schneider, DEBS 2017.
 5 operations on average, 8 at worst.
 """
 

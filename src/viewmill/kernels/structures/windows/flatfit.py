@@ -53,7 +53,7 @@ def begin(reach, cursors, n):
 
 
 def answer(values, reach, stack, oldest, end):
-    """From the oldest partial up to `end`, the place after the newest, which is the oldest of all."""
+    """From `oldest` up to `end`, the place after the newest partial, where the oldest of all is."""
     depth, at = 0, oldest
     while reach[U(at)] != end:
         stack[U(depth)] = at

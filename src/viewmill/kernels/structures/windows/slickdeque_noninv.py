@@ -1,7 +1,7 @@
 """SlickDeque (Non-Inv): a deque of the partials that may still be an answer.
 
-For selective operations (combine(a, b) is a or b). A new partial drops those before it that it beats;
-the oldest one left answers the longest range, and walking on from it answers shorter ones.
+For selective operations (combine(a, b) is a or b). A new partial drops those before it that it
+beats; the oldest one left answers the longest range, and walking on from it answers shorter ones.
 Less than 2 operations per slide.
 """
 
@@ -77,7 +77,7 @@ def slide_all(x, ranges, out, seen, values, cursors, n, identity):
 
 
 def count_shorter(ranges, shorter, n):
-    """shorter[a] becomes the number of ranges below a: the first that a partial of age a answers."""
+    """shorter[a] becomes the number of ranges below a: the first that age a answers."""
     j = 0
     for age in range(n + 1):
         while j < ranges.size and ranges[U(j)] < age:

@@ -1,7 +1,7 @@
 """TwoStacks: a queue of two stacks in one ring.
 
-The front stack holds, for each of its partials, the aggregate from there to the end of the stack; of
-the back stack only the aggregate of all is kept. When the front is used up the back is turned over.
+The front stack holds, for each of its partials, the aggregate from there to the stack's end; of the
+back stack only the aggregate of all is kept. When the front is used up the back is turned over.
 3 operations on average, n at a turn.
 """
 

@@ -48,8 +48,7 @@ class _Difference:
 
     def _definition(self) -> Relation:
         """Both sides counted, then added row by row."""
-        sides = [self._side(number) for number in (0, 1)]
-        both = SetOperation("union", True, *sides)
+        both = SetOperation("union", True, self._side(0), self._side(1))
         totals = tuple(
             (name, AggregateCall("sum", (Column(name, BIGINT, False),), Decimal(38, 0), True))
             for name in ("#left", "#right")
@@ -59,8 +58,7 @@ class _Difference:
     def _side(self, number: int) -> Relation:
         leaf, names = self.branches[number]
         shown: tuple[Named, ...] = tuple(
-            (field.name, leaf.columns[name])
-            for field, name in zip(self.fields, names, strict=True)
+            (field.name, leaf.columns[name]) for field, name in zip(self.fields, names, strict=True)
         )
         one: tuple[Named, ...] = (
             ("#left", Literal(1 - number, BIGINT)),

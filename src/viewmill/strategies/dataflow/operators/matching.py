@@ -5,8 +5,8 @@ gives  a program
 
 Without a further condition a row meets another when its key is there: a count per key says so, and
 when a count leaves or reaches zero, the rows under that key change their answer. With one, each row
-counts its own matches. Whoever changes first, a change of one side is judged by the other side as it
-was at the last commit, and the changed answers by this side as it is now: together that is exact.
+counts its own matches. Whoever changes first, a change of one side is judged by the other side as
+it was at the last commit, and changed answers by this side as it is now: together that is exact.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ class _Matching:
         self.source.line(f"indexed_add({state}, e, 0, m)")
         self.source.line(f"list_settle({state}, {first}, e)")
 
-    def visit(self, side: Side, keys: list[Operand], loops: ExitStack) -> tuple[dict[str, Operand], str]:
+    def visit(
+        self, side: Side, keys: list[Operand], loops: ExitStack
+    ) -> tuple[dict[str, Operand], str]:
         """Begin a loop over the rows of a side under a key; gives a row and its multiplicity."""
         source, state = self.source, self.lists[side.name]
         rows, j, entry, count = (source.name(each) for each in ("found", "j", "row", "count"))
@@ -158,9 +160,7 @@ class _ByKey(_Matching):
                 scalar = Scalar(source, {**row, **met}, "i")
                 self.sink.take(scalar, f"m * {count}")
 
-    def _show_as_it_was(
-        self, side: Side, row: Mapping[str, Operand], keys: list[Operand]
-    ) -> None:
+    def _show_as_it_was(self, side: Side, row: Mapping[str, Operand], keys: list[Operand]) -> None:
         source, other = self.source, self.sides.other(side)
         state, there = self.counts[other.name], source.name("there")
         source.line(f"e = indexed_find({state}, {key_words(keys, other.first)})")
@@ -171,7 +171,7 @@ class _ByKey(_Matching):
             self.show(side, row, "m", "i")
 
     def settle(self) -> None:
-        """When the last row of a key leaves or the first comes, those across change their answer."""
+        """When the last row of a key leaves or the first comes, those across change sides."""
         for side in self.sides.preserved:
             self._settle_side(side, self.sides.other(side))
 

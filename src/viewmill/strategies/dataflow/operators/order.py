@@ -24,7 +24,11 @@ class Key:
 
 
 def write_less(
-    source: Source, head: str, fields: Sequence[Field], keys: Sequence[Key], words: tuple[Word, Word]
+    source: Source,
+    head: str,
+    fields: Sequence[Field],
+    keys: Sequence[Key],
+    words: tuple[Word, Word],
 ) -> None:
     """Write a function that tells whether row a comes before row b."""
     with source.block(head):
@@ -34,9 +38,7 @@ def write_less(
     source.line()
 
 
-def _write_key(
-    source: Source, fields: Sequence[Field], key: Key, words: tuple[Word, Word]
-) -> None:
+def _write_key(source: Source, fields: Sequence[Field], key: Key, words: tuple[Word, Word]) -> None:
     field, i = fields[key.position], key.position
     of_a, of_b = (word(entry, i) for word, entry in zip(words, "ab", strict=True))
     source.line(f"x = {of_a}")

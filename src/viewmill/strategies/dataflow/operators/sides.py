@@ -1,4 +1,4 @@
-"""The two sides of an outer, semi or anti join: what is kept of each, and how it is read and written."""
+"""The two sides of an outer, semi or anti join: what is kept of each, and how it is read."""
 
 from __future__ import annotations
 
@@ -161,4 +161,3 @@ def _place(condition: Expression, left: Side, right: Side, kind: str) -> bool:
         return False
     (left if names <= {"left"} else right).gate.append(condition)
     return True
-

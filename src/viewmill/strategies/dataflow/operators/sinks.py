@@ -1,4 +1,4 @@
-"""Where the rows of an operator gather until flush: kept as the view's, or passed to the next block."""
+"""Where the rows of an operator gather until flush: kept as the view's, or passed on."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ def emit_union(
         reads = [leaf.columns[name] for name in outputs]
         with writer.trigger(leaf.scan, reads, leaf.where) as scalar:
             row = {
-                name: scalar.emit(expression)
-                for name, expression in zip(names, reads, strict=True)
+                name: scalar.emit(expression) for name, expression in zip(names, reads, strict=True)
             }
             sink.take(Scalar(writer.source, row, "i"), "m")
     sink.finish()

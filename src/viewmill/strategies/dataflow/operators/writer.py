@@ -1,4 +1,4 @@
-"""The frame of a program with several states: heads of functions, loops, and how it is put together."""
+"""The frame of a program with several states: heads of functions, loops, the whole."""
 
 from __future__ import annotations
 

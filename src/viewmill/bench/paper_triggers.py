@@ -102,11 +102,11 @@ def replay(
 """
 )
 
-BASELINES = {"dbtoaster_trigger": FIGURE_2B, "general_algorithm": FIGURE_6}
+TRIGGERS = {"dbtoaster_trigger": FIGURE_2B, "general_algorithm": FIGURE_6}
 
 
 @dataclass
-class Baseline:
+class PaperTrigger:
     """One of the triggers at work."""
 
     name: str
@@ -115,7 +115,7 @@ class Baseline:
     def __post_init__(self) -> None:
         load = pkgutil.resolve_name("viewmill.kernels.source:load_source")
         compiler: Any = pkgutil.resolve_name("viewmill.kernels.compiler")
-        functions = load(self.name, BASELINES[self.name], None, f"VWAP, {self.name}.")
+        functions = load(self.name, TRIGGERS[self.name], None, f"VWAP, {self.name}.")
         for name in ("level_of", "forget"):
             functions["replay"].__globals__[name] = compiler.structure(functions[name])
         types = (compiler.WORD, compiler.WORD, *(compiler.WORDS,) * 10)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+from tests.conftest import scaled
+from tests.strategies.temporal_view.brute_force import Row, Variable
+from tests.strategies.temporal_view.streams import Stream, stamped
+
+import viewmill as vm
+
+TABLE = "CREATE TABLE m (ts TIMESTAMP, g STRING, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH {n}"
+VIEW = """
+CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE (
+  PARTITION BY g ORDER BY ts
+  MEASURES COUNT(*) AS n, SUM(x) AS s, FIRST({first}.x) AS f, LAST({last}.x) AS l,
+    COUNT({last}.x) AS k
+  ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+  PATTERN ({pattern}) DEFINE {define})
+"""
+
+
+def greedy(rows: list[Row], start: int, variables: list[Variable]) -> list[int] | None:
+    """The preferred match from a start: how many rows each variable takes, by backtracking."""
+
+    def deal(at: int, variable: int) -> list[int] | None:
+        if variable == len(variables):
+            return []
+        most = 0
+        while at + most < len(rows) and (most == 0 or variables[variable].plus):
+            before = rows[at + most - 1] if at + most > 0 else None
+            if not variables[variable].test(rows[at + most], before, most == 0):
+                break
+            most += 1
+        for taken in range(most, 0, -1):
+            rest = deal(at + taken, variable + 1)
+            if rest is not None:
+                return [taken, *rest]
+        return None
+
+    return deal(start, 0)
+
+
+def matched(rows: list[Row], variables: list[Variable]) -> list[Row]:
+    """All matches: leftmost, greedy, on past the last row."""
+    shown: list[Row] = []
+    for group in {row[1] for row in rows}:
+        own, at = sorted(row for row in rows if row[1] == group), 0
+        while at < len(own):
+            sizes = greedy(own, at, variables)
+            if sizes is None:
+                at += 1
+                continue
+            match = own[at : at + sum(sizes)]
+            xs = [row[2] for row in match]
+            shown.append((group, len(xs), sum(xs), xs[0], xs[-1], sizes[-1]))
+            at += len(match)
+    return sorted(shown)
+
+
+POSITIVE = Variable(lambda r, b, f: r[2] > 0)
+CASES = {
+    "a b+ c": ("a", "c", "b AS b.x > 0, c AS x < 2", [
+        Variable(lambda r, b, f: True), Variable(lambda r, b, f: r[2] > 0, plus=True),
+        Variable(lambda r, b, f: r[2] < 2)]),
+    "a+ b+": ("a", "b", "a AS x > 0, b AS x > 1", [
+        Variable(lambda r, b, f: r[2] > 0, plus=True),
+        Variable(lambda r, b, f: r[2] > 1, plus=True)]),
+    "a b+": ("a", "b", "b AS b.x > PREV(b.x)", [
+        Variable(lambda r, b, f: True),
+        Variable(lambda r, b, f: b is not None and r[2] > b[2], plus=True)]),
+    "a b c": ("a", "c", "a AS x > 0, b AS b.x < a.x, c AS x > 0", [
+        POSITIVE, Variable(lambda r, b, f: b is not None and r[2] < b[2]), POSITIVE]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", CASES)
+@pytest.mark.parametrize("length", [60, 600])
+def test_matches_equal_backtracking(pattern, length):
+    first, last, define, variables = CASES[pattern]
+    for seed in range(scaled(0.06)):
+        mill = vm.connect()
+        mill.sql(TABLE.format(n=length))
+        mill.sql(VIEW.format(pattern=pattern, define=define, first=first, last=last))
+        stream = Stream(seed)
+        for change, rows in stream.changes(25):
+            getattr(mill, change)("m", stamped(rows))
+            assert sorted(mill["v"].rows()) == matched(stream.rows, variables), seed
+        assert mill["v"].verify() == []
+
+
+def test_trailing_plus_grows_by_retracting_and_emitting():
+    mill = vm.connect()
+    mill.sql(TABLE.format(n=60))
+    mill.sql(VIEW.format(pattern="a b+", define="a AS x < 1, b AS x > 0", first="a", last="b"))
+    heard: list[list[tuple[Row, int]]] = []
+    mill["v"].subscribe(lambda change: heard.append(sorted(change)))
+    for i, x in enumerate([0, 1, 1]):
+        mill.insert("m", stamped([(60 * i, "ann", x)]))
+    assert heard == [
+        [(("ann", 2, 1, 0, 1, 1), 1)],
+        [(("ann", 2, 1, 0, 1, 1), -1), (("ann", 3, 2, 0, 1, 2), 1)],
+    ]
+
+
+def test_match_can_be_filtered_and_projected_and_survives_reopening(tmp_path):
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql(TABLE.format(n=60))
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT g, e - s AS rise FROM m MATCH_RECOGNIZE ("
+            "PARTITION BY g ORDER BY ts MEASURES a.x AS s, b.x AS e PATTERN (a b+) "
+            "DEFINE b AS x > PREV(x)) AS mr WHERE e > 2"
+        )
+        mill.insert("m", stamped([(i, "ann", x) for i, x in enumerate([1, 2, 3, 0, 1])]))
+        assert mill["v"].rows() == [("ann", 2)]
+    with vm.connect(tmp_path / "m.mill") as mill:
+        assert mill["v"].rows() == [("ann", 2)]
+        mill.insert("m", stamped([(5, "ann", 9)]))
+        assert sorted(mill["v"].rows()) == [("ann", 2), ("ann", 9)]
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        (
+            "PARTITION BY g ORDER BY x MEASURES a.x AS s PATTERN (a) DEFINE a AS x > 1",
+            "ORDER BY ts",
+        ),
+        (
+            "PARTITION BY g ORDER BY ts MEASURES a.x AS s PATTERN (a b*) DEFINE a AS x > 1",
+            "sequence",
+        ),
+        (
+            "ORDER BY ts MEASURES a.x AS s ALL ROWS PER MATCH PATTERN (a) DEFINE a AS x > 1",
+            "ONE ROW",
+        ),
+        ("ORDER BY ts MEASURES a.x AS s PATTERN (a b+) DEFINE b AS b.x > a.x", "itself"),
+    ],
+)
+def test_what_is_not_supported_says_so(inside, message):
+    mill = vm.connect()
+    mill.sql(TABLE.format(n=60))
+    with pytest.raises(vm.ViewmillError, match=message):
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE ({inside})")
