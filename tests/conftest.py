@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 def scaled(share: float) -> int:
     """So many examples as the profile says, times `share`."""
-    return max(5, int(settings.default.max_examples * share))  # type: ignore[union-attr]
+    return max(5, int(settings.default.max_examples * share))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

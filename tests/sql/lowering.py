@@ -62,7 +62,9 @@ def output(sql: str) -> Expression:
     return relation.outputs[0][1]
 
 
-def rows(engine: DuckdbEngine, sql: str, tables: dict[str, pa.Table] | None = None) -> list[tuple]:
+def rows(
+    engine: DuckdbEngine, sql: str, tables: dict[str, pa.Table] | None = None
+) -> list[tuple[object, ...]]:
     """What the query answers, as tuples."""
     result = engine.run(lowered(sql, engine=engine), tables or {})
     return [tuple(row.values()) for row in result.to_pylist()]

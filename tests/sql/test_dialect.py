@@ -136,7 +136,7 @@ def test_window_in_group_by_is_a_function(sql: str) -> None:
 def test_a_named_window_is_still_a_window_clause() -> None:
     tree = tree_of("SELECT sum(a) OVER w FROM t GROUP BY a WINDOW w AS (ORDER BY a)")
     assert tree.args["windows"]
-    assert tree.find(exp.Table).alias == ""  # type: ignore[union-attr]
+    assert tree.find(exp.Table).alias == ""
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
 from viewmill.kernels import compiler, ordered_stores, payloads, stores, tree_stores
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
-from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.lookups import Lookups
+from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source

@@ -97,7 +97,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A map from key to payload that grows while a trigger runs: a row may add any number of entries.
+    """A map from key to payload that grows while a trigger runs: a row may add many entries.
 
     Functions besides those that read payloads (`int_at`, `sum_at` and the like):
 
@@ -364,16 +364,16 @@ def _word(payload: tuple[Slot, ...], name: str) -> int:
 
 
 def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
-    types = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+    types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
     return tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in payload)
 
 
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
-# row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says that
-# there is no room for two more rows; emit_cancel(out) drops the last two if they differ in nothing.
+# row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says
+# that there is no room for two more; emit_cancel(out) drops the last two if they are the same row.
 EMIT = ("emit_word", "emit_float", "emit_null", "emit", "emit_full", "emit_cancel")
 
-# fail(errors, code, row) notes the first failure, failed(errors) asks; codes are of Triggers.messages.
+# fail(errors, code, row) notes the first failure, failed(errors) asks; the code is a message's.
 # text(texts, i) is the dictionary id of Triggers.texts[i].
 OTHERS = ("fail", "failed", "text", "float_key", "key_float", "is_finite", "is_nan")
 

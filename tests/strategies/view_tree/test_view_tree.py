@@ -90,6 +90,15 @@ def test_nan_and_infinities_leave_no_trace_when_they_go(tables):
     assert view.verify() == []
 
 
+def test_equal_infinities_do_not_cancel(tables):
+    view = create(tables, "SELECT SUM(r.f * s.g - r.f * s.g) AS x FROM r JOIN s ON r.a = s.a")
+    tables.insert("s", [(1, 1, 1, 2.0)])
+    tables.insert("r", [(1, 1, 3.0)])
+    assert view.rows() == [(0.0,)]
+    tables.insert("r", [(1, 1, math.inf)])
+    assert math.isnan(view.rows()[0][0])
+
+
 def test_an_overflow_is_judged_on_the_result_and_undone(tables):
     view = create(tables, "SELECT SUM(r.b * s.e) AS x FROM r JOIN s ON r.a = s.a")
     tables.insert("s", [(1, 1, 2**62, 1.0)])

@@ -103,7 +103,7 @@ class Layout:
     def _float_aggregate(self, count: str, terms: tuple[Term, ...]) -> Shown:
         """A sum of floats keeps its finite rows; NaN and infinities are counted apart."""
         parts = [float_terms(term) for term in terms]
-        finite = tuple(part.finite for part in parts)
+        finite = collected(part.finite for part in parts)
         wish = "_".join(["sum", *_names(f for term in finite for f in term.factors)])
         total = self._root_slot(wish, finite, exact=False)
         specials = [

@@ -131,7 +131,9 @@ class Decomposer:
             guard = piece.where.times(condition)
             count.append(guard)
             terms += [term.times(guard) for term in piece.terms]
-        return Polynomial(collected(terms), collected(count))
+        # inf - inf is NaN: products of floats do not cancel, however equal they are.
+        is_float = any(term.is_float for term in terms)
+        return Polynomial(tuple(terms) if is_float else collected(terms), collected(count))
 
     def non_null(self, value: Expression, where: Expression | None) -> tuple[Term, ...]:
         """The terms that count the rows where an expression of any type is not NULL."""
