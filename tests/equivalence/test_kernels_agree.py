@@ -137,7 +137,7 @@ def test_a_failing_batch_leaves_states_as_they_were(shape, compiled, data):
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=scaled(0.08))
 @given(drawn=batches([ALL], tame=True))
-def test_states_loaded_from_their_definitions_equal_what_triggers_built(shape, drawn):
+def test_states_loaded_from_their_definitions_equal_what_triggers_built(shape, drawn, uncompiled):
     with vm.connect() as mill:
         mill.sql(ALL.sql)
         mill.sql(f"CREATE MATERIALIZED VIEW built AS {SHAPES[shape].spark}")

@@ -240,7 +240,8 @@ def _windowed(relation: Relation, outputs: Outputs, environment: Environment) ->
     outputs.having = None
     outputs.map(lambda expression: replace_parts(expression, take_out))
     if calls:
-        relation = Window(relation, tuple((name, call) for call, name in calls.items()))
+        span = next((call.span for call in calls if call.span is not None), None)
+        relation = Window(relation, tuple((name, call) for call, name in calls.items()), span)
     if outputs.qualify is not None:
         relation = Filter(relation, outputs.qualify)
     return relation

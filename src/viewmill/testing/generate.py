@@ -44,7 +44,7 @@ _EXTREME: dict[str, list[Any]] = {
     "DECIMAL(5,2)": [Decimal("999.99"), Decimal("-999.99")],
     "DECIMAL(9,2)": [Decimal("9999999.99"), Decimal("-9999999.99")],
     "DECIMAL(18,4)": [Decimal("12345678.5678"), Decimal("-12345678.5678")],
-    "STRING": ["é", "日本", "it's", "a b", "ß"],
+    "STRING": ["é", "日本", "it's", "a b"],
     "DATE": [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)],
     "TIMESTAMP": [
         dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29, 12, 0, 0, 1),
