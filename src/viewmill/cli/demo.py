@@ -61,8 +61,8 @@ def demo(
 ) -> None:
     """Stream an order book through three views and watch them stay fresh."""
     remark("An order book streams in: new orders are inserted, filled ones are deleted.")
-    remark("Two views follow every batch, at the cost of the change. A third one, which no")
-    remark("incremental strategy takes yet, is computed again by DuckDB, once a second.")
+    remark("Two views follow every batch, at the cost of the change. The third, which joins the")
+    remark("best prices of both sides, is asked to refresh once a second only.")
     with vm.connect() as mill:
         remark("creating tables and views; the first time, kernels are compiled ...")
         for side in ("bids", "asks"):

@@ -61,6 +61,8 @@ class Mill:
             raise
         reference = weakref.ref(self)
         self._clock = Clock(self._core, lambda: _tick(reference))
+        # A mill that nobody closed is closed when it is forgotten or when Python ends.
+        self._release = weakref.finalize(self, _release, self._core, self._clock)
 
     # SQL.
 
@@ -304,15 +306,7 @@ class Mill:
 
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
-        core = self._core
-        if core.closed:
-            return
-        self._clock.stop()
-        with core.lock:
-            core.closed = True
-            core.close_engine()
-            if core.store is not None:
-                core.store.close()
+        self._release()
         for stream in self.streams:
             stream.put(None)
 
@@ -340,6 +334,16 @@ def _bodies(program: Program) -> list[Body]:
     if isinstance(program.body, Windowed):
         return [program.body.prepare.body, program.body.finish.body]
     return [program.body]
+
+
+def _release(core: Core, clock: Clock) -> None:
+    """Stop the clock, give the engine and the directory back. Runs once."""
+    clock.stop()
+    with core.lock:
+        core.closed = True
+        core.close_engine()
+        if core.store is not None:
+            core.store.close()
 
 
 def _tick(reference: weakref.ref[Mill]) -> bool:

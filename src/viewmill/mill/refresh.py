@@ -191,7 +191,9 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         outputs = core.runtime.refresh(netted(entry), {entry.name})
         followers = core.catalog.immediate() - {entry.name}
         output = outputs.get(entry.name)
-        if output is not None and output.size:
+        if output is None:
+            outputs[entry.name] = Delta.empty(entry.schema)  # refreshed, and nothing came of it
+        elif output.size:
             outputs |= core.runtime.refresh({entry.name: output}, followers)
     except BaseException:
         core.runtime.rollback()

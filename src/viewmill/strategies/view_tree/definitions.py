@@ -210,9 +210,10 @@ class Definitions:
         shift = max(root_slot.scale - scale, 0)
         factor = term.coefficient / Fraction(10) ** shift
         if factor != 1:
-            literal = Literal(decimal.Decimal(factor.numerator), Decimal(_WIDEST, 0))
-            assert factor.denominator == 1
-            whole = _times(whole, literal)
+            assert term.coefficient.denominator == 1
+            digits = 0 if factor.denominator == 1 else shift  # 1.5 has one
+            value = decimal.Decimal(int(factor * 10**digits)).scaleb(-digits)
+            whole = _times(whole, Literal(value, Decimal(_WIDEST, digits)))
         target = Decimal(_WIDEST, root_slot.scale)
         return whole if whole.type == target else Cast(whole, target, False)
 
