@@ -204,3 +204,18 @@ def test_a_reopened_view_goes_on(tmp_path):
         mill.insert("s", [(1, 1, 1, 2.0)])
         assert mill["v"].rows() == [(1, 3.0)]
         assert mill["v"].verify() == []
+
+
+def test_a_constant_fraction_of_a_join_is_summed(uncompiled):
+    """SUM(0.5) over a join has a coefficient that is no whole number of rows."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k INT, x DOUBLE); CREATE TABLE u (k INT, x DOUBLE)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT u.k, SUM(CAST(0.5 AS DOUBLE)) AS s "
+            "FROM t JOIN u ON t.k = u.k GROUP BY u.k"
+        )
+        mill.insert("t", [(1, 1.5), (1, 2.0)])
+        mill.insert("u", [(1, 1.0)])
+        assert mill["v"].status()["strategy"] == "view_tree"
+        assert mill["v"].rows() == [(1, 1.0)]
+        assert mill["v"].verify() == []

@@ -101,9 +101,8 @@ def scaled(value: Value, coefficient: Fraction) -> Value:
     """A value times a constant."""
     if coefficient == 1:
         return value
-    if value.kind == "sum":
-        return Value(f"{value.text} * {float(coefficient)!r}", "sum")
-    assert coefficient.denominator == 1
+    if value.kind == "sum" or coefficient.denominator != 1:  # SUM(0.5) over a join
+        return Value(f"{as_float(value)} * {float(coefficient)!r}", "sum")
     factor = coefficient.numerator
     if abs(factor) < 1 << 62:
         return Value(f"wide_times({as_wide(value)}, {factor})", "wide")
