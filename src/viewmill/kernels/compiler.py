@@ -7,8 +7,8 @@ gives  compiled callables; with any corner gone, slower ones that mean the same
 `no_*_wrapper`   leaves out what only calls from Python need
 `entry_point`    calls compiled code without type dispatch. It checks neither dtype nor contiguity:
                  who calls a kernel with an array looks at it first
-cache locators   let the structures be cached under the hash of the whole library, because Numba
-                 notices edits in a function's own file only
+cache locators   let a structure be cached under the hash of all it reaches in the library, because
+                 Numba notices edits in a function's own file only
 """
 
 from __future__ import annotations
@@ -193,10 +193,11 @@ def _entry_points_work() -> bool:
 
 
 class _LibraryLocator:
-    """Tells Numba where compiled structures are cached, and that all change when one does."""
+    """Tells Numba where a structure is cached, and that it changes with what it reaches."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._line = function.__code__.co_firstlineno
+        self._hash = library_hash(function.__module__)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> _LibraryLocator:
@@ -206,10 +207,10 @@ class _LibraryLocator:
         os.makedirs(self.get_cache_path(), exist_ok=True)
 
     def get_cache_path(self) -> str:
-        return str(cache_directory() / f"structures_{library_hash()}")
+        return str(cache_directory() / f"structures_{self._hash}")
 
     def get_source_stamp(self) -> str:
-        return library_hash()
+        return self._hash
 
     def get_disambiguator(self) -> str:
         return str(self._line)

@@ -3,8 +3,8 @@
 takes  generated source that imports nothing, and the package whose functions it means
 gives  its functions, loaded from `<cache>/kernels/<name>_<hash>.py`
 
-The hash covers the source, the structures library and the versions, because Numba's cache does not
-notice an edit in a module that the file imports.
+The hash covers the source, the modules of the structures library that it reaches and the versions,
+because Numba's cache does not notice an edit in a module that the file imports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load_source(
     """Write `source` to its file, load it, and give the functions it defines."""
     text = _file_text(source, package, header)
     slug = re.sub(r"\W+", "_", name).strip("_").lower()[:40] or "program"
-    stem = f"{slug}_{_fingerprint(text)}"
+    stem = f"{slug}_{_fingerprint(text, package)}"
     try:
         path = _write(stem, text)
     except OSError as why:
@@ -82,7 +82,7 @@ def one_writer(function: FunctionType) -> Iterator[None]:
     for different types could each write the other's file.
     """
     stem, directory = Path(function.__code__.co_filename).stem, cache_directory() / "compiled"
-    done = directory / f"{stem}.{function.__qualname__}.{library_hash()}"
+    done = directory / f"{stem}.{function.__qualname__}.{library_hash(function.__module__)}"
     if done.exists():
         yield
         return
@@ -145,21 +145,59 @@ def _holds(path: Path, text: str) -> bool:
         return False
 
 
-def _fingerprint(text: str) -> str:
-    return blake2b(f"{library_hash()}\n{text}".encode(), digest_size=6).hexdigest()
+def _fingerprint(text: str, package: str | None) -> str:
+    used = _names_used(text) if package == STRUCTURES else set()
+    modules = {module for name, module in _exports() if name in used}
+    return blake2b(f"{library_hash(*sorted(modules))}\n{text}".encode(), digest_size=6).hexdigest()
 
 
 @cache
-def library_hash() -> str:
-    """Changes with any edit of the structures library and with the versions of what compiles it."""
+def _exports() -> list[tuple[str, str]]:
+    """Each name that trigger source may use, and the module of the library that defines it."""
+    nodes = ast.parse((Path(__file__).parent / "structures" / "__init__.py").read_bytes()).body
+    return [
+        (alias.asname or alias.name, node.module or "")
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+
+
+@cache
+def library_hash(*modules: str) -> str:
+    """Changes with any edit of what these modules of the structures library reach, and of what
+    compiles them."""
     here = Path(__file__).parent
-    files = [*sorted((here / "structures").glob("*.py")), here / "compiler.py"]
-    digest = blake2b(digest_size=8)
-    for path in files:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest = blake2b((here / "compiler.py").read_bytes(), digest_size=8)
+    for name in sorted(_reached(modules)):
+        digest.update(name.encode() + b"\0" + _path(name).read_bytes())
     versions = [_version(), sys.version, *map(metadata.version, ("numba", "numpy", "llvmlite"))]
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
+
+
+def _reached(modules: tuple[str, ...]) -> set[str]:
+    """These modules of the library and all that they import, directly or not."""
+    reached: set[str] = set()
+    waiting = [name for name in modules if name.startswith(f"{STRUCTURES}.")]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += _imports(name)
+    return reached
+
+
+@cache
+def _imports(module: str) -> list[str]:
+    nodes = ast.parse(_path(module).read_bytes()).body
+    imported = (node.module or "" for node in nodes if isinstance(node, ast.ImportFrom))
+    return [name for name in imported if name.startswith(f"{STRUCTURES}.")]
+
+
+def _path(module: str) -> Path:
+    path = Path(__file__).parent / "structures" / Path(*module.split(".")[3:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 @cache
