@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from tests.engines.test_duckdb import FAILURES, QUERIES, VALUES
 from tests.engines.tpch_rows import small_tables
-from tests.sql import tpch
 from tests.sql.lowering import ORDERS, lowered, rows
 from tests.sql.test_functions import TYPES
 from tests.sql.test_lower import tpch_catalog
 
 import viewmill as vm
+from viewmill.bench.tpch import queries as tpch
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.engines.duckdb import DuckdbEngine
 from viewmill.engines.spark import SparkEngine

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from tests.sql import tpch
 from tests.sql.test_lower import tpch_catalog
 
 from viewmill.algebra.schema import Field
+from viewmill.bench.tpch import queries as tpch
 from viewmill.deltas.arrow import arrow_schema
 
 _COUNTS = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.sql import tpch
 from tests.sql.lowering import LINES, Tables, lowered, parse, view
 
 from viewmill.algebra.display import display
 from viewmill.algebra.relations import Foreign, Limit, Sort, Window
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import scans, walk_relations
+from viewmill.bench.tpch import queries as tpch
 from viewmill.engines.duckdb import DuckdbEngine
 from viewmill.errors import CyclicViews, TypeMismatch, UnknownName, UnsupportedQuery, ViewmillError
 from viewmill.sql.data_types import type_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.sql import tpch
 from tests.sql.lowering import lowered, output
 from tests.sql.test_lower import tpch_catalog
 
+from viewmill.bench.tpch import queries as tpch
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.engines.duckdb import DuckdbEngine
 from viewmill.sql.render import render

@@ -42,6 +42,7 @@ class InProcessRuntime:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
         changed = dict(deltas)
         outputs: dict[str, Delta] = {}
+        inner: list[str] = []
         for block in self._blocks.values():
             if block.views.isdisjoint(among):
                 continue
@@ -54,8 +55,13 @@ class InProcessRuntime:
             output = block.maintainer.flush()
             if block.name in block.views:
                 outputs[block.name] = self._outputs[block.name] = output
+            else:
+                inner += block.views & among
             if output.size or _has_moved(block):
                 changed[block.name] = output
+        for view in inner:  # it was brought up to date, even if nothing came of it
+            if view not in outputs:
+                outputs[view] = Delta.empty(self._blocks[view].program.output)
         return outputs
 
     def commit(self) -> None:

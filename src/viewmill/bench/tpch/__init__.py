@@ -1,0 +1,1 @@
+"""TPC-H: its tables, data, queries and refresh functions, and the bench over them."""
