@@ -26,9 +26,9 @@ from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Inte
 from viewmill.program.states import Slot
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.layout import Layout, RootSlot, Signature
 from viewmill.strategies.view_tree.polynomials import Factor, Term, variable_owner
 from viewmill.strategies.view_tree.result import PRESENT, Result
+from viewmill.strategies.view_tree.rings.numbers import Numbers, RootSlot, Signature
 from viewmill.strategies.view_tree.states import Place
 from viewmill.strategies.view_tree.tree import View
 
@@ -40,7 +40,7 @@ class Definitions:
     """Writes the definitions of one program."""
 
     block: Block
-    layout: Layout
+    numbers: Numbers
 
     # Views.
 
@@ -48,7 +48,7 @@ class Definitions:
         """A view: its keys as "view.variable", its slots as "view.slot"."""
         if view.is_leaf:
             return self._leaf(view)
-        slots = self.layout.slots[view.name]
+        slots = self.numbers.by_signature[view.name]
         calls = tuple(
             (f"{view.name}.{slot.name}", _sum(self._product(view, signature)))
             for signature, slot in slots.items()
@@ -60,7 +60,7 @@ class Definitions:
         keys = tuple(
             (f"{view.name}.{name}", self.block.variable(name).member(alias)) for name in view.keys
         )
-        slots = self.layout.slots[view.name]
+        slots = self.numbers.by_signature[view.name]
         calls = tuple(
             (f"{view.name}.{slot.name}", _lifted(dict(signature).get(alias, Factor())))
             for signature, slot in slots.items()
@@ -114,7 +114,7 @@ class Definitions:
         """The product that a slot sums, of the children's slots and the view's own variable."""
         parts: list[Expression] = []
         for child in view.children:
-            own = self.layout.restrict(signature, child)
+            own = self.numbers.restrict(signature, child)
             parts.append(self._slot_column(child, own))
         if view.variable is not None:
             factor = dict(signature).get(variable_owner(view.variable))
@@ -123,7 +123,7 @@ class Definitions:
         return _multiplied(parts)
 
     def _slot_column(self, view: View, signature: Signature) -> Expression:
-        slot = self.layout.slots[view.name][signature]
+        slot = self.numbers.by_signature[view.name][signature]
         type_ = _slot_type(slot, view, signature)
         return Column(f"{view.name}.{slot.name}", type_, False)
 
@@ -136,7 +136,7 @@ class Definitions:
             keys = tuple((f.name, self._column(view, f.name)) for f in place.kind.key)
             slots = tuple(
                 (slot.name, self._slot_column(view, signature))
-                for signature, slot in self.layout.slots[view.name].items()
+                for signature, slot in self.numbers.by_signature[view.name].items()
             )
             return Project(self.view(view), (*keys, *slots))
         return self._fused(place)
@@ -148,8 +148,8 @@ class Definitions:
         types = self._fused_types(place)
         for view in place.views:
             own = {
-                place.names[view.name, signature]: self._slot_column(view, signature)
-                for signature in self.layout.slots[view.name]
+                place.names[view.name, slot.name]: self._slot_column(view, signature)
+                for signature, slot in self.numbers.by_signature[view.name].items()
             }
             prefix = f"{place.state}.{view.name}"
             outputs: list[Named] = [
@@ -171,16 +171,16 @@ class Definitions:
 
     def _fused_types(self, place: Place) -> dict[str, Type]:
         return {
-            place.names[view.name, signature]: _slot_type(slot, view, signature)
+            place.names[view.name, slot.name]: _slot_type(slot, view, signature)
             for view in place.views
-            for signature, slot in self.layout.slots[view.name].items()
+            for signature, slot in self.numbers.by_signature[view.name].items()
         }
 
     def result(self, result: Result) -> Relation:
         """The root."""
-        root = self.layout.root
+        root = self.numbers.root
         calls = tuple(
-            (each.slot.name, _sum(self._root_value(each))) for each in self.layout.root_slots
+            (each.slot.name, _sum(self._root_value(each))) for each in self.numbers.root_slots
         )
         keys = tuple((name, self._from_child(root, name)) for name in root.keys)
         total = _without_null(Aggregate(self._joined(root), keys, calls), root.keys)
@@ -200,7 +200,7 @@ class Definitions:
         return total
 
     def _root_term(self, term: Term, root_slot: RootSlot) -> Expression:
-        product = self._product(self.layout.root, term.factors)
+        product = self._product(self.numbers.root, term.factors)
         if root_slot.slot.kind == "sum":
             return _times(_as_double(product), _as_double_literal(term.coefficient))
         whole = _exact(product)

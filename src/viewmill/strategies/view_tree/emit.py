@@ -24,7 +24,7 @@ from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
 def emit_program(plan: TreePlan, strategy: str) -> Program:
     """The program of a plan."""
     block, layout, places = plan.block, plan.layout, plan.places
-    definitions = Definitions(block, layout)
+    definitions = Definitions(block, layout.numbers)
     result = Result(block, layout)
     states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
     states.append(State(STATE, result.kind, definitions.result(result)))

@@ -6,18 +6,18 @@ gives  lines that add to the root's state, and the functions flush and contents
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viewmill.algebra.expressions import Aggregate, Column, walk
+from viewmill.algebra.expressions import Column, walk
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import Boolean, Decimal, Float, Type
+from viewmill.algebra.types import Boolean, Float
 from viewmill.program.states import Indexed, Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.view_tree import rings
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.layout import Layout, Shown, Signature
-from viewmill.strategies.view_tree.rings import Value
+from viewmill.strategies.view_tree.layout import Layout
+from viewmill.strategies.view_tree.rings.ring import Payload, Spot
 from viewmill.strategies.view_tree.rows import key_text, value_of
 
 STATE = "root"
@@ -41,58 +41,46 @@ class Result:
     @property
     def kind(self) -> Indexed:
         """The state's kind. A view without GROUP BY has a row even when there is none to count."""
-        slots = tuple(each.slot for each in self.layout.root_slots)
+        slots = self.layout.slots(self.layout.root)
         present = (Slot(PRESENT, "int"),) if self.block.is_global else ()
         return Indexed(self.fields, slots + present, journal=True)
 
+    def _spot(self) -> Spot:
+        kind = self.kind
+        return Spot(STATE, "e", {slot.name: kind.word(slot.name) for slot in kind.payload})
+
     # Changes.
 
-    def begin(self, source: Source) -> dict[str, str]:
+    def begin(self, source: Source) -> list[Payload]:
         """Without keys all changes of a batch go to one entry: they are summed on the way."""
-        totals: dict[str, str] = {}
-        if not self.fields:
-            for each in self.layout.root_slots:
-                name = totals[each.slot.name] = source.name(f"total_{each.slot.name}")
-                source.line(f"{name} = {rings.zero(each.slot.kind)}")
-        return totals
+        if self.fields:
+            return []
+        source.line(f"e = indexed_touch({STATE}, ())")
+        return [ring.begin(source) for ring in self.layout.rings]
 
     def add(
         self,
         source: Source,
-        values: dict[Signature, Value],
-        keys: dict[str, Operand],
-        totals: dict[str, str],
+        payloads: list[Payload],
+        keys: Mapping[str, Operand],
+        totals: list[Payload],
     ) -> None:
         """Write what adds a change of the root."""
-        if totals:
-            for each in self.layout.root_slots:
-                name = totals[each.slot.name]
-                for value in self._terms(each.terms, values):
-                    source.line(f"{name} = {rings.plus(name, value, each.slot.kind)}")
+        spot, fields, root = self._spot(), self.fields, self.layout.root
+        if not fields:
+            for ring, total, payload in zip(self.layout.rings, totals, payloads, strict=True):
+                ring.gather(source, total, payload, spot)
             return
-        fields = self.fields
         key = key_text([keys[field.name] for field in fields], fields)
         source.line(f"e = indexed_touch({STATE}, {key})")
-        for each in self.layout.root_slots:
-            word = self.kind.word(each.slot.name)
-            for value in self._terms(each.terms, values):
-                rings.add(source, STATE, "e", word, each.slot, value)
+        for ring, payload in zip(self.layout.rings, payloads, strict=True):
+            ring.add(source, root, payload, spot)
 
-    def _terms(self, terms: tuple, values: dict[Signature, Value]) -> list[Value]:  # type: ignore[type-arg]
-        root = self.layout.root
-        return [
-            rings.scaled(values[self.layout.restrict(term.factors, root)], term.coefficient)
-            for term in terms
-        ]
-
-    def end(self, source: Source, totals: dict[str, str]) -> None:
+    def end(self, source: Source, totals: list[Payload]) -> None:
         """Write what adds the sums of a batch."""
-        if not totals:
-            return
-        source.line(f"e = indexed_touch({STATE}, ())")
-        for each in self.layout.root_slots:
-            word, value = self.kind.word(each.slot.name), totals[each.slot.name]
-            rings.add(source, STATE, "e", word, each.slot, Value(value, each.slot.kind))
+        if not self.fields:
+            for ring, total in zip(self.layout.rings, totals, strict=True):
+                ring.end(source, total, self._spot())
 
     # Showing.
 
@@ -161,7 +149,7 @@ class Result:
         needed = self._needed()
         for name, call in self.block.aggregates:
             if name in needed:
-                bound[name] = self._finish(name, call, scalar)
+                bound[name] = self.layout.ring_of[name].finish(name, call, scalar, self._spot())
         for condition in self.block.having:
             with source.block(f"if not {scalar.is_true(condition)}:"):
                 source.line("continue")
@@ -192,70 +180,6 @@ class Result:
         for i, (operand, field) in enumerate(zip(operands, fields, strict=True)):
             _emit_column(source, i, operand, field)
         source.line(f"emit(out, {times})")
-
-    # Aggregates.
-
-    def _finish(self, name: str, call: Aggregate, scalar: Scalar) -> Operand:
-        """Write the value of an aggregate of entry e."""
-        source, shown = scalar.source, self.layout.shown[name]
-        why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
-        count = source.name("count")
-        at = self.kind.word(shown.count)
-        source.line(f"{count} = wide_low(wide_at({STATE}, e, {at}))")
-        with source.block(f"if not wide_value_fits(wide_at({STATE}, e, {at})):"):
-            source.line(f"fail({why})")
-        if call.function == "count":
-            return Operand(count)
-        value, null = source.name(call.function), source.name("none")
-        source.line(f"{null} = {count} == 0")
-        source.line(f"{value} = {'0.0' if isinstance(call.type, Float) else '0'}")
-        with source.block(f"if not {null}:"):
-            if isinstance(call.arguments[0].type, Float):
-                self._finish_float(call, source, shown, value, count)
-            else:
-                self._finish_exact(call, source, value, count, why)
-        return Operand(value, null)
-
-    def _finish_float(
-        self, call: Aggregate, source: Source, shown: Shown, value: str, count: str
-    ) -> None:
-        nan, plus, minus = (
-            f"wide_is_zero(wide_at({STATE}, e, {self.kind.word(name)}))" for name in shown.specials
-        )
-        total = f"sum_at({STATE}, e, {self.kind.word(shown.total)})"
-        over = f" / {count}" if call.function == "avg" else ""
-        source.line(f"{value} = {total}{over}")
-        with source.block(f"if not {nan} or not ({plus} or {minus}):"):
-            source.line(f"{value} = 1e400 - 1e400")
-        with source.block(f"elif not {plus}:"):
-            source.line(f"{value} = 1e400")
-        with source.block(f"elif not {minus}:"):
-            source.line(f"{value} = -1e400")
-
-    def _finish_exact(
-        self, call: Aggregate, source: Source, value: str, count: str, why: str
-    ) -> None:
-        total = next(s.total for n, s in self.layout.shown.items() if self._call(n) is call)
-        place = f"{STATE}, e, {self.kind.word(total)}"
-        if isinstance(call.type, Float):
-            source.line(f"{value} = wide_float({place}) / {count}")
-            return
-        fits, read = f"wide_fits({place})", f"wide_int({place})"
-        if call.function == "avg":
-            scale = 10 ** (_scale(call.type) - _scale(call.arguments[0].type))
-            inside = f"{place}, {scale}, {count}"
-            fits, read = f"wide_ratio_fits({inside})", f"wide_ratio({inside})"
-        with source.block(f"if {fits}:"):
-            source.line(f"{value} = {read}")
-        with source.block("else:"):
-            source.line(f"fail({why})")
-
-    def _call(self, name: str) -> Aggregate:
-        return dict(self.block.aggregates)[name]
-
-
-def _scale(type_: Type) -> int:
-    return type_.scale if isinstance(type_, Decimal) else 0
 
 
 def _emit_column(source: Source, i: int, operand: Operand, field: Field) -> None:

@@ -9,13 +9,14 @@ next   emit, definitions
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewmill.algebra.schema import Field
 from viewmill.program.states import Indexed, Listed, Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
-from viewmill.strategies.view_tree.layout import Layout, Signature
+from viewmill.strategies.view_tree.layout import Layout
+from viewmill.strategies.view_tree.rings.ring import Spot
 from viewmill.strategies.view_tree.tree import View, parents
 
 
@@ -27,11 +28,12 @@ class Place:
     kind: Indexed | Listed
     views: tuple[View, ...]
     first: tuple[str, ...] = ()  # the variables that a list is found by
-    names: dict[tuple[str, Signature], str] = field(default_factory=dict, hash=False)
+    names: dict[tuple[str, str], str] = field(default_factory=dict, hash=False)
 
-    def word(self, view: View, signature: Signature) -> int:
-        """Where a slot of a view begins."""
-        return self.kind.word(self.names[view.name, signature])
+    def spot(self, view: View, entry: str) -> Spot:
+        """Where the payload of a view lies in an entry."""
+        own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
+        return Spot(self.state, entry, {s: self.kind.word(name) for s, name in own.items()})
 
 
 @dataclass
@@ -90,18 +92,16 @@ def place_views(
 def _indexed(places: Places, views: list[View]) -> Place:
     view, layout = views[0], places.layout
     if len(views) == 1:
-        slots = layout.slots[view.name]
-        kind = Indexed(
-            _fields(places, view.keys), tuple(slots.values()), journal=_has_floats(slots.values())
-        )
-        names = {(view.name, signature): slot.name for signature, slot in slots.items()}
+        slots = layout.slots(view)
+        kind = Indexed(_fields(places, view.keys), slots, journal=_has_floats(slots))
+        names = {(view.name, slot.name): slot.name for slot in slots}
         return Place(f"v_{view.name}", kind, (view,), (), names)
     names = {}
     together: list[Slot] = []
     for each in views:
-        for signature, slot in layout.slots[each.name].items():
-            names[each.name, signature] = f"{each.name}_{slot.name}"
-            together.append(Slot(f"{each.name}_{slot.name}", slot.kind))
+        for slot in layout.slots(each):
+            names[each.name, slot.name] = f"{each.name}_{slot.name}"
+            together.append(replace(slot, name=f"{each.name}_{slot.name}"))
     state = "by_" + "_".join(view.keys) if view.keys else "all_" + "_".join(v.name for v in views)
     taken = {place.state for place in places.all}
     while state in taken:
@@ -112,14 +112,9 @@ def _indexed(places: Places, views: list[View]) -> Place:
 
 def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
     rest = tuple(key for key in view.keys if key not in bound)
-    slots = places.layout.slots[view.name]
-    kind = Listed(
-        _fields(places, bound),
-        _fields(places, rest),
-        tuple(slots.values()),
-        journal=_has_floats(slots.values()),
-    )
-    names = {(view.name, signature): slot.name for signature, slot in slots.items()}
+    slots = places.layout.slots(view)
+    kind = Listed(_fields(places, bound), _fields(places, rest), slots, journal=_has_floats(slots))
+    names = {(view.name, slot.name): slot.name for slot in slots}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
     return Place(state, kind, (view,), bound, names)
 

@@ -6,36 +6,26 @@ gives  lines of source
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Expression
 from viewmill.program.program import Trigger
-from viewmill.program.states import Listed, Slot
+from viewmill.program.states import Listed
 from viewmill.strategies.dataflow.scalar import Operand
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.view_tree import rings
 from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Step, Visit
-from viewmill.strategies.view_tree.layout import Layout, Signature
-from viewmill.strategies.view_tree.polynomials import (
-    Factor,
-    is_null_test,
-    judges,
-    not_null,
-    variable_owner,
-)
+from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.result import Result
-from viewmill.strategies.view_tree.rings import Value
+from viewmill.strategies.view_tree.rings.ring import Payload, Spot
 from viewmill.strategies.view_tree.rows import Rows, key_text, key_word, read_rows
 from viewmill.strategies.view_tree.states import Place, Places
 from viewmill.strategies.view_tree.tree import View
 
 RESERVED = ("start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "done")
-
-Values = dict[Signature, Value]
 
 
 @dataclass
@@ -52,11 +42,10 @@ class TriggerWriter:
         """The trigger of one occurrence."""
         source, occurrence = self.source, self.block.occurrence(path.leaf)
         leaf = path.steps[0].view
-        slots = self._leaf_slots(path)
         used: list[Expression] = [*occurrence.where]
         used += [self.block.variable(name).member(path.leaf) for name in leaf.keys]
-        for factor in slots.values():
-            used += [*factor.values, *factor.guards]
+        for ring in self.layout.rings:
+            used += ring.reads(leaf)
         function = source.name(f"on_{occurrence.alias}")
         rows = read_rows(source, occurrence, used)
         arguments = ["start", "size", "multiplicity", *rows.arguments, *states, "texts", "errors"]
@@ -64,20 +53,18 @@ class TriggerWriter:
             totals = self.result.begin(self.source)
             source.line("done = size")
             with source.block("for i in range(start, size):"):
-                before = len(source.messages)
                 write_ahead(source, self.block, self.places, path, rows)
                 source.line("m = multiplicity[i]")
-                keys, values = self._lift(rows, path, leaf, slots)
+                keys, payloads = self._lift(rows, path, leaf)
                 # Nothing is added before everything that can fail has not.
-                if len(source.messages) > before or occurrence.where or slots:
-                    self._stop_if_failed(rows)
-                self._climb(path, 0, values, keys, {}, totals)
+                self._stop_if_failed()
+                self._climb(path, 0, payloads, keys, {}, totals)
             self.result.end(self.source, totals)
             source.line("return done")
         source.line()
         return Trigger(rows.input.name, function, rows.columns)
 
-    def _stop_if_failed(self, rows: Rows) -> None:
+    def _stop_if_failed(self) -> None:
         if not self.source.messages:
             return
         with self.source.block("if failed(errors):"):
@@ -86,26 +73,14 @@ class TriggerWriter:
 
     # The row itself.
 
-    def _leaf_slots(self, path: Path) -> dict[Signature, Factor]:
-        """The products that the row is lifted into, by signature."""
-        view = path.steps[0].view
-        if view is self.layout.root:
-            signatures = {self.layout.restrict(t.factors, view) for t in self.layout.terms}
-        else:
-            signatures = set(self.layout.slots[view.name])
-        ordered = sorted(signatures, key=lambda each: (len(each), repr(each)))
-        return {each: dict(each).get(path.leaf, Factor()) for each in ordered}
-
-    def _lift(
-        self, rows: Rows, path: Path, leaf: View, slots: Mapping[Signature, Factor]
-    ) -> tuple[dict[str, Operand], Values]:
-        """Write filters, keys and factors of row i."""
+    def _lift(self, rows: Rows, path: Path, leaf: View) -> tuple[dict[str, Operand], list[Payload]]:
+        """Write filters, keys and payloads of row i."""
         source, scalar = self.source, rows.scalar
         for condition in self.block.occurrence(path.leaf).where:
             with source.block(f"if not {scalar.is_true(condition)}:"):
                 source.line("continue")
         keys = {name: self._key(name, path.leaf, rows) for name in leaf.keys}
-        return keys, {signature: self._factor(factor, rows) for signature, factor in slots.items()}
+        return keys, [ring.lift(source, leaf, rows) for ring in self.layout.rings]
 
     def _key(self, name: str, alias: str, rows: Rows) -> Operand:
         """The word of a variable in row i; a row whose joined variable is NULL meets nothing."""
@@ -121,68 +96,40 @@ class TriggerWriter:
         source.line(f"{word} = {key_word(operand, self.places.field_of(name))}")
         return Operand(word, null)
 
-    def _factor(self, factor: Factor, rows: Rows) -> Value:
-        """m times the factor, 0 where its guards do not hold."""
-        if not factor.values and not factor.guards:
-            return Value("m", "int")
-        source, kind, name = self.source, rings.leaf_kind(factor), self.source.name("x")
-        # The word of NULL is 0, so a sum needs no test whether its own value is NULL.
-        own = {not_null(value) for value in factor.values}
-        guards = [guard for guard in factor.guards if guard not in own]
-        conditions = [rows.guard(guard) for guard in guards]
-        if all(is_null_test(g) or _judges_one_of(g, factor.values) for g in guards):
-            product = self._product([rows.value(value) for value in factor.values], kind)
-            test = f" if {' and '.join(conditions)} else {rings.zero(kind)}" if conditions else ""
-            source.line(f"{name} = {product}{test}")
-            return Value(name, kind)
-        source.line(f"{name} = {rings.zero(kind)}")
-        # Behind a condition a value may fail where the condition does not hold.
-        with source.block(f"if {' and '.join(conditions)}:"):
-            operands = [rows.scalar.emit(value) for value in factor.values]
-            source.line(f"{name} = {self._product(operands, kind)}")
-        return Value(name, kind)
-
-    def _product(self, operands: list[Operand], kind: rings.Kind) -> str:
-        values = [each.value for each in operands]
-        if kind in ("int", "sum"):
-            return " * ".join(["m", *values])
-        text = f"wide_product(m, {values[0]})"
-        for other in values[1:]:
-            text = f"wide_times({text}, {other})"
-        return text
-
     # The way up.
 
     def _climb(
-        self, path: Path, at: int, values: Values, keys: dict[str, Operand],
-        entries: dict[str, str], totals: dict[str, str],
+        self, path: Path, at: int, payloads: list[Payload], keys: dict[str, Operand],
+        entries: dict[str, str], totals: list[Payload],
     ) -> None:  # fmt: skip
         step = path.steps[at]
         if step.view is self.layout.root:
-            self.result.add(self.source, values, keys, totals)
+            self.result.add(self.source, payloads, keys, totals)
             return
         settled: list[tuple[Place, str]] = []
         if step.is_stored:
             for place in self.places.of(step.view):
-                entry = self._store(place, step.view, values, keys)
+                entry = self._store(place, step.view, payloads, keys)
                 settled.append((place, entry))
                 entries = {**entries, place.state: entry}
         with ExitStack() as stack:
             for visit in step.visits:
                 keys, entries = self._visit(visit, keys, entries, stack, path.steps[at:])
             above = path.steps[at + 1].view
-            joined = self._join(step, above, values, keys, entries)
+            joined = self._join(step, above, payloads, keys, entries)
             self._climb(path, at + 1, joined, keys, {}, totals)
         for place, entry in settled:
             self._settle(place, entry, keys)
 
-    def _store(self, place: Place, view: View, values: Values, keys: dict[str, Operand]) -> str:
+    def _store(
+        self, place: Place, view: View, payloads: list[Payload], keys: dict[str, Operand]
+    ) -> str:
         """Add a change to the view's state; its entry."""
         source, entry = self.source, self.source.name(f"e_{view.name}")
         source.line(f"{entry} = {self._touch(place, view, keys)}")
-        for signature, slot in self.layout.slots[view.name].items():
-            word = place.word(view, signature)
-            rings.add(source, place.state, entry, word, slot, values[signature])
+        spot = place.spot(view, entry)
+        for ring, payload in zip(self.layout.rings, payloads, strict=True):
+            ring.add(source, view, payload, spot)
         return entry
 
     def _touch(self, place: Place, view: View, keys: dict[str, Operand]) -> str:
@@ -255,51 +202,19 @@ class TriggerWriter:
     # The join.
 
     def _join(
-        self, step: Step, above: View, values: Values, keys: dict[str, Operand],
+        self, step: Step, above: View, payloads: list[Payload], keys: dict[str, Operand],
         entries: dict[str, str],
-    ) -> Values:  # fmt: skip
-        """The products that the view above keeps, of this change and its siblings."""
-        if above is self.layout.root:
-            wanted = {self.layout.restrict(t.factors, above) for t in self.layout.terms}
-        else:
-            wanted = set(self.layout.slots[above.name])
-        memo: dict[tuple[str, ...], Value] = {}
-        result: Values = {}
-        for signature in sorted(wanted, key=lambda each: (len(each), repr(each))):
-            parts = [values[self.layout.restrict(signature, step.view)]]
-            for visit in step.visits:
-                parts.append(self._read(visit.view, signature, entries))
-            parts += self._lifted(above, signature, keys)
-            result[signature] = self._multiplied(parts, memo)
-        return result
+    ) -> list[Payload]:  # fmt: skip
+        """What the view above keeps, of this change and its siblings."""
+        spots = [(visit.view, self._spot(visit.view, entries)) for visit in step.visits]
+        joined = []
+        for ring, payload in zip(self.layout.rings, payloads, strict=True):
+            parts = [(step.view, payload)]
+            parts += [(view, ring.stored(view, spot)) for view, spot in spots]
+            joined.append(ring.join(self.source, above, parts, keys))
+        return joined
 
-    def _read(self, view: View, signature: Signature, entries: dict[str, str]) -> Value:
-        own = self.layout.restrict(signature, view)
-        slot: Slot = self.layout.slots[view.name][own]
-        for place in self.places.of(view):
-            if place.state in entries:
-                word = place.word(view, own)
-                return rings.read(place.state, entries[place.state], word, slot)
-        raise AssertionError(f"{view.name} was not visited")
-
-    def _lifted(self, view: View, signature: Signature, keys: dict[str, Operand]) -> list[Value]:
-        """The powers of the view's own variable."""
-        if view.variable is None:
-            return []
-        factor = dict(signature).get(variable_owner(view.variable))
-        powers = () if factor is None else factor.values
-        return [Value(keys[view.variable].value, "int") for _ in powers]
-
-    def _multiplied(self, parts: list[Value], memo: dict[tuple[str, ...], Value]) -> Value:
-        """The product, its beginnings shared with products that begin alike."""
-        total = parts[0]
-        for n in range(2, len(parts) + 1):
-            texts = tuple(part.text for part in parts[:n])
-            if texts not in memo:
-                memo[texts] = rings.multiply(self.source, total, parts[n - 1], "p")
-            total = memo[texts]
-        return total
-
-
-def _judges_one_of(guard: Expression, values: Sequence[Expression]) -> bool:
-    return any(judges(guard, value) for value in values)
+    def _spot(self, view: View, entries: dict[str, str]) -> Spot:
+        """Where a view that was visited is."""
+        place = next(each for each in self.places.of(view) if each.state in entries)
+        return place.spot(view, entries[place.state])

@@ -1,13 +1,9 @@
-"""Payload arithmetic as source text: what a slot holds, how values multiply, how they are added.
+"""The arithmetic of numbers as source text: what a slot holds, how values multiply and are added.
 
-A ring says for each product of factors which slot keeps its sums, and writes `add`, `multiply` and
-`lift` as lines of a trigger. Here are the rings of numbers; several aggregates are one payload, in
-which equal products are kept once.
-
-    int    exact, 64 bits: row counts of one table, sums of columns of at most 32 bits
-    wide   exact, modulo 2^128: everything else that is exact. A result that fits is right whatever
-           passed on the way, and one that does not is seen at the end
-    sum    a float with what rounding took
+int    exact, 64 bits: row counts of one table, sums of columns of at most 32 bits
+wide   exact, modulo 2^128: everything else that is exact. A result that fits is right whatever
+       passed on the way, and one that does not is seen at the end
+sum    a float with what rounding took
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal as OneOf
 
-from viewmill.algebra.types import Boolean, Date, Decimal, Float, Integer, Type
+from viewmill.algebra.types import Boolean, Date, Decimal, Integer, Type
 from viewmill.program.states import Slot
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.polynomials import Factor
@@ -111,9 +107,8 @@ def scaled(value: Value, coefficient: Fraction) -> Value:
     return Value(f"wide_times(wide_times({as_wide(value)}, {half}), {factor // half})", "wide")
 
 
-def add(source: Source, state: str, entry: str, word: int, slot: Slot, value: Value) -> None:
-    """Write what adds a value to a slot of an entry."""
-    place = f"{state}, {entry}, {word}"
+def add(source: Source, place: str, slot: Slot, value: Value) -> None:
+    """Write what adds a value to the slot at a place: state, entry, word."""
     match slot.kind:
         case "int":
             assert value.kind == "int"
@@ -124,10 +119,10 @@ def add(source: Source, state: str, entry: str, word: int, slot: Slot, value: Va
             source.line(f"indexed_add_sum({place}, {as_float(value)})")
 
 
-def read(state: str, entry: str, word: int, slot: Slot) -> Value:
-    """The value of a slot of an entry."""
+def read(place: str, slot: Slot) -> Value:
+    """The value of the slot at a place: state, entry, word."""
     function = {"int": "int_at", "wide": "wide_at", "sum": "sum_at"}[slot.kind]
-    return Value(f"{function}({state}, {entry}, {word})", slot.kind)
+    return Value(f"{function}({place})", slot.kind)
 
 
 def zero(kind: Kind) -> str:
@@ -140,13 +135,3 @@ def plus(total: str, value: Value, kind: Kind) -> str:
     if kind == "wide":
         return f"wide_plus({total}, {as_wide(value)})"
     return f"{total} + {as_float(value) if kind == 'sum' else value.text}"
-
-
-def is_exact(kinds: Sequence[Kind]) -> bool:
-    """Whether adding and taking away leaves exactly what was there."""
-    return "sum" not in kinds
-
-
-def is_float_type(type_: Type) -> bool:
-    """Whether values are floats."""
-    return isinstance(type_, Float)

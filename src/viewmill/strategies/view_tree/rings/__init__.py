@@ -1,0 +1,1 @@
+"""The rings of view trees, one file each: what a payload is and how it goes up the tree."""

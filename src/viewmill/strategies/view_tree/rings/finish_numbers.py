@@ -1,0 +1,76 @@
+"""Write what SQL shows of counts, sums and averages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from viewmill.algebra.expressions import Aggregate
+from viewmill.algebra.types import Decimal, Float, Type
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.view_tree.rings.ring import Spot
+
+
+def finish(
+    call: Aggregate,
+    count_slot: str,
+    total: str,
+    specials: Sequence[str],
+    scalar: Scalar,
+    spot: Spot,
+) -> Operand:
+    """Write the value of an aggregate from the slots of its count and its total."""
+    source = scalar.source
+    why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
+    count, counted = source.name("count"), f"wide_at({spot.at(count_slot)})"
+    source.line(f"{count} = wide_low({counted})")
+    with source.block(f"if not wide_value_fits({counted}):"):
+        source.line(f"fail({why})")
+    if call.function == "count":
+        return Operand(count)
+    value, null = source.name(call.function), source.name("none")
+    source.line(f"{null} = {count} == 0")
+    source.line(f"{value} = {'0.0' if isinstance(call.type, Float) else '0'}")
+    with source.block(f"if not {null}:"):
+        if isinstance(call.arguments[0].type, Float):
+            _finish_float(call, source, total, specials, value, count, spot)
+        else:
+            _finish_exact(call, source, total, value, count, why, spot)
+    return Operand(value, null)
+
+
+def _finish_float(
+    call: Aggregate, source: Source, total: str, specials: Sequence[str], value: str, count: str,
+    spot: Spot,
+) -> None:  # fmt: skip
+    nan, plus, minus = (f"wide_is_zero(wide_at({spot.at(name)}))" for name in specials)
+    over = f" / {count}" if call.function == "avg" else ""
+    source.line(f"{value} = sum_at({spot.at(total)}){over}")
+    with source.block(f"if not {nan} or not ({plus} or {minus}):"):
+        source.line(f"{value} = 1e400 - 1e400")
+    with source.block(f"elif not {plus}:"):
+        source.line(f"{value} = 1e400")
+    with source.block(f"elif not {minus}:"):
+        source.line(f"{value} = -1e400")
+
+
+def _finish_exact(
+    call: Aggregate, source: Source, total: str, value: str, count: str, why: str, spot: Spot
+) -> None:
+    place = spot.at(total)
+    if isinstance(call.type, Float):
+        source.line(f"{value} = wide_float({place}) / {count}")
+        return
+    fits, read = f"wide_fits({place})", f"wide_int({place})"
+    if call.function == "avg":
+        scale = 10 ** (_scale(call.type) - _scale(call.arguments[0].type))
+        inside = f"{place}, {scale}, {count}"
+        fits, read = f"wide_ratio_fits({inside})", f"wide_ratio({inside})"
+    with source.block(f"if {fits}:"):
+        source.line(f"{value} = {read}")
+    with source.block("else:"):
+        source.line(f"fail({why})")
+
+
+def _scale(type_: Type) -> int:
+    return type_.scale if isinstance(type_, Decimal) else 0

@@ -1,0 +1,76 @@
+"""What a tree asks of a ring. A new ring is a file beside this one and a line in `layout`.
+
+A ring is one part of every payload: several aggregates may share it, and a view keeps its part
+beside those of other rings. It writes lines of a trigger; what stands for a payload between those
+lines is its own business. All changes are linear: lifted once, multiplied on the way up, added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from viewmill.algebra.expressions import Aggregate, Expression
+from viewmill.program.states import Slot
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.view_tree.rows import Rows
+from viewmill.strategies.view_tree.tree import View
+
+Payload = Any  # what a ring knows of a payload while it writes: names of variables, mostly
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where the payload of a view lies: an entry of a state, and the word each slot begins at."""
+
+    state: str
+    entry: str
+    words: Mapping[str, int]  # by the slot's name in the view
+
+    def at(self, slot: str) -> str:
+        """The arguments that name a slot: state, entry, word."""
+        return f"{self.state}, {self.entry}, {self.words[slot]}"
+
+
+class Ring(Protocol):
+    """One part of the payloads of a tree."""
+
+    def slots(self, view: View) -> tuple[Slot, ...]:
+        """What a view keeps of it; names are unique among the slots of the view."""
+
+    def reads(self, leaf: View) -> Sequence[Expression]:
+        """What lifting a row of the leaf's table evaluates."""
+
+    def lift(self, source: Source, leaf: View, rows: Rows) -> Payload:
+        """Write m times the payload of row i."""
+
+    def stored(self, view: View, spot: Spot) -> Payload:
+        """The payload of a view that is kept."""
+
+    def join(
+        self,
+        source: Source,
+        above: View,
+        parts: Sequence[tuple[View, Payload]],
+        keys: Mapping[str, Operand],
+    ) -> Payload:
+        """Write the product of the children's payloads and the lift of the variable of `above`."""
+
+    def add(self, source: Source, view: View, payload: Payload, spot: Spot) -> None:
+        """Write what adds a payload to the one that a view keeps."""
+
+    # A result without keys is one entry: a ring may sum a batch before it touches it.
+
+    def begin(self, source: Source) -> Payload:
+        """Write what stands for no change yet."""
+
+    def gather(self, source: Source, total: Payload, payload: Payload, spot: Spot) -> None:
+        """Write what adds a change of the root to the total, or to the entry right away."""
+
+    def end(self, source: Source, total: Payload, spot: Spot) -> None:
+        """Write what adds the total of a batch to the entry."""
+
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+        """Write the value that SQL shows for an aggregate of this ring."""
