@@ -23,6 +23,7 @@ from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
+from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
@@ -40,7 +41,6 @@ from viewmill.sql.statements import (
     CreateTemporalView,
     CreateView,
 )
-from viewmill.strategies.strategy import Statistics
 
 BUILDERS = {
     "kernels": "viewmill.kernels.build:build",
@@ -177,7 +177,7 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
     _refuse_future_clauses(statement)
     query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
     wish = Wish(statement.refresh_policy, statement.strategy)
-    return plan(statement.name, query, statistics(core), wish), query
+    return plan(statement.name, query, statistics(core, query), wish), query
 
 
 def _refuse_future_clauses(statement: CreateMaterializedView) -> None:
@@ -193,14 +193,6 @@ def _refuse_future_clauses(statement: CreateMaterializedView) -> None:
             detail="It comes with view trees.",
             span=statement.span,
         )
-
-
-def statistics(core: Core) -> Statistics:
-    """What is known of the tables and views now."""
-    rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
-    rows |= {entry.name: entry.rows for entry in core.catalog.views()}
-    static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
-    return Statistics(rows, static)
 
 
 class _Unbuilt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,7 @@ class Table:
         self._staged: Delta | None = None  # what the index holds but does not show yet
         self.version = 0  # of the last change
         self._arrow: tuple[int, Any] | None = None
+        self._facts: dict[str, tuple[int, int]] = {}  # with the stamp of the rows they are of
         self._stamp = 0
         self._newest: int | None = None
         self._coming_newest: int | None = None
@@ -372,6 +374,13 @@ class Table:
         if self._arrow is None or self._arrow[0] != self._stamp:
             self._arrow = (self._stamp, expanded(self.contents(), self._dictionary))
         return self._arrow[1]
+
+    def remembered(self, what: str, find: Callable[[], int]) -> int:
+        """A number that holds until the rows change."""
+        known = self._facts.get(what)
+        if known is None or known[0] != self._stamp:
+            known = self._facts[what] = self._stamp, find()
+        return known[1]
 
     @property
     def nbytes(self) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
-from viewmill.algebra.relations import Aggregate, Filter, Join, Project, Relation, Sort
+from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
@@ -40,8 +40,6 @@ WINDOWED = ("shared_window", "recompute")
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
-
-_MOST_FREE = 4  # columns that a view tree over three tables or more may show
 
 
 @dataclass(frozen=True)
@@ -81,32 +79,14 @@ def _ask(
     query: Relation, statistics: Statistics, strategies: Sequence[Strategy]
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
-    wide = _is_wide_join(query)
     answers: list[Candidate | Rejection] = []
     for strategy in strategies:
         if windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
-        elif wide and strategy.name == "view_tree":
-            answers.append(Rejection(strategy.name, "too many variable orders to choose from"))
         else:
             answers.append(strategy.match(query, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]
     return candidates, [each for each in answers if isinstance(each, Rejection)]
-
-
-def _is_wide_join(query: Relation) -> bool:
-    """Whether a join of several tables shows or groups by many columns.
-
-    A view tree orders them all, and to try the orders takes many seconds (Q2, Q10 of TPC-H).
-    """
-    if len(scans(query)) < 3:
-        return False
-    bottom = query
-    while isinstance(bottom, Project | Filter | Sort):
-        bottom = bottom.input
-    if isinstance(bottom, Aggregate):
-        return len(bottom.keys) > _MOST_FREE
-    return isinstance(bottom, Join) and len(query.schema) > _MOST_FREE
 
 
 def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[Cut] | None:

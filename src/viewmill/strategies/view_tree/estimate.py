@@ -1,64 +1,83 @@
 """What a view tree would cost: the size of its views, and the steps of an update to each table.
 
-takes  `Block`, a tree and its delta paths, statistics
+takes  `Block`, statistics; a tree and its delta paths
 gives  estimates that compare variable orders; exact numbers are not needed for that
+next   search, plan
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from math import prod
 
 from viewmill.algebra.expressions import Cast, Column, Expression
 from viewmill.strategies.strategy import Statistics
-from viewmill.strategies.view_tree.block import Block, Variable
+from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Visit
 from viewmill.strategies.view_tree.tree import View
 
 # Without better knowledge a column of n rows has n^0.8 different values: 1000 rows, 250 values.
 _GUESS = 0.8
-# A row of state weighs as much as this share of a step: enough to decide between equal orders.
-_MEMORY = 1e-3
 
 
 class Sizes:
-    """Estimated numbers of keys."""
+    """Estimated numbers of keys: values are independent, a join keeps what all its tables have."""
 
     def __init__(self, block: Block, statistics: Statistics) -> None:
-        self._rows = {
+        self.rows = {
             each.alias: float(statistics.row_count(each.scan.source)) for each in block.occurrences
         }
-        self._distinct = {v.name: self._values(block, v, statistics) for v in block.variables}
+        self.variables = {
+            each.alias: tuple(v.name for v in block.variables_of(each.alias))
+            for each in block.occurrences
+        }
+        self._own = {
+            (alias, v.name): self._values(block, alias, expression, statistics)
+            for v in block.variables
+            for alias, expression in v.members
+        }
+        self.distinct = {
+            v.name: min(self._own[a, v.name] for a in v.aliases) for v in block.variables
+        }
+        self.leaf = cache(self._leaf)
+        self.join = cache(self._join)
 
-    def _values(self, block: Block, variable: Variable, statistics: Statistics) -> float:
-        """Different values of a variable: a join keeps those that all its tables have."""
-        known = []
-        for alias, expression in variable.members:
-            scan = block.occurrence(alias).scan
-            column = _column_of(expression)
-            own = column.removeprefix(f"{alias}.") if column else ""
-            found = statistics.distinct.get((scan.source, own))
-            known.append(float(found) if found else self._rows[alias] ** _GUESS)
-        return max(min(known), 1.0)
+    def _values(
+        self, block: Block, alias: str, expression: Expression, statistics: Statistics
+    ) -> float:
+        """Different values of an expression over one table."""
+        column = _column_of(expression)
+        own = column.removeprefix(f"{alias}.") if column else ""
+        found = statistics.distinct.get((block.occurrence(alias).scan.source, own))
+        return max(1.0, float(found) if found else self.rows[alias] ** _GUESS)
 
-    def keys(self, names: tuple[str, ...]) -> float:
+    def _leaf(self, alias: str) -> float:
+        """Different keys of a table over its variables."""
+        names = self.variables[alias]
+        return max(1.0, min(self.rows[alias], prod(self._own[alias, name] for name in names)))
+
+    def _join(self, aliases: frozenset[str]) -> float:
+        """Different combinations that a join of tables has: each equality keeps the rarer values."""
+        size = prod(self.leaf(alias) for alias in aliases)
+        for name in self.distinct:
+            values = sorted(
+                self._own[alias, name] for alias in aliases if (alias, name) in self._own
+            )
+            size /= prod(values[1:])
+        return max(size, 1.0)
+
+    def keys(self, names: Iterable[str]) -> float:
         """Different combinations of some variables, if they are independent."""
-        return prod(self._distinct[name] for name in names)
+        return prod(self.distinct[name] for name in names)
+
+    def view(self, aliases: frozenset[str], keys: Iterable[str]) -> float:
+        """Keys of a view over a join."""
+        return max(1.0, min(self.keys(keys), self.join(aliases)))
 
     def of(self, view: View) -> float:
-        """Keys of a view."""
-        if view.is_leaf:
-            (alias,) = view.relations
-            return min(self._rows[alias], self.keys(view.keys))
-        return max(1.0, min(self.keys(view.keys), self._cover(view)))
-
-    def _cover(self, view: View) -> float:
-        """The children that have all keys between them bound their number: the fewest that do."""
-        open_, total = set(view.keys), 1.0
-        for child in sorted(view.children, key=lambda c: (-len(open_ & set(c.keys)), self.of(c))):
-            if open_ & set(child.keys):
-                total *= self.of(child)
-                open_ -= set(child.keys)
-        return total
+        """Keys of a view of a tree."""
+        return self.view(view.relations, view.keys)
 
     def fan_out(self, visit: Visit) -> float:
         """Entries that one visit of a list meets."""
@@ -80,13 +99,10 @@ def path_cost(path: Path, sizes: Sizes) -> float:
     return cost
 
 
-def tree_cost(block: Block, paths: list[Path], stored: list[View], sizes: Sizes) -> float:
-    """Steps of an update to all tables in proportion to their size, and a little for the memory."""
-    rows = [sizes._rows[path.leaf] for path in paths]
-    total = sum(rows) or 1.0
-    steps = sum(path_cost(p, sizes) * r for p, r in zip(paths, rows, strict=True)) / total
-    kept = sum(sizes.of(view) for view in stored)
-    return steps + _MEMORY * kept / total
+def average_cost(paths: list[Path], sizes: Sizes) -> float:
+    """Steps of an update of one row, if tables change in proportion to their size."""
+    total = sum(sizes.rows[path.leaf] for path in paths)
+    return sum(path_cost(p, sizes) * sizes.rows[p.leaf] for p in paths) / (total or 1.0)
 
 
 def _column_of(expression: Expression) -> str | None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from viewmill.strategies.strategy import Statistics
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, delta_path
-from viewmill.strategies.view_tree.estimate import Sizes, path_cost, tree_cost
+from viewmill.strategies.view_tree.estimate import Sizes, average_cost
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.materialize import materialize
+from viewmill.strategies.view_tree.search import find_order
 from viewmill.strategies.view_tree.states import Places, place_views
 from viewmill.strategies.view_tree.tree import View, view_tree
-from viewmill.strategies.view_tree.variable_order import Order, first_orders
+from viewmill.strategies.view_tree.variable_order import Order
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,12 @@ def plan_tree(block: Block, statistics: Statistics, order: Order | None = None) 
         each.alias for each in block.occurrences if each.scan.source not in statistics.static
     )
     sizes = Sizes(block, statistics)
-    candidates = [order] if order is not None else first_orders(block)
-    best = min(candidates, key=lambda each: _cost(block, each, changing, sizes))
+    best = order or find_order(block, sizes, changing)
     root = view_tree(block, best)
     kept = materialize(root, changing)
     paths = [delta_path(root, o.alias, kept) for o in block.occurrences if o.alias in changing]
     layout = Layout(block, root)
     places = place_views(block, layout, root, kept, paths)
-    steps = sum(path_cost(path, sizes) for path in paths) / max(len(paths), 1)
+    steps = average_cost(paths, sizes)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
     return TreePlan(block, best, root, kept, paths, layout, places, steps, entries)
-
-
-def _cost(block: Block, order: Order, changing: frozenset[str], sizes: Sizes) -> float:
-    root = view_tree(block, order)
-    kept = materialize(root, changing)
-    paths = [delta_path(root, o.alias, kept) for o in block.occurrences if o.alias in changing]
-    stored = [view for view in root.walk() if view.name in kept]
-    return tree_cost(block, paths, stored, sizes)

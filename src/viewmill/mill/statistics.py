@@ -1,0 +1,142 @@
+"""What is known of the tables when a view is planned: rows, and different values of its columns.
+
+takes  the mill's tables and views, the query that is planned
+gives  `Statistics`
+next   planner
+
+Values are counted when a view is created or explained, never at a refresh, and only in columns that
+the query joins or groups by. Whole numbers in a range not much larger than the table are counted
+exactly; of other columns a sample is, and the rest is estimated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewmill.algebra.expressions import Call, Column, Expression, walk
+from viewmill.algebra.relations import Aggregate, Distinct, Filter, Join, Relation, Scan
+from viewmill.algebra.walk import scans, walk_relations
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.strategies.strategy import Statistics
+
+_SAMPLE = 50_000
+_RANGE = 8  # times the rows: how wide a range of numbers is counted value by value
+
+
+def statistics(core: Core, query: Relation) -> Statistics:
+    """What is known now."""
+    rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
+    rows |= {entry.name: entry.rows for entry in core.catalog.views()}
+    static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
+    return Statistics(rows, static, _distinct(core, query))
+
+
+def _distinct(core: Core, query: Relation) -> dict[tuple[str, str], int]:
+    """Different values by source and column; a query of one table needs none."""
+    read = scans(query)
+    if len(read) < 2:
+        return {}
+    wanted = set(_columns(query))
+    found: dict[tuple[str, str], int] = {}
+    for scan in read:
+        names = [name for name in scan.schema.names if name in wanted]
+        for name in names:
+            own = name.removeprefix(f"{scan.alias}.")
+            if (scan.source, own) not in found:
+                values = _values(core, scan, own)
+                if values:
+                    found[scan.source, own] = values
+    return found
+
+
+def _columns(query: Relation) -> Iterator[str]:
+    """The columns that the query equates or groups by."""
+    for relation in walk_relations(query):
+        match relation:
+            case Join(condition=condition) if condition is not None:
+                yield from _equated(condition)
+            case Filter(condition=condition):
+                yield from _equated(condition)
+            case Aggregate(keys=keys):
+                yield from (part.name for _, key in keys for part in _columns_in(key))
+            case Distinct(input=inner):
+                yield from inner.schema.names
+
+
+def _equated(condition: Expression) -> Iterator[str]:
+    for part in walk(condition):
+        if isinstance(part, Call) and part.function == "=":
+            sides = [list(_columns_in(side)) for side in part.arguments]
+            if all(sides):
+                yield from (column.name for side in sides for column in side)
+
+
+def _columns_in(expression: Expression) -> Iterator[Column]:
+    return (part for part in walk(expression) if isinstance(part, Column))
+
+
+def _values(core: Core, scan: Scan, column: str) -> int:
+    """Different values of a column now, 0 if that is not known."""
+    entry = core.catalog.get(scan.source)
+    if isinstance(entry, TableEntry):
+        table = entry.table
+        if not table.rows:
+            return 0
+        return table.remembered(f"distinct {column}", lambda: count_values(table.arrow(), column))
+    if isinstance(entry, ViewEntry) and entry.rows:
+        return count_values(core.arrow(scan.source), column)
+    return 0
+
+
+def count_values(table: pa.Table, column: str) -> int:
+    """How many different values a column has, nearly."""
+    values = table.column(column).drop_null()
+    if len(values) == 0:
+        return 0
+    if pa.types.is_integer(values.type) or pa.types.is_date32(values.type):
+        counted = _count_in_range(values)
+        if counted is not None:
+            return counted
+    if len(values) <= _SAMPLE:
+        return int(pc.count_distinct(values).as_py())
+    step = len(values) // _SAMPLE
+    sample = values.take(np.arange(0, step * _SAMPLE, step))
+    return _estimate(int(pc.count_distinct(sample).as_py()), _SAMPLE, len(values))
+
+
+def _count_in_range(values: Any) -> int | None:
+    """How many numbers there are, one flag for each of the range; None if that is too wide."""
+    words = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
+    values = values.cast(words)
+    bounds = pc.min_max(values).as_py()
+    low, high = bounds["min"], bounds["max"]
+    if high - low > _RANGE * len(values) + 1024:
+        return None
+    seen = np.zeros(high - low + 1, np.bool_)
+    for chunk in values.chunks:
+        seen[chunk.to_numpy(zero_copy_only=False).astype(np.int64) - low] = True
+    return int(np.count_nonzero(seen))
+
+
+def _estimate(seen: int, sample: int, rows: int) -> int:
+    """Values in all rows, from those in a sample, if all values are equally frequent.
+
+    >>> _estimate(100, 50_000, 1_000_000)
+    100
+    >>> _estimate(50_000, 50_000, 1_000_000)
+    1000000
+    """
+    if seen == sample:
+        return rows
+    low, high = float(seen), float(rows)
+    for _ in range(60):  # d values show d * (1 - (1 - 1/d)^n) of themselves in n rows
+        middle = (low + high) / 2
+        shown = middle * -np.expm1(sample * np.log1p(-1 / middle)) if middle > 1 else 1.0
+        low, high = (middle, high) if shown < seen else (low, middle)
+    return min(rows, round(low))
