@@ -139,13 +139,15 @@ def _text(record: Mapping[str, Any]) -> str:
 
 def _answer(word: str, candidate: Mapping[str, Any], more: list[str]) -> str:
     notes = [f"note     {note}" for note in candidate["notes"]]
-    return tree(f"{word:<9} {candidate['strategy']:<16}  {candidate['cost']}", [*more, *notes])
+    because, kept = more[:1], more[1:]
+    said = [*because, *notes, *kept]
+    return tree(f"{word:<9} {candidate['strategy']:<16}  {candidate['cost']}", said)
 
 
 def _block_text(block: Mapping[str, Any]) -> str:
     """A block with its query and its states."""
     notes = [f"note     {note}" for note in block["notes"]]
-    inside = [tree("computes", [block["algebra"]]), *_kept(block), *notes]
+    inside = [tree("computes", [block["algebra"]]), *notes, *_kept(block)]
     return tree(f"block     {block['strategy']:<16}  {block['cost']}   {block['name']}", inside)
 
 

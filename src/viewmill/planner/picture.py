@@ -1,4 +1,4 @@
-"""Draw a plan as SVG: the query as boxes, beside it what is kept and what strategies answered."""
+"""Draw a plan as SVG: the query and its view trees, beside them what is kept and offered."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ class _Box:
 
 def picture(record: Mapping[str, Any]) -> str:
     """The plan as one SVG element."""
-    boxes, links = _query_boxes(str(record["algebra"]))
+    boxes, links = _tree_boxes(str(record["algebra"]), 44.0)
+    for drawn in _view_trees(record):
+        more, inner = _tree_boxes(drawn, boxes[-1].y + boxes[-1].height + 30)
+        links += [(a + len(boxes), b + len(boxes)) for a, b in inner]
+        boxes += more
     left = max(box.x + box.width for box in boxes)
     answers = _answer_boxes(record, left + 40)
     everything = boxes + answers
@@ -65,16 +69,22 @@ def picture(record: Mapping[str, Any]) -> str:
     )
 
 
-def _query_boxes(algebra: str) -> tuple[list[_Box], list[tuple[int, int]]]:
-    """A box per relation, indented by depth, linked to the one above it."""
+def _view_trees(record: Mapping[str, Any]) -> list[str]:
+    """The trees of views that the blocks' notes draw."""
+    notes = [note for block in record["blocks"] for note in block["notes"]]
+    return [note for note in notes if note.startswith("view tree\n")]
+
+
+def _tree_boxes(drawn: str, y: float) -> tuple[list[_Box], list[tuple[int, int]]]:
+    """A box per line, indented by depth, linked to the one above it."""
     boxes: list[_Box] = []
     links: list[tuple[int, int]] = []
     above: dict[int, int] = {}
-    y = 44.0
-    for line in algebra.splitlines():
+    for line in drawn.splitlines():
         text = line.lstrip("│├└─ ")
         depth = (len(line) - len(text)) // 3
-        box = _Box(_wrapped(text), _FILLS["query"], 20 + depth * 28, y)
+        fill = _FILLS["state" if "kept: " in text else "query"]
+        box = _Box(_wrapped(text), fill, 20 + depth * 28, y)
         boxes.append(box)
         y += box.height + 14
         above[depth] = len(boxes) - 1

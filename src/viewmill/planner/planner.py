@@ -11,9 +11,10 @@ its subqueries and cut into blocks; if a part is left that none takes, the view 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
@@ -48,13 +49,13 @@ class Wish:
 
     refresh_policy: OneOf["auto", "incremental", "incremental_strict", "full"] = "auto"
     strategy: str | None = None
+    hints: Hints = field(default_factory=Hints)
 
 
 def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
     """The cheapest way that the wish allows."""
-    wish = wish or Wish()
-    _check_name(wish)
-    candidates, rejections = _ask(query, statistics, STRATEGIES)
+    wish = _checked(wish or Wish())
+    candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     if min(ways, key=_cost)[0].candidates[0].strategy == "recompute":
         try:
@@ -76,13 +77,15 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
 
 
 def _ask(
-    query: Relation, statistics: Statistics, strategies: Sequence[Strategy]
+    query: Relation, statistics: Statistics, wish: Wish
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
     answers: list[Candidate | Rejection] = []
-    for strategy in strategies:
+    for strategy in STRATEGIES:
         if windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
+        elif strategy.name == "view_tree":
+            answers.append(ViewTree(wish.hints).match(query, statistics))
         else:
             answers.append(strategy.match(query, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]
@@ -103,7 +106,7 @@ def _ask_worthy(
     part: Relation, statistics: Statistics, wish: Wish
 ) -> tuple[list[Candidate], list[Rejection]]:
     """The incremental candidates for a part that cost less than computing it again."""
-    candidates, rejections = _ask(part, statistics, STRATEGIES)
+    candidates, rejections = _ask(part, statistics, wish)
     own = [each for each in candidates if each.strategy != "recompute"]
     again = [each for each in candidates if each.strategy == "recompute"]
     limit = min((_candidate_cost(each) for each in again), default=float("inf"))
@@ -140,10 +143,20 @@ def _more_exact(whole: Sequence[Rejection], part: Sequence[Rejection]) -> list[R
     return [by_name.get(each.strategy, each) for each in whole]
 
 
-def _check_name(wish: Wish) -> None:
+def _checked(wish: Wish) -> Wish:
+    """The wish, if it can be fulfilled at all: a variable order is a wish for a view tree."""
     names = [strategy.name for strategy in STRATEGIES]
     if wish.strategy is not None and wish.strategy not in names:
         raise InvalidArgument(f'no strategy "{wish.strategy}"', hint=nearest(wish.strategy, names))
+    if not wish.hints.order:
+        return wish
+    if wish.strategy not in (None, "view_tree") or wish.refresh_policy == "full":
+        raise InvalidArgument(
+            "VARIABLE_ORDER is a hint for STRATEGY view_tree",
+            detail="The view was asked for in another way.",
+            span=wish.hints.span,
+        )
+    return replace(wish, strategy="view_tree")
 
 
 def _is_allowed(way: list[Cut], wish: Wish) -> bool:
@@ -172,6 +185,8 @@ def _nothing_allowed(view: str, wish: Wish, rejections: Sequence[Rejection]) -> 
 
 def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish) -> str:
     blocks = f"cut into {len(way)} blocks: " if len(way) > 1 else ""
+    if wish.hints.order:
+        return f"{blocks}the hint VARIABLE_ORDER asks for a view tree"
     if wish.strategy is not None:
         return f"{blocks}STRATEGY {wish.strategy} was asked for"
     if wish.refresh_policy == "full":

@@ -14,6 +14,7 @@ from viewmill.algebra.refresh import Policy
 from viewmill.errors import MalformedSQL
 from viewmill.sql.cursor import Cursor
 from viewmill.sql.parse_clauses import parse_memory, parse_refresh
+from viewmill.sql.parse_hints import read_hints
 from viewmill.sql.statements import (
     CreateMaterializedView,
     CreateTemporalView,
@@ -33,11 +34,13 @@ def parse_create_materialized_view(cursor: Cursor, *, or_replace: bool) -> Creat
     if cursor.at("INITIALIZE"):
         hint = "Write CREATE VIEW ... AS INITIALIZE: a temporal view is always kept."
         raise cursor.failure("INITIALIZE belongs to CREATE VIEW", hint=hint)
+    hints = read_hints(cursor.tokens[cursor.index :], cursor.sql)
     query, query_sql = cursor.query()
     return CreateMaterializedView(
         name,
         query,
         query_sql,
+        hints=hints,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         span=cursor.whole(),

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from sqlglot import exp
 
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.refresh import Policy
 from viewmill.algebra.types import Type
 from viewmill.errors import Span
@@ -75,6 +76,7 @@ class CreateMaterializedView:
     strategy: str | None = None
     memory_bytes: int | None = None
     result: ResultForm = "listed"
+    hints: Hints = field(default_factory=Hints)
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

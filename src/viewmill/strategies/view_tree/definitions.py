@@ -116,10 +116,10 @@ class Definitions:
         for child in view.children:
             own = self.numbers.restrict(signature, child)
             parts.append(self._slot_column(child, own))
-        if view.variable is not None:
-            factor = dict(signature).get(variable_owner(view.variable))
+        for variable in view.variables:
+            factor = dict(signature).get(variable_owner(variable))
             for _ in factor.values if factor is not None else ():
-                parts.append(self._from_child(view, view.variable))
+                parts.append(self._from_child(view, variable))
         return _multiplied(parts)
 
     def _slot_column(self, view: View, signature: Signature) -> Expression:

@@ -25,9 +25,7 @@ class Sizes:
     """Estimated numbers of keys: values are independent, a join keeps what all its tables have."""
 
     def __init__(self, block: Block, statistics: Statistics) -> None:
-        self.rows = {
-            each.alias: float(statistics.row_count(each.scan.source)) for each in block.occurrences
-        }
+        self.rows = {each.alias: _rows(statistics, each.scan.source) for each in block.occurrences}
         self.variables = {
             each.alias: tuple(v.name for v in block.variables_of(each.alias))
             for each in block.occurrences
@@ -58,7 +56,7 @@ class Sizes:
         return max(1.0, min(self.rows[alias], prod(self._own[alias, name] for name in names)))
 
     def _join(self, aliases: frozenset[str]) -> float:
-        """Different combinations that a join of tables has: each equality keeps the rarer values."""
+        """Different combinations that a join has: each equality keeps the rarer values."""
         size = prod(self.leaf(alias) for alias in aliases)
         for name in self.distinct:
             values = sorted(
@@ -103,6 +101,11 @@ def average_cost(paths: list[Path], sizes: Sizes) -> float:
     """Steps of an update of one row, if tables change in proportion to their size."""
     total = sum(sizes.rows[path.leaf] for path in paths)
     return sum(path_cost(p, sizes) * sizes.rows[p.leaf] for p in paths) / (total or 1.0)
+
+
+def _rows(statistics: Statistics, source: str) -> float:
+    """Rows of a table: 25 nations stay few, an empty table is expected to grow."""
+    return float(max(statistics.rows[source], 10) if statistics.rows.get(source) else 1000)
 
 
 def _column_of(expression: Expression) -> str | None:

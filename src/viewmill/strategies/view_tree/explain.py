@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from viewmill.algebra.display import tree
+from viewmill.algebra.walk import columns_of
+from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.tree import View
+from viewmill.strategies.view_tree.variable_order import Order
 
 
-def notes(plan: TreePlan) -> tuple[str, ...]:
+def notes(plan: TreePlan, hint: str = "") -> tuple[str, ...]:
     """The notes of a candidate, from the general to the particular."""
-    said = [f"variable order   {plan.order}", tree("view tree", [_drawn(plan.root, plan)])]
+    order = f"{hint}   as its hint says" if hint else full_order(plan.block, plan.order)
+    said = [f"variable order   {order}", tree("view tree", [_drawn(plan.root, plan)])]
     for path in plan.paths:
         said.append(f"update of {path.leaf}   {path.cost_class}")
     for each in plan.block.occurrences:
@@ -20,7 +24,42 @@ def notes(plan: TreePlan) -> tuple[str, ...]:
 
 def _drawn(view: View, plan: TreePlan) -> str:
     keys = f"[{', '.join(view.keys)}]"
-    at = f"@{view.variable}" if view.variable else ""
+    at = f"@{','.join(view.variables)}" if view.variables else ""
     why = plan.kept.get(view.name)
     kept = f"   kept: {why}" if why else ""
     return tree(f"{view.name}{at}{keys}{kept}", [_drawn(each, plan) for each in view.children])
+
+
+def full_order(block: Block, order: Order) -> str:
+    """The order with the columns that are summed away with their table, as the paper draws it.
+
+    SUM(R.B * T.D * S.E) over R(A, B), S(A, C, E), T(C, D):   A(B, C(E, D))
+    """
+    local = _local_columns(block)
+    return _spelled(order, local)
+
+
+def _spelled(order: Order, local: dict[str, list[str]]) -> str:
+    below = [_chain(local[alias]) for alias in order.relations if local.get(alias)]
+    below += [_spelled(each, local) for each in order.children]
+    inside = ", ".join(below)
+    if order.variable is None:
+        return inside or "()"
+    return f"{order.variable}({inside})" if inside else order.variable
+
+
+def _chain(names: list[str]) -> str:
+    return "(".join(names) + ")" * (len(names) - 1)
+
+
+def _local_columns(block: Block) -> dict[str, list[str]]:
+    """The columns of each table that aggregates read and that no join and no group has."""
+    used = {c for _, call in block.aggregates for each in call.arguments for c in columns_of(each)}
+    found: dict[str, list[str]] = {}
+    for each in block.occurrences:
+        shared = {
+            c for v in block.variables_of(each.alias) for c in columns_of(v.member(each.alias))
+        }
+        own = [name for name in each.scan.schema.names if name in used - shared]
+        found[each.alias] = [name.removeprefix(f"{each.alias}.") for name in own]
+    return found

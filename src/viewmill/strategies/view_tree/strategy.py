@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -16,6 +17,7 @@ from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 from viewmill.strategies.view_tree.block import block_of
 from viewmill.strategies.view_tree.emit import emit_program
 from viewmill.strategies.view_tree.explain import notes
+from viewmill.strategies.view_tree.hint import hinted_order
 from viewmill.strategies.view_tree.plan import TreePlan, plan_tree
 
 # Measured on two cores: a call into the kernel, and one lookup or addition.
@@ -35,17 +37,23 @@ class ViewTree:
 
     name = "view_tree"
 
+    def __init__(self, hints: Hints | None = None) -> None:
+        self._hints = hints or Hints()
+
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if the query is a join, or an aggregate over one."""
         try:
-            plan = plan_tree(block_of(query), statistics)
+            block = block_of(query)
+            order = hinted_order(block, self._hints) if self._hints.order else None
+            plan = plan_tree(block, statistics, order)
             program = emit_program(plan, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         width = sum(s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         size = int(plan.entries * 1.5 * width / max(len(program.states), 1))
         cost = Cost(_CALL_US, _STEP_US * plan.steps, size)
-        return TreeCandidate(self.name, query, cost, notes=notes(plan), plan=plan)
+        said = notes(plan, str(self._hints))
+        return TreeCandidate(self.name, query, cost, notes=said, plan=plan)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""

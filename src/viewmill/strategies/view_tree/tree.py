@@ -2,7 +2,8 @@
 
 takes  `Block` and `Order`
 gives  `View`: leaves are tables with their local columns aggregated away, inner views join their
-       children at one variable and sum it out unless it is free
+       children at a variable and sum it out unless it is free; a chain of variables with nothing
+       to join is one view
 next   materialize, deltas, emit
 """
 
@@ -17,12 +18,12 @@ from viewmill.strategies.view_tree.variable_order import Order
 
 @dataclass(frozen=True)
 class View:
-    """A view of the tree over `keys`; `variable` is None at leaves and above a forest."""
+    """A view of the tree over `keys`; leaves and the view above a forest have no variables."""
 
     name: str
     keys: tuple[str, ...]
     relations: frozenset[str]
-    variable: str | None
+    variables: tuple[str, ...]  # that are fixed here, the highest first
     children: tuple[View, ...] = ()
 
     @property
@@ -38,7 +39,7 @@ class View:
 
     def lifted(self) -> frozenset[str]:
         """The variables whose values are multiplied in at this view or below."""
-        return frozenset(each.variable for each in self.walk() if each.variable is not None)
+        return frozenset(variable for each in self.walk() for variable in each.variables)
 
 
 def view_tree(block: Block, order: Order) -> View:
@@ -63,12 +64,18 @@ def _join(block: Block, order: Order, children: list[View]) -> View:
     kept = (below - {order.variable}) | free
     keys = tuple(each.name for each in block.variables if each.name in kept)
     name = _name(order.variable, relations, block)
-    return View(name, keys, relations, order.variable, tuple(children))
+    variables = (order.variable,) if order.variable else ()
+    if len(children) > 1:
+        return View(name, keys, relations, variables, tuple(children))
+    (child,) = children
+    if child.is_leaf:  # a free variable of one table: the view would be the table
+        return child
+    return View(name, keys, relations, (*variables, *child.variables), child.children)
 
 
 def _leaf(block: Block, alias: str) -> View:
     keys = tuple(variable.name for variable in block.variables_of(alias))
-    return View(alias.lower(), keys, frozenset({alias}), None)
+    return View(alias.lower(), keys, frozenset({alias}), ())
 
 
 def _name(variable: str | None, relations: frozenset[str], block: Block) -> str:

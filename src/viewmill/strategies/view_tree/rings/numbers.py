@@ -303,12 +303,14 @@ def _judges_one_of(guard: Expression, values: Sequence[Expression]) -> bool:
 
 
 def _lifted(view: View, signature: Signature, keys: Mapping[str, Operand]) -> list[Value]:
-    """The powers of the view's own variable."""
-    if view.variable is None:
-        return []
-    factor = dict(signature).get(variable_owner(view.variable))
-    powers = () if factor is None else factor.values
-    return [Value(keys[view.variable].value, "int") for _ in powers]
+    """The powers of the view's own variables."""
+    factors = dict(signature)
+    lifted: list[Value] = []
+    for variable in view.variables:
+        factor = factors.get(variable_owner(variable))
+        powers = () if factor is None else factor.values
+        lifted += [Value(keys[variable].value, "int") for _ in powers]
+    return lifted
 
 
 def _multiplied(source: Source, parts: list[Value], memo: dict[tuple[str, ...], Value]) -> Value:
