@@ -93,9 +93,7 @@ def _product(order: Order, low: int, high: int, sizes: Sequence[int]) -> int:
 
 @settings(max_examples=scaled(1))
 @given(sizes=st.lists(st.integers(1, 60), min_size=3, max_size=CHAIN + 1))
-def test_a_matrix_chain_is_multiplied_as_in_the_textbook(
-    matrices: Mill, sizes: list[int]
-) -> None:
+def test_a_matrix_chain_is_multiplied_as_in_the_textbook(matrices: Mill, sizes: list[int]) -> None:
     count = len(sizes) - 1
     names = range(1, count + 1)
     statistics = Statistics(
