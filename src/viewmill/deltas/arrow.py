@@ -392,17 +392,22 @@ _WORDS: dict[type, Callable[[Any, Field, Dictionary], Words]] = {
 
 def decode_delta(delta: Delta, dictionary: Dictionary, *, multiplicity: str | None = None) -> Any:
     """An Arrow table of the rows; with `multiplicity`, a last column of that name."""
-    arrays = [
-        decode_column(words, mask, field, dictionary)
-        for words, mask, field in zip(delta.columns, delta.nulls, delta.schema, strict=True)
-    ]
     schema = arrow_schema(delta.schema)
+    arrays = [_decoded(delta, i, schema.field(i).type, dictionary) for i in range(len(schema))]
     if multiplicity is not None:
         arrays.append(fixed_width(delta.multiplicities(), delta.size, None, pa.int64()))
         schema = schema.append(pa.field(multiplicity, pa.int64()))
     if not arrays:
         return pa.table({}).select([]) if delta.size == 0 else _rows_without_columns(delta.size)
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _decoded(delta: Delta, i: int, type_: Any, dictionary: Dictionary) -> Any:
+    late = delta.late
+    array = None if late is None else late.array(i)
+    if array is not None:  # as it came
+        return array if array.type == type_ else array.cast(type_)
+    return decode_column(delta.columns[i], delta.nulls[i], delta.schema[i], dictionary)
 
 
 def _rows_without_columns(size: int) -> Any:

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Type, is_float_word
-
-Words = npt.NDArray[Any]  # int64 or float64
-Mask = npt.NDArray[np.uint8]
+from viewmill.deltas.late import LateColumns, LateMasks, LateWords
+from viewmill.deltas.late import Mask as Mask
+from viewmill.deltas.late import Words as Words
 
 
 @dataclass(slots=True, eq=False)
 class Delta:
     """Rows with multiplicity. `multiplicity` None means that every row is inserted once.
 
-    Columns are contiguous; a mask of None means that the column holds no NULL in these rows.
+    Columns are contiguous; a mask of None means that the column holds no NULL in these rows. Those
+    that came as Arrow are made words when somebody reads them.
     """
 
     schema: Schema
-    columns: tuple[Words, ...]
-    nulls: tuple[Mask | None, ...]
+    columns: Sequence[Words]
+    nulls: Sequence[Mask | None]
     multiplicity: npt.NDArray[np.int64] | None
     size: int
 
@@ -42,6 +42,22 @@ class Delta:
     def multiplicities(self) -> npt.NDArray[np.int64]:
         """One multiplicity per row, always an array."""
         return np.ones(self.size, np.int64) if self.multiplicity is None else self.multiplicity
+
+    @classmethod
+    def from_late(cls, schema: Schema, late: LateColumns) -> Delta:
+        """Rows that are inserted once each, as they came."""
+        return cls(schema, LateWords(late), LateMasks(late), None, late.size)
+
+    @property
+    def late(self) -> LateColumns | None:
+        """The columns as they came, if they came as Arrow."""
+        return self.columns.late if isinstance(self.columns, LateWords) else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        late = self.late
+        return sum(each.nbytes for each in self.columns) if late is None else late.nbytes
 
     def negated(self) -> Delta:
         """The opposite change."""
@@ -110,6 +126,10 @@ def concat(schema: Schema, deltas: Sequence[Delta]) -> Delta:
     """One delta with the rows of all, in order."""
     if len(deltas) == 1:
         return deltas[0]
+    late = _joined_late(deltas)
+    if late is not None:
+        columns_, nulls_ = LateWords(late), LateMasks(late)
+        return Delta(schema, columns_, nulls_, _joined_multiplicity(deltas), late.size)
     size = sum(delta.size for delta in deltas)
     columns: list[Words] = []
     nulls: list[Mask | None] = []
@@ -124,6 +144,21 @@ def concat(schema: Schema, deltas: Sequence[Delta]) -> Delta:
             for delta, mask in zip(deltas, masks, strict=True)
         ]
         nulls.append(np.concatenate(filled))
-    plain = all(delta.multiplicity is None for delta in deltas)
-    multiplicity = None if plain else np.concatenate([each.multiplicities() for each in deltas])
-    return Delta(schema, tuple(columns), tuple(nulls), multiplicity, size)
+    return Delta(schema, tuple(columns), tuple(nulls), _joined_multiplicity(deltas), size)
+
+
+def _joined_multiplicity(deltas: Sequence[Delta]) -> npt.NDArray[np.int64] | None:
+    if all(delta.multiplicity is None for delta in deltas):
+        return None
+    return np.concatenate([each.multiplicities() for each in deltas])
+
+
+def _joined_late(deltas: Sequence[Delta]) -> LateColumns | None:
+    """All rows as they came, if all came as Arrow for one table."""
+    late = [each for delta in deltas if (each := delta.late) is not None]
+    if not late or len(late) < len(deltas):
+        return None
+    first, *others = late
+    if any(each.encode is not first.encode for each in others):
+        return None
+    return first.joined(others)

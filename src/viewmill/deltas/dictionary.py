@@ -46,8 +46,8 @@ class Dictionary:
         intern = self.intern
         known = [-1 if each is None else intern(each) for each in coded.dictionary.to_pylist()]
         ids = np.array(known or [0], np.int64)
-        codes: Ids = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        found: Ids = ids[codes]
+        codes = coded.indices.fill_null(0) if coded.null_count else coded.indices
+        found: Ids = ids.take(codes.to_numpy(zero_copy_only=False))
         return found
 
     def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None = None) -> pa.Array:

@@ -104,7 +104,7 @@ class PartRows:
     def nbytes(self) -> int:
         """Bytes held."""
         deltas = [each for kept in self._parts.values() for each in kept]
-        return sum(column.nbytes for delta in deltas for column in delta.columns)
+        return sum(delta.nbytes for delta in deltas)
 
 
 def _netted(schema: Schema, deltas: list[Delta]) -> Delta:

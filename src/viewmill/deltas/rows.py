@@ -19,6 +19,8 @@ from viewmill.algebra.types import BIGINT
 from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.late import LateColumns, Pair
+from viewmill.deltas.sure import is_sure, sure_words
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
@@ -178,12 +180,11 @@ def _ipc(table: Any) -> Any:
 def _from_arrow(
     table: Any, schema: Schema, dictionary: Dictionary, sign: str | None
 ) -> tuple[Delta, Any]:
+    reading = _reading(table.schema, schema, dictionary)
+    if reading is not None:
+        return Delta.from_late(schema, reading.columns(table)), None
     names = table.schema.names
-    if tuple(names) == schema.names:
-        columns: list[Any] = list(table.columns)
-        signs = None
-    else:
-        columns, signs = _by_name(table, names, schema, sign)
+    columns, signs = _by_name(table, names, schema, sign)
     words: list[Words] = []
     nulls: list[Mask | None] = []
     for array, field in zip(columns, schema, strict=True):
@@ -192,6 +193,53 @@ def _from_arrow(
         words.append(column)
         nulls.append(mask)
     return Delta(schema, tuple(words), tuple(nulls), None, table.num_rows), signs
+
+
+class _Reading:
+    """How Arrow tables of one schema are read into a table: which columns need no look."""
+
+    def __init__(self, given: Any, schema: Schema, dictionary: Dictionary) -> None:
+        self.given, self.schema, self.dictionary = given, schema, dictionary
+        pairs = enumerate(zip(given.types, schema, strict=True))
+        self._unsure = frozenset(i for i, (type_, f) in pairs if not is_sure(type_, f.type))
+        self._required = [i for i, field in enumerate(schema) if not field.nullable]
+        self._encode = self.encode  # one object, by which rows of one kind know one another
+
+    def columns(self, table: Any) -> LateColumns:
+        """The columns; those that need a look are looked at now."""
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        late = LateColumns(table, self._encode, self._unsure)
+        for i in self._required:
+            if table.column(i).null_count:
+                late.pair(i)  # raises
+        for i in self._unsure:
+            late.pair(i)
+        return late
+
+    def encode(self, array: Any, i: int) -> Pair:
+        """One column as words."""
+        if i not in self._unsure:
+            return sure_words(array, self.schema[i], self.dictionary)
+        return encode_array(array, self.schema[i], self.dictionary)
+
+
+# The last one for each table's schema, which it keeps alive.
+_READINGS: dict[int, _Reading] = {}
+_MOST_READINGS = 1000
+
+
+def _reading(given: Any, schema: Schema, dictionary: Dictionary) -> _Reading | None:
+    """How to read, None if the columns do not stand one for one in the table's order."""
+    found = _READINGS.get(id(schema))
+    if found is not None and found.dictionary is dictionary and found.given.equals(given):
+        return found
+    if tuple(given.names) != schema.names:
+        return None
+    if len(_READINGS) >= _MOST_READINGS:
+        _READINGS.clear()
+    made = _READINGS[id(schema)] = _Reading(given, schema, dictionary)
+    return made
 
 
 def _by_name(

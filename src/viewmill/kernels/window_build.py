@@ -255,7 +255,7 @@ class WindowMaintainer:
         """A pane's rows by group."""
         ids = self._now.answers.group_ids(rows, 2, self._width)
         present, groups = np.unique(ids, return_inverse=True)
-        columns, nulls = rows.columns[self._width :], rows.nulls[self._width :]
+        columns, nulls = tuple(rows.columns)[self._width :], tuple(rows.nulls)[self._width :]
         lifted = Rows(groups, len(present), rows.multiplicities(), columns, nulls)
         return Groups(present, tuple(each.lift(lifted) for each in self._aggregates))
 

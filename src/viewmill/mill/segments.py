@@ -11,7 +11,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 
 _FAN = 16
-_LARGE = 4096  # rows
+_LARGE = 512  # rows
 
 
 class Segments:
@@ -32,6 +32,8 @@ class Segments:
         """Keep what was staged."""
         for delta in self._staged:
             if delta.size:
+                if (late := delta.late) is not None:
+                    late.forget()  # the views have read what they need
                 self._add(delta)
                 if delta.multiplicity is not None and (delta.multiplicity < 0).any():
                     self._has_deletes = True
@@ -89,4 +91,4 @@ class Segments:
     def nbytes(self) -> int:
         """Bytes held."""
         deltas = [*self._large, *(delta for tier in self._tiers for delta in tier)]
-        return sum(column.nbytes for delta in deltas for column in delta.columns)
+        return sum(delta.nbytes for delta in deltas)

@@ -1,0 +1,121 @@
+"""Columns that came as Arrow and become words when they are first read.
+
+takes  Arrow arrays whose values are sure to fit their columns, and how to make words of one
+gives  sequences of words and of masks for a `Delta`
+
+A view over two columns of a wide table never pays for the others, and a table that is only read in
+bulk keeps its rows as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Words = npt.NDArray[Any]
+Mask = npt.NDArray[np.uint8]
+Pair = tuple[Words, Mask | None]
+Encode = Callable[[Any, int], Pair]  # an Arrow array and the number of its column
+
+
+class LateColumns:
+    """The columns of some rows: an Arrow table, and the words of those that were read.
+
+    `encode` is one object per table, by which rows of one kind know one another. The columns of
+    `made` are words only.
+    """
+
+    __slots__ = ("_known", "encode", "made", "size", "table")
+
+    def __init__(
+        self,
+        table: Any,
+        encode: Encode,
+        made: frozenset[int] = frozenset(),
+        known: dict[int, Pair] | None = None,
+    ) -> None:
+        self.table, self.encode, self.made = table, encode, made
+        self.size: int = table.num_rows
+        self._known: dict[int, Pair] = known or {}
+
+    def pair(self, i: int) -> Pair:
+        """The words and the mask of a column."""
+        found = self._known.get(i)
+        if found is None:
+            found = self._known[i] = self.encode(self.table.column(i), i)
+        return found
+
+    def array(self, i: int) -> Any:
+        """The column as it came, None if it is words only."""
+        return None if i in self.made else self.table.column(i)
+
+    def forget(self) -> None:
+        """Let the words go where the Arrow array is there to make them again."""
+        if self._known:
+            self._known = {i: self._known[i] for i in self.made}
+
+    def joined(self, others: Sequence[LateColumns]) -> LateColumns:
+        """The rows of all, in order, without copying what stays Arrow."""
+        every = [self, *others]
+        table = pa.concat_tables([each.table for each in every])
+        known = {i: _joined_pairs([each.pair(i) for each in every]) for i in self.made}
+        return LateColumns(table, self.encode, self.made, known)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.table.nbytes) + sum(words.nbytes for words, _ in self._known.values())
+
+
+class LateWords(Sequence[Words]):
+    """The words of late columns."""
+
+    __slots__ = ("late",)
+
+    def __init__(self, late: LateColumns) -> None:
+        self.late = late
+
+    def __len__(self) -> int:
+        return int(self.late.table.num_columns)
+
+    @overload
+    def __getitem__(self, i: int) -> Words: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Words]: ...
+    def __getitem__(self, i: int | slice) -> Words | Sequence[Words]:
+        if isinstance(i, slice):
+            return tuple(self.late.pair(each)[0] for each in range(*i.indices(len(self))))
+        return self.late.pair(i if i >= 0 else i + len(self))[0]
+
+
+class LateMasks(Sequence["Mask | None"]):
+    """Their masks."""
+
+    __slots__ = ("late",)
+
+    def __init__(self, late: LateColumns) -> None:
+        self.late = late
+
+    def __len__(self) -> int:
+        return int(self.late.table.num_columns)
+
+    @overload
+    def __getitem__(self, i: int) -> Mask | None: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Mask | None]: ...
+    def __getitem__(self, i: int | slice) -> Mask | Sequence[Mask | None] | None:
+        if isinstance(i, slice):
+            return tuple(self.late.pair(each)[1] for each in range(*i.indices(len(self))))
+        return self.late.pair(i if i >= 0 else i + len(self))[1]
+
+
+def _joined_pairs(pairs: Sequence[Pair]) -> Pair:
+    words = np.concatenate([each for each, _ in pairs])
+    if all(mask is None for _, mask in pairs):
+        return words, None
+    masks = [np.zeros(len(w), np.uint8) if mask is None else mask for w, mask in pairs]
+    return words, np.concatenate(masks)
