@@ -87,6 +87,7 @@ class TriggerMaintainer:
         self._body, self._dictionary = body, dictionary
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
+        self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
         self._undo: list[tuple[_Feed, Delta, int]] = []
         self._outlet = _new_outlet(program.output, compiled)
@@ -117,8 +118,6 @@ class TriggerMaintainer:
 
     def apply(self, input: str, delta: Delta) -> None:
         """Feed the change of one input; nothing is emitted."""
-        if self._is_incomplete:
-            self._rebuild()
         self._settle()
         feed = self._feeds.get(input)
         size = delta.size
@@ -174,8 +173,6 @@ class TriggerMaintainer:
 
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
-        if self._is_incomplete:
-            self._rebuild()
         self._settle()
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
@@ -185,8 +182,6 @@ class TriggerMaintainer:
 
     def commit(self) -> None:
         """Keep what was applied, or what was loaded."""
-        if self._is_incomplete:
-            self._rebuild()
         self._settle()
         self._is_replayed = False
         self._undo.clear()
@@ -203,6 +198,8 @@ class TriggerMaintainer:
         self._apply_opposite()
         for store in self._all:
             store.rollback()
+        if self._has_notes:  # they are in no journal
+            self._is_loaded = self._is_incomplete = True
 
     def _apply_opposite(self) -> None:
         """Take back what states without a journal hold: the last change first, negated."""
@@ -245,6 +242,8 @@ class TriggerMaintainer:
         states = self._end[: len(self._all)]
         rebuild = self._functions("rebuild", (WORD,) * (len(states) + 2))
         rebuild(*states, self._texts.handle, self._failure.handle)
+        if self._failure.noted():
+            raise self._failed(in_batch=False)
         for store in self._all:
             store.commit()
 
@@ -263,6 +262,8 @@ class TriggerMaintainer:
 
     def _settle(self) -> None:
         """After a load, compute the derived states as of now: that is no change."""
+        if self._is_incomplete:
+            self._rebuild()
         if self._is_loaded:
             self._is_loaded = False
             self.flush()

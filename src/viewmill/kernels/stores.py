@@ -191,7 +191,7 @@ def row_payload(rows: IntArray, at: int, slots: Sequence[Slot]) -> tuple[IntArra
 
 def word_kinds(slots: Sequence[Slot]) -> list[int]:
     """What each payload word is to a structure that asks whether all is zero."""
-    return [kind for slot in slots for kind in _KINDS[slot.kind]]
+    return [keyed.IGNORED if slot.is_note else kind for slot in slots for kind in _KINDS[slot.kind]]
 
 
 _KINDS = {

@@ -57,7 +57,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     wish = _checked(wish or Wish())
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
-    if min(ways, key=_cost)[0].candidates[0].strategy == "recompute":
+    if min(ways, key=_cost)[0].candidates[0].is_linear:
         try:
             cuts = _cut(view, query, statistics, wish)
             if cuts is not None:

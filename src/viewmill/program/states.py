@@ -6,7 +6,7 @@ code with them. Each has a definition, so it can be built in bulk, dropped, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
@@ -22,15 +22,25 @@ class Slot:
     wide  a 128-bit integer in two words: sums of integers and decimals never overflow inside
     sum   a compensated float in two words, then the largest magnitude that went into it, which
           tells what rounding left from what is there; NaN and infinities are counted in int slots
+
+    A note is computed from other states: an entry in which all else is zero is dropped, whatever
+    its notes say. No journal has it; after a load or a rollback `rebuild` writes it again.
     """
 
     name: str
     kind: OneOf["int", "wide", "sum"]
+    is_note: bool = field(default=False, repr=False)
 
     @property
     def words(self) -> int:
         """How many 8-byte words it takes."""
         return {"int": 1, "wide": 2, "sum": 3}[self.kind]
+
+    @property
+    def type(self) -> Type:
+        """The type of its column in definitions and snapshots."""
+        types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+        return types[self.kind]
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,7 @@ class Keyed:
     @property
     def schema(self) -> Schema:
         """The columns of its definition and of its snapshots: key, then one for each slot."""
-        types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
-        slots = tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in self.payload)
-        return Schema(self.key + slots)
+        return Schema(self.key + _slot_fields(self.payload))
 
 
 @dataclass(frozen=True)
@@ -364,8 +372,7 @@ def _word(payload: tuple[Slot, ...], name: str) -> int:
 
 
 def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
-    types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
-    return tuple(Field(slot.name, types[slot.kind], nullable=False) for slot in payload)
+    return tuple(Field(slot.name, slot.type, nullable=False) for slot in payload)
 
 
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the

@@ -50,6 +50,7 @@ class Candidate:
     cost: Cost
     notes: tuple[str, ...] = ()
     passing: bool = False  # the output feeds another block: its rows need not be kept
+    is_linear: bool = False  # a refresh costs more the more rows there are
 
 
 @dataclass(frozen=True)

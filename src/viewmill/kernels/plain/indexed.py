@@ -58,7 +58,11 @@ class PlainIndexed:
 
     def is_zero(self, number: int) -> bool:
         """Whether a whole payload is zero."""
-        return all(is_zero(value) for value in self.entries[number][1].values())
+        values = self.entries[number][1].values()
+        return all(
+            slot.is_note or is_zero(value)
+            for slot, value in zip(self.kind.payload, values, strict=True)
+        )
 
     def drop(self, key: Key) -> None:
         """Forget an entry."""

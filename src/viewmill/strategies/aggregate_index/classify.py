@@ -80,7 +80,7 @@ def classify(query: Query) -> Classified:
         alias, test = _test(conjunct, correlated)
         if alias in tests:
             raise NotTaken(
-                f"two conditions on {alias} depend on aggregates: general algorithm, not yet",
+                f"two conditions on {alias} depend on aggregates",
                 _span(conjunct),
             )
         tests[alias] = test
@@ -103,12 +103,12 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
     condition = conjunct.condition
     if not isinstance(condition, Call) or condition.function not in FLIPPED:
         raise NotTaken(
-            f"{display_expression(condition)} is no comparison: general algorithm, not yet",
+            f"{display_expression(condition)} is no comparison",
             _span(conjunct),
         )
     if len(correlated) > 1:
         raise NotTaken(
-            "several correlated aggregates in one comparison: general algorithm, not yet",
+            "several correlated aggregates in one comparison",
             correlated[1].span or _span(conjunct),
         )
     if not conjunct.values:
@@ -120,7 +120,7 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
         left, right, operator = right, left, FLIPPED[operator]
     if not _moves(left, moving) or _moves(right, moving):
         raise NotTaken(
-            "both sides of the comparison change from row to row: general algorithm, not yet",
+            "both sides of the comparison change from row to row",
             _span(conjunct),
         )
     if correlated:
@@ -153,7 +153,7 @@ def _require_taken(value: Value) -> None:
     if call.function not in INSIDE or call.distinct or call.where is not None:
         word = call.function.upper()
         why = " by an inequality moves by another amount at every level" if word == "AVG" else ""
-        raise NotTaken(f"{word} inside, correlated{why}: general algorithm, not yet", call.span)
+        raise NotTaken(f"{word} inside, correlated{why}", call.span)
     for each in value.correlations:
         if each.operator != "=":
             require_ordered(each.inner.type, each.outer.type, call.span)
@@ -162,7 +162,7 @@ def _require_taken(value: Value) -> None:
     operators = {each.operator for each in value.correlations}
     if "<>" in operators or len(value.correlations) > 1:
         raise NotTaken(
-            "a correlation by more than one comparison: general algorithm, not yet",
+            "a correlation by more than one comparison",
             value.span,
         )
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from viewmill.algebra.display import display
-from viewmill.algebra.expressions import Column, walk
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, Null
@@ -26,12 +25,13 @@ from viewmill.strategies.aggregate_index.classify import classify
 from viewmill.strategies.aggregate_index.layout import Layout
 from viewmill.strategies.aggregate_index.pairs import Groups
 from viewmill.strategies.aggregate_index.query import read_query
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.aggregate_index.shown import Shown
+from viewmill.strategies.dataflow.scalar import Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import Argument, bind_argument, emit_row, read_words
+from viewmill.strategies.dataflow.words import Argument, bind_argument
 
-_RESERVED = (
+RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",
     "result", "settle", "is_unknown",
 )  # fmt: skip
@@ -48,7 +48,7 @@ class _Writer:
     def __init__(self, relation: Relation, strategy: str) -> None:
         self.relation, self.strategy = relation, strategy
         self.source = Source()
-        for word in _RESERVED:
+        for word in RESERVED:
             self.source.name(word)
         self.layout = Layout(classify(read_query(relation)), self.source)
         self.query = self.layout.query
@@ -65,13 +65,15 @@ class _Writer:
         with self.source.block(f"def settle({self.states}, texts, errors):"):
             Answer(self.layout, self.source).write()
         self.source.line()
-        self._show()
-        self._flush()
-        self._contents()
-        is_row = not self.query.keys and self.query.having
-        replays = () if is_row else tuple(map(self._replay, triggers))
+        shown = Shown(
+            self.source, self.query.head, self.layout.payload, self.relation.schema, self.states
+        )
+        shown.write()
+        replays = tuple(
+            shown.replay(each, self._columns[each.input]) for each in triggers if shown.can_replay
+        )
         states = tuple(made.state() for made in self.layout.levels)
-        said = [*_sql_of(self.relation).splitlines(), "", *display(self.relation).splitlines()]
+        said = [*sql_of(self.relation).splitlines(), "", *display(self.relation).splitlines()]
         head = [f"# {line}".rstrip() for line in said] + [""]
         return Program(
             strategy=self.strategy,
@@ -133,97 +135,7 @@ class _Writer:
                 null = self.source.name(f"{value}_null") if column.nullable else None
                 yield Argument(column.name, value, null)
 
-    # Showing.
 
-    def _show(self) -> None:
-        """Write what hands out entry e as a row, if it is one: 1, else 0."""
-        source, result = self.source, self.layout.result
-        words = {slot.name: result.word(slot.name) for slot in result.payload}
-        with source.block("def show(result, e, t, times, out, texts, errors):"):
-            shown_by = words["rows"] if self.query.keys else words["present"]
-            with source.block(f"if int_at(result, e, {shown_by}) == 0:"):
-                source.line("return 0")
-            bound: dict[str, Operand] = {}
-            if self.query.keys:
-                bound = read_words(source, result.key, lambda i: f"indexed_word(result, e, {i})")
-            scalar = Scalar(source, bound, "t")
-            shown = (*self.query.having, *(each for _, each in self.query.outputs))
-            needed = {p.name for each in shown for p in walk(each) if isinstance(p, Column)}
-            for name, call in self.query.aggregates:
-                if name in needed:
-                    finish = self.layout.payload.finish
-                    bound[name] = finish(name, call, scalar, words, "result")
-            for condition in self.query.having:
-                with source.block(f"if not {scalar.is_true(condition)}:"):
-                    source.line("return 0")
-            operands = [scalar.emit(each) for _, each in self.query.outputs]
-            emit_row(source, operands, self.relation.schema.fields, "times")
-            source.line("return 1")
-        source.line()
-
-    def _show_changes(self, minus: str, plus: str) -> None:
-        """Write what shows touched entry t as it was and as it is, unless that is the same."""
-        source = self.source
-        before, now = "indexed_before(result, t)", "indexed_now(result, t)"
-        source.line(f"shown = show(result, {before}, t, {minus}, out, texts, errors)")
-        source.line(f"shown += show(result, {now}, t, {plus}, out, texts, errors)")
-        with source.block("if shown == 2:"):
-            source.line("emit_cancel(out)")
-
-    def _flush(self) -> None:
-        source = self.source
-        with source.block(f"def flush(start, {self.states}, out, texts, errors):"):
-            with source.block("if start == 0:"):
-                source.line(f"settle({self.states}, texts, errors)")
-            with source.block("for t in range(start, indexed_touched(result)):"):
-                with source.block("if emit_full(out):"):
-                    source.line("return t")
-                self._show_changes("-1", "1")
-            source.line("return -1")
-        source.line()
-
-    def _contents(self) -> None:
-        source = self.source
-        with source.block(f"def contents(start, {self.states}, out, texts, errors):"):
-            with source.block("for t in range(start, indexed_count(result)):"):
-                with source.block("if emit_full(out):"):
-                    source.line("return t")
-                source.line("e = indexed_at(result, t)")
-                with source.block("if e != 0:"):
-                    source.line("show(result, e, t, 1, out, texts, errors)")
-            source.line("return -1")
-        source.line()
-
-    def _replay(self, trigger: Trigger) -> Trigger:
-        """Write what shows the view after every row."""
-        source, is_grouped = self.source, bool(self.query.keys)
-        function = source.name(f"replay_{trigger.input}")
-        rows = ", ".join(["multiplicity", *self._columns[trigger.input], self.states])
-        with source.block(f"def {function}(start, size, {rows}, out, texts, errors):"):
-            with source.block("for i in range(start, size):"):
-                room = "2 * (indexed_count(result) + 1)" if is_grouped else "2"
-                with source.block(f"if emit_room(out) < {room}:"):
-                    source.line("return i")
-                source.line(f"{trigger.function}(i, i + 1, {rows}, texts, errors)")
-                source.line(f"settle({self.states}, texts, errors)")
-                with source.block("if failed(errors):"):
-                    source.line("return i")
-                self._show_step(is_grouped)
-            source.line("return size")
-        source.line()
-        return Trigger(trigger.input, function, trigger.columns)
-
-    def _show_step(self, is_grouped: bool) -> None:
-        source = self.source
-        if not is_grouped:
-            row = "indexed_find(result, (0,))"
-            source.line(f"show(result, {row}, i, 1, out, texts, errors)")
-            return
-        with source.block("for t in range(indexed_touched(result)):"):
-            self._show_changes("-i - 1", "i + 1")  # the multiplicity says which row it was
-        source.line("indexed_commit(result)")
-
-
-def _sql_of(query: Relation) -> str:
+def sql_of(query: Relation) -> str:
     spans = (getattr(each, "span", None) for each in walk_relations(query))
     return next((span.sql for span in spans if span is not None), "")

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Expression
-from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT
-from viewmill.program.states import Indexed, Slot
 from viewmill.strategies.aggregate_index.classify import Classified, Side
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word
 from viewmill.strategies.aggregate_index.pairs import Groups, Sums
 from viewmill.strategies.aggregate_index.products import Term, products
 from viewmill.strategies.aggregate_index.query import Value, aliases_of, own_names
+from viewmill.strategies.aggregate_index.shown import result_kind
 from viewmill.strategies.dataflow.aggregates import Argument, Payload
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
@@ -46,7 +44,7 @@ class Layout:
         self.kept = self._kept()
         self.sums = {each.count: self._sums(each) for each in self.kept}
         self.fixed = {value.name: self._fixed(value) for value in classified.fixed}
-        self.result = self._result()
+        self.result = result_kind(self.query.head, self.payload)
 
     def _grouped_alias(self) -> str | None:
         """The table whose columns the view is grouped by."""
@@ -64,14 +62,6 @@ class Layout:
         counted = bool(self.query.keys) or any(call.function == "count" for call in calls)
         rows = [Argument(None, None, False, "rows")] if counted else []
         return rows + self.payload.arguments
-
-    def _result(self) -> Indexed:
-        slots = tuple(kept.slot for kept in self.payload.kept)
-        fields = tuple(Field(name, each.type, each.nullable) for name, each in self.query.keys)
-        if not fields:
-            # One row stays in a view without GROUP BY even when no row is left to count.
-            slots, fields = (*slots, Slot("present", "int")), (Field("one", BIGINT, False),)
-        return Indexed(fields, slots, journal=True)
 
     # The outer tables.
 

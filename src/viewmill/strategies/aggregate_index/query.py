@@ -27,6 +27,7 @@ from viewmill.algebra.expressions import (
 from viewmill.algebra.relations import Aggregate, Filter, Join, Named, Relation, Scan, Sort
 from viewmill.algebra.walk import map_parts, substitute
 from viewmill.errors import Span
+from viewmill.strategies.aggregate_index.shown import Head
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
@@ -77,10 +78,17 @@ class Query:
 
     scans: Mapping[str, Scan]
     conjuncts: tuple[Conjunct, ...]
-    keys: tuple[Named, ...]
-    aggregates: tuple[tuple[str, AggregateCall], ...]
-    having: tuple[Expression, ...]
-    outputs: tuple[Named, ...]
+    head: Head
+
+    @property
+    def keys(self) -> tuple[Named, ...]:
+        """The columns of GROUP BY."""
+        return self.head.keys
+
+    @property
+    def aggregates(self) -> tuple[tuple[str, AggregateCall], ...]:
+        """The aggregates that the view shows."""
+        return self.head.aggregates
 
 
 def read_query(relation: Relation) -> Query:
@@ -102,7 +110,7 @@ def read_query(relation: Relation) -> Query:
     calls = tuple((name, substitute(each, by_name)) for name, each in group.aggregates)
     if not any(each.values for each in conjuncts):
         raise NotTaken("no aggregate is nested in a condition", group.span)
-    return Query(scans, conjuncts, keys, calls, having, outputs)  # type: ignore[arg-type]
+    return Query(scans, conjuncts, Head(keys, calls, having, outputs))  # type: ignore[arg-type]
 
 
 def split(condition: Expression) -> list[Expression]:

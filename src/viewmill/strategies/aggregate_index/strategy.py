@@ -14,6 +14,8 @@ from viewmill.algebra.relations import Relation
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
 from viewmill.strategies.aggregate_index.emit import emit_program
+from viewmill.strategies.aggregate_index.general_emit import emit_general
+from viewmill.strategies.aggregate_index.general_query import GeneralQuery, read_general
 from viewmill.strategies.aggregate_index.query import read_query
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
@@ -21,6 +23,9 @@ from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 # Measured on two cores: a call into the kernel with its answer, and one row for each doubling.
 _CALL_US = 10.0
 _ROW_US = 0.03
+# The general algorithm: to judge an entry, and to move one of its aggregates.
+_JUDGE_US = 0.01
+_MOVE_US = 0.003
 
 
 class AggregateIndex:
@@ -33,15 +38,48 @@ class AggregateIndex:
         try:
             program = emit_program(query, self.name)
         except NotTaken as no:
-            return Rejection(self.name, no.reason, no.span)
+            return self._match_general(query, statistics, no)
         rows = max(statistics.row_count(each.source) for each in program.inputs)
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         cost = Cost(_CALL_US, _ROW_US * math.log2(rows), rows * words * 12)
         return Candidate(self.name, query, cost, _notes(classify(read_query(query))))
 
+    def _match_general(
+        self, query: Relation, statistics: Statistics, why: NotTaken
+    ) -> Candidate | Rejection:
+        """Offer the general algorithm where no index is possible, and say why none is."""
+        try:
+            program = emit_general(query, self.name)
+        except NotTaken as no:
+            reason = why.reason
+            if no.reason != why.reason:
+                reason = f"no aggregate index: {why.reason}; no general algorithm: {no.reason}"
+            return Rejection(self.name, reason, why.span or no.span)
+        read = read_general(query)
+        rows = statistics.row_count(read.scan.source)
+        words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
+        moved = sum(bool(each.correlated) for each in read.values)
+        cost = Cost(_CALL_US + rows * _JUDGE_US, rows * _MOVE_US * moved, rows * words * 12)
+        return Candidate(self.name, query, cost, _general_notes(read, why), is_linear=True)
+
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
-        return emit_program(candidate.query, self.name)
+        emit = emit_general if candidate.is_linear else emit_program
+        return emit(candidate.query, self.name)
+
+
+def _general_notes(query: GeneralQuery, why: NotTaken) -> tuple[str, ...]:
+    """The classification: why no index, and what each aggregate is to a row outside."""
+    values = [
+        f"{display_expression(each.call)}: "
+        + (", ".join(map(display_expression, each.correlated)) or "the same for all rows outside")
+        for each in query.values
+    ]
+    return (
+        f"general algorithm, a refresh visits every distinct row outside: {why.reason}",
+        *values,
+        "runs on one shard: a change of any row may move the sums of all",
+    )
 
 
 def _notes(classified: Classified) -> tuple[str, ...]:

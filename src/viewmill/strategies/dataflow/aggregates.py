@@ -74,7 +74,7 @@ class Payload:
         self.arguments: list[Argument] = []
         self._by_call: dict[str, Argument] = {}
         for name, call in calls:
-            call = _simpler(call)
+            call = simpler(call)
             _require_taken(call)
             self._by_call[name] = self._argument(call)
 
@@ -215,7 +215,7 @@ class Payload:
     ) -> Operand:
         """Write what shows the aggregate `name` of entry e."""
         source, argument = scalar.source, self._by_call[name]
-        call = _simpler(call)
+        call = simpler(call)
         count = source.name("count")
         source.line(f"{count} = int_at({state}, e, {word[argument.count]})")
         if call.function == "count":
@@ -311,7 +311,7 @@ def _require_taken(call: Aggregate) -> None:
 _EXTREMES = {"min": "min", "max": "max", "bool_and": "min", "bool_or": "max"}
 
 
-def _simpler(call: Aggregate) -> Aggregate:
+def simpler(call: Aggregate) -> Aggregate:
     """count_if(x) counts where x; count(a, b) counts where neither is NULL."""
     if call.function == "count_if":
         condition = _and(call.where, call.arguments[0]) if call.where else call.arguments[0]
