@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 
 from viewmill.algebra.display import display_expression
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.expressions import ScalarSubquery, walk
+from viewmill.algebra.relations import Relation, inputs
+from viewmill.algebra.walk import expressions
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
 from viewmill.strategies.aggregate_index.emit import emit_program
@@ -35,6 +37,8 @@ class AggregateIndex:
 
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
+        if not _has_nested(query):
+            return Rejection(self.name, "no aggregate is nested in a condition")
         try:
             program = emit_program(query, self.name)
         except NotTaken as no:
@@ -66,6 +70,13 @@ class AggregateIndex:
         """The program."""
         emit = emit_general if candidate.is_linear else emit_program
         return emit(candidate.query, self.name)
+
+
+def _has_nested(query: Relation) -> bool:
+    own = (part for each in expressions(query) for part in walk(each))
+    if any(isinstance(part, ScalarSubquery) for part in own):
+        return True
+    return any(map(_has_nested, inputs(query)))
 
 
 def _general_notes(query: GeneralQuery, why: NotTaken) -> tuple[str, ...]:
