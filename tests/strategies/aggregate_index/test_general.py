@@ -98,7 +98,8 @@ CASES: dict[str, tuple[str, Test]] = {
         or compare(b[2], "=", smallest_price(rows)),
     ),
     "or": (
-        f"{SUM.format('<')} > 2 OR b.volume > (SELECT count(*) FROM bids x WHERE x.price = b.price)",
+        f"{SUM.format('<')} > 2 OR "
+        "b.volume > (SELECT count(*) FROM bids x WHERE x.price = b.price)",
         lambda b, rows: compare(volume_sum(by(rows, "<", b)), ">", Decimal(2))
         or compare(volume(b), ">", Decimal(len(by(rows, "=", b)))),
     ),
