@@ -62,7 +62,7 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
     key = f"{statement.name.lower()}@{version}"
     text = own_text(statement, sql)
     entry = TableEntry(statement.name, text, key, Table.from_statement(statement, core.dictionary))
-    save(core, {statement.name: record(text, kind="table", key=key)})
+    save(core, {statement.name: table_record(entry)})
     core.catalog.add(entry)
 
 
@@ -89,6 +89,7 @@ def drop(core: Core, name: str) -> None:
     core.catalog.require_unread(name)
     save(core, {entry.name: None})
     core.catalog.remove(name)
+    core.ticks.pop(entry.name, None)
     if isinstance(entry, ViewEntry):
         entry.dropped = True
         core.runtime.remove(entry.name)
@@ -425,6 +426,12 @@ def own_text(
 def record(sql: str, **more: object) -> str:
     """A catalog object as text."""
     return json.dumps({"sql": sql, **more})
+
+
+def table_record(entry: TableEntry, tick: int | None = None) -> str:
+    """A table as text, with the moment that time has reached for it by a tick."""
+    ticked = {} if tick is None else {"tick": tick}
+    return record(entry.sql, kind="table", key=entry.key, **ticked)
 
 
 def _view_record(entry: ViewEntry) -> str:

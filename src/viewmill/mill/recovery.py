@@ -69,6 +69,8 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
     if table.parts is not None:
         table.parts.is_loading = True
     core.catalog.add(TableEntry(name, saved["sql"], saved["key"], table))
+    if "tick" in saved:
+        core.ticks[name] = saved["tick"]
     snapshot = store.load_table(saved["key"])
     if snapshot is not None and snapshot.num_rows:
         _take(core, table, snapshot, 0)

@@ -22,6 +22,7 @@ from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
+from viewmill.mill.create import save, table_record
 from viewmill.mill.refresh import publish
 from viewmill.program.windows import Windowed
 
@@ -42,6 +43,8 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
             detail=f"It has reached {shown}; {_EPOCH + moment * _MICROSECOND} is before that.",
         )
     before = core.ticks.get(entry.name)
+    if moment == before:
+        return
     core.ticks[entry.name] = moment
     try:
         for view in core.catalog.views():
@@ -51,6 +54,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
                     block.maintainer.advance(moment)  # type: ignore[attr-defined]
         nothing = {entry.name: Delta.empty(entry.table.schema)}
         outputs = core.runtime.refresh(nothing, core.catalog.immediate())
+        save(core, {entry.name: table_record(entry, moment)})
     except BaseException:
         core.runtime.rollback()
         if before is None:

@@ -211,6 +211,34 @@ def test_a_window_survives_a_restart(tmp_path):
         assert mill["v"].verify() == []
 
 
+def test_a_tick_survives_a_restart_and_not_its_table(tmp_path):
+    table = f"CREATE TABLE s ({COLUMNS}) TIMESTAMP BY ts"
+    view = (
+        "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n"
+        " FROM s [WINDOW 10 SECONDS SLIDE 5 SECONDS]"
+    )
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql(table)
+        mill.sql(view)
+        mill.insert("s", [(at(i), 1, i, 0.0, 0) for i in range(8)])
+        mill.advance("s", to=at(15))
+        assert mill["v"].rows() == [(3,)]
+        version = mill["v"].status()["version"]
+        mill.advance("s", to=at(15))
+        assert mill["v"].status()["version"] == version
+    with vm.connect(tmp_path / "m.mill") as mill:
+        assert mill["v"].rows() == [(3,)]
+        with pytest.raises(InvalidArgument, match="cannot move back"):
+            mill.advance("s", to=at(14))
+        mill.sql("DROP MATERIALIZED VIEW v")
+        mill.sql("DROP TABLE s")
+        mill.sql(table)
+        mill.sql(view)
+        mill.insert("s", [(at(i), 1, i, 0.0, 0) for i in range(8)])
+        assert mill["v"].rows() == [(5,)]
+        assert mill["v"].verify() == []
+
+
 def test_a_view_made_later_answers_like_one_that_was_there():
     sql = "AS SELECT k, sum(x) AS t FROM s [WINDOW 9 SECONDS SLIDE 4 SECONDS] GROUP BY k"
     with connect() as mill:
