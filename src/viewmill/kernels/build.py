@@ -20,15 +20,23 @@ from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
-from viewmill.kernels import compiler, ordered_stores, payloads, stores, tree_stores
+from viewmill.kernels import (
+    compiler,
+    ordered_stores,
+    payloads,
+    sorted_stores,
+    stores,
+    tree_stores,
+)
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
-from viewmill.kernels.lookups import Lookups
+from viewmill.kernels.lookups import Lookups, text_table
 from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
+from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
 from viewmill.program.program import Message, Program, Trigger, Triggers
-from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, StateKind
+from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
 
 Kernel = Callable[..., int]
 _Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
@@ -95,10 +103,12 @@ class TriggerMaintainer:
         ids = [dictionary.intern(each) for each in body.texts]
         made = stores.Texts if compiled else plain_stores.Texts
         self._texts = made(ids, len(body.lookups))
-        self._lookups = (
-            Lookups(program, body.lookups, self._texts, dictionary) if body.lookups else None
-        )
+        self._lookups = Lookups(program, body, self._texts, dictionary) if body.lookups else None
 
+        for store in self._all:
+            if isinstance(store, sorted_stores.SortedStore | plain_sorted_stores.SortedStore):
+                texts: Any = self._texts.handle
+                store.bind_texts(texts, text_table(body.lookups))
         handles = tuple(each.handle for each in self._all)
         end = (self._texts.handle, self._failure.handle)
         functions = _load(program, body, compiled)
@@ -325,6 +335,10 @@ def _new_store(kind: StateKind, compiled: bool) -> Store:
             if compiled:
                 return ordered_stores.OrderedStore(kind)
             return plain_ordered_stores.OrderedStore(kind)
+        case Sorted():
+            if compiled:
+                return sorted_stores.SortedStore(kind)
+            return plain_sorted_stores.SortedStore(kind)
 
 
 def _new_outlet(schema: Schema, compiled: bool) -> Outlet:

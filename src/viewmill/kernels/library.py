@@ -8,6 +8,7 @@ from functools import cache
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
 from viewmill.kernels.structures import indexed, keyed, listed, ordered, rows
+from viewmill.kernels.structures import sorted as sorted_rows
 
 # Each gives a word.
 _ARGUMENTS = {
@@ -33,6 +34,8 @@ _ARGUMENTS = {
     ordered.ordered_load: (WORD, WORD, WORD),
     ordered.ordered_load_null: (WORD, WORD),
     ordered.ordered_export: (WORD, WORD),
+    sorted_rows.sorted_commit: (WORD,),
+    sorted_rows.sorted_repeat: (WORD, WORD),
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.algebra.expressions import Column
 from viewmill.algebra.types import String
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.program.program import Program
+from viewmill.program.program import Program, Triggers
 from viewmill.program.states import StateKind
-from viewmill.program.text_functions import Lookup, evaluate
+from viewmill.program.text_functions import EVERY_TEXT, Lookup, evaluate
 
 Ids = npt.NDArray[np.int64]
 
@@ -27,18 +26,33 @@ class Tables(Protocol):
     def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None: ...
 
 
+def text_table(lookups: Sequence[Lookup]) -> int:
+    """The number of the table of all strings; 0 if nobody asks for it."""
+    return lookups.index(EVERY_TEXT) if EVERY_TEXT in lookups else 0
+
+
 class Lookups:
     """Keeps the tables of a program complete for the strings that its triggers can meet."""
 
     def __init__(
-        self, program: Program, lookups: Sequence[Lookup], tables: Tables, dictionary: Dictionary
+        self, program: Program, body: Triggers, tables: Tables, dictionary: Dictionary
     ) -> None:
-        self._lookups, self._tables, self._dictionary = lookups, tables, dictionary
+        self._lookups, self._tables, self._dictionary = body.lookups, tables, dictionary
         schemas = {each.name: each.schema for each in program.inputs}
         self._by_input: dict[str, list[tuple[int, int]]] = {}
-        for i, lookup in enumerate(lookups):
-            column = schemas[lookup.input].names.index(lookup.column)
-            self._by_input.setdefault(lookup.input, []).append((i, column))
+        for i, lookup in enumerate(body.lookups):
+            if lookup.expression is not None:
+                column = schemas[lookup.input].names.index(lookup.column)
+                self._by_input.setdefault(lookup.input, []).append((i, column))
+        self._every = text_table(body.lookups) if EVERY_TEXT in body.lookups else -1
+        if self._every >= 0:
+            self._learn_every(np.array([dictionary.intern(x) for x in body.texts], np.int64))
+            for trigger in body.triggers:
+                for name in trigger.columns:
+                    column = schemas[trigger.input].names.index(name)
+                    if isinstance(schemas[trigger.input][column].type, String):
+                        found = self._by_input.setdefault(trigger.input, [])
+                        found.append((self._every, column))
 
     def take_delta(self, input_: str, delta: Delta) -> None:
         """Compute what is new in a change."""
@@ -55,22 +69,37 @@ class Lookups:
                 column = keys[:, at + j]
                 if field.nullable:
                     column = column[(keys[:, bits] >> j) & 1 == 0]
-                for i, lookup in enumerate(self._lookups):
-                    if field.name in lookup.names and isinstance(field.type, String):
-                        self._learn(i, column)
+                if isinstance(field.type, String):
+                    self._take_key(field.name, column)
             at = bits + any(field.nullable for field in part)
 
+    def _take_key(self, name: str, ids: Ids) -> None:
+        for i, lookup in enumerate(self._lookups):
+            if name in lookup.names or lookup == EVERY_TEXT:
+                self._learn(i, ids)
+
     def _learn(self, i: int, ids: Ids) -> None:
+        if i == self._every:
+            self._learn_every(ids)
+            return
         missing = ids[~self._tables.known(i, ids)]
         if not len(missing):
             return
         new = np.unique(missing).tolist()
         expression = self._lookups[i].expression
-        if isinstance(expression, Column):  # the strings themselves, to be compared
-            self._tables.learn_texts(i, new, [self._dictionary.value(each) for each in new])
-            return
+        assert expression is not None
         values = [evaluate(expression, self._dictionary.value(each)) for each in new]
-        self._tables.learn(i, new, [self._word(each) for each in values])
+        words = [self._word(each) for each in values]
+        self._tables.learn(i, new, words)
+        if self._every >= 0 and isinstance(expression.type, String):
+            self._learn_every(np.array(words, np.int64))
+
+    def _learn_every(self, ids: Ids) -> None:
+        missing = ids[~self._tables.known(self._every, ids)]
+        if len(missing):
+            new = np.unique(missing).tolist()
+            texts = [self._dictionary.value(each) for each in new]
+            self._tables.learn_texts(self._every, new, texts)
 
     def _word(self, value: Any) -> int:
         return self._dictionary.intern(value) if isinstance(value, str) else int(value)

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewmill.algebra.expressions import Column, SortKey
-from viewmill.algebra.relations import Relation, Sort
+from viewmill.algebra.relations import Limit, Relation, Sort
 
 
 def sort_keys(query: Relation) -> tuple[SortKey, ...]:
     """The keys of a query that is ordered at the top by columns that it shows."""
+    if isinstance(query, Limit):
+        query = query.input
     return query.keys if isinstance(query, Sort) else ()
 
 

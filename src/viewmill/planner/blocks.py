@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from viewmill.algebra.relations import (
     Filter,
     Join,
-    Limit,
     Project,
     Relation,
     Scan,
@@ -113,9 +112,7 @@ def _inputs(relation: Relation) -> tuple[Relation, ...]:
 
 
 def _goes_together(heavy: Relation, below: Relation) -> bool:
-    """Inner joins of inner joins are one join, unions of unions one union, LIMIT has its order."""
-    if isinstance(heavy, Limit):
-        return isinstance(below, Sort)
+    """Inner joins of inner joins are one join, unions of unions one union."""
     if isinstance(heavy, Join) and heavy.kind in ("inner", "cross"):
         while isinstance(below, Project | Filter):
             below = below.input

@@ -59,6 +59,8 @@ class Keyed:
     keyed_capacity(s), keyed_at(s, i)     every position, and its entry or -1 where there is none
     key_word(s, e, i)                word i of the key of entry e
     int_at(s, e, k)  wide_fits(s, e, k)  wide_int(s, e, k)  wide_float(s, e, k)  sum_at(s, e, k)
+    moment_add(s, e, k, x, m)  moment_cross(s, e, k, j, c, x, y, m)  moment_clear(s, e, k, slots)
+    moment_mean(s, e, k, n)  moment_central(s, e, k, j, c, n)    of sum slots, see `moments`
     wide_ratio_fits(s, e, k, scale, n)  wide_ratio(s, e, k, scale, n)    wide * scale / n, half up
 
     A key is one word per column (`float_key(x)` makes the word of a float) and, where any column is
@@ -352,13 +354,66 @@ class Ordered:
         return Schema(self.key + _slot_fields(self.payload))
 
 
-StateKind = Keyed | Indexed | Listed | Passing | Ordered
+@dataclass(frozen=True)
+class Sorted:
+    """Rows in an order, each with payload words (int slots), walked from neighbour to neighbour.
+
+    A key is as many words as `words` says, each a number or the id of a string that is compared as
+    text, up or down; whoever writes keys sees to it that numbers are in order (`sort_word`).
+
+    sorted_insert(s, (w0, ...))  sorted_remove(s, (w0, ...))    a row comes or goes
+    sorted_from(s, (w0, ...))  sorted_after(s, (w0, ...))   the first position whose first words are
+                                     at least these, more than these
+    sorted_end(s)  sorted_next(s, p)  sorted_prev(s, p)
+    sorted_step(s, p, k, begin, end)     k positions further, but not out of begin to end
+    sorted_offset(s, p, k, begin, end)   the same, or -1 if that is no row within begin to end
+    sorted_key(s, p, i)  sorted_word(s, p, j)  sorted_put(s, p, (w0, ...))
+    sorted_same(s, p, q, n)          whether two rows have their first n words in common
+
+    It is never loaded: `rebuild` fills it from other states. With `passing` it is empty after every
+    commit.
+    """
+
+    key: tuple[Field, ...]
+    words: tuple[OneOf["number", "text", "text_down"], ...]
+    payload: tuple[Slot, ...] = ()
+    passing: bool = False
+
+    @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own: one."""
+        return (self.key,)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key of its definition, which has no rows."""
+        return len(self.key) + any(field.nullable for field in self.key)
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return len(self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of slot `name`."""
+        return _word(self.payload, name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition: key, then one for each slot."""
+        return Schema(self.key + _slot_fields(self.payload))
+
+
+StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 
 # Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
-# wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w).
+# wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w); as two words:
+# wide_high(w)  wide_from(low, high). wide_share(w, scale, n) is w * scale / n, half up, as a wide
+# value. A compensated float is two words as well: pair_add(high, low, x) gives both.
 WIDE = (
     "wide_of", "wide_product", "wide_times", "wide_mul", "wide_plus", "wide_is_zero",
-    "wide_value_fits", "wide_low", "wide_to_real",
+    "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_share", "wide_to_real",
+    "pair_add",
 )  # fmt: skip
 
 

@@ -21,12 +21,16 @@ class Lookup:
     """A function of a string column.
 
     `input` and `column` say where its strings come in, `names` under which names states keep them.
+    Without an expression: every string that a program meets, to be compared with others.
     """
 
     input: str
     column: str
     names: frozenset[str]
-    expression: Expression
+    expression: Expression | None
+
+
+EVERY_TEXT = Lookup("", "", frozenset(), None)
 
 
 def is_text_function(expression: Expression) -> bool:

@@ -15,9 +15,11 @@ from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.factor_conditions import factor_conditions
 from viewmill.rewrite.fold_dates import fold_dates
 from viewmill.rewrite.grouping_sets_as_union import grouping_sets_as_union
+from viewmill.rewrite.limit_as_rank import limit_as_rank
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
+from viewmill.rewrite.split_windows import split_windows
 from viewmill.rewrite.subqueries_as_joins import subqueries_as_joins
 from viewmill.rewrite.union_as_distinct import union_as_distinct
 
@@ -39,6 +41,8 @@ DECORRELATE: tuple[Rule, ...] = (
     union_as_distinct,
     distinct_as_group,
     grouping_sets_as_union,
+    limit_as_rank,
+    split_windows,
 )
 
 

@@ -153,7 +153,17 @@ def break_ties(call: Over, schema: Schema) -> Over:
     used = {*call.partition, *(key.expression for key in call.order)}
     columns = (Column(each.name, each.type, each.nullable) for each in schema)
     more = tuple(SortKey(each) for each in columns if each not in used and is_sortable(each))
+    if _is_last_of_peers(call):
+        # The last of the rows that are equal in order, whatever came before them.
+        peers = call.partition + tuple(key.expression for key in call.order)
+        return replace(call, partition=peers, order=more, frame=Frame("rows", None, None))
     return replace(call, order=call.order + more)
+
+
+def _is_last_of_peers(call: Over) -> bool:
+    frame = call.frame or Frame("range", None, 0)
+    is_range = frame.unit == "range" and frame.end == 0 and (frame.start or 0) <= 0
+    return call.function == "last_value" and is_range and not call.ignore_nulls
 
 
 def _depends_on_ties(call: Over) -> bool:
@@ -161,6 +171,8 @@ def _depends_on_ties(call: Over) -> bool:
         return True
     if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist") or not call.order:
         return False
+    if _is_last_of_peers(call):
+        return True
     frame = call.frame or Frame("range", None, 0)
     if call.function == "first_value" and frame.start is None:
         return True

@@ -130,6 +130,11 @@ def key_float(word: int) -> float:
     return x
 
 
+def sort_word(word: int) -> int:
+    """The word of a float such that words compare as floats do, NaN last; its own inverse."""
+    return int(word) if word >= 0 else -(2**63) + ~int(word) % 2**63
+
+
 def float_lt(a: float, b: float) -> bool:
     """a < b, NaN being the largest."""
     if math.isnan(a):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from viewmill.kernels.plain.arithmetic import HIGH, LOW
 from viewmill.kernels.plain.indexed import PlainIndexed
 
@@ -49,10 +52,38 @@ def wide_value_fits(w: int) -> bool:
 
 
 def wide_low(w: int) -> int:
-    """The value, if it fits."""
-    return w
+    """The lower word: the value, if it fits."""
+    low = w % 2**64
+    return low - 2**64 if low >= 2**63 else low
 
 
 def wide_to_real(w: int) -> float:
     """A wide value as a float."""
     return float(w)
+
+
+def wide_high(w: int) -> int:
+    """The upper of two words."""
+    return w >> 64
+
+
+def wide_from(low: int, high: int) -> int:
+    """The value of two words."""
+    return int(high) * 2**64 + int(low) % 2**64
+
+
+def wide_share(w: int, scale: int, n: int) -> int:
+    """w * scale / n, half away from zero."""
+    size, divisor = abs(w) * int(scale), abs(int(n))
+    rounded = (2 * size + divisor) // (2 * divisor)
+    return -rounded if (w < 0) != (n < 0) else rounded
+
+
+def pair_add(high: float, low: float, x: float) -> tuple[float, float]:
+    """A compensated sum += x, as its two parts."""
+    total = high + x
+    if not math.isfinite(total):
+        return total, 0.0
+    exact = Fraction(high) + Fraction(low) + Fraction(x)
+    first = float(exact)
+    return first, float(exact - Fraction(first))

@@ -42,6 +42,12 @@ def key_float(word):
 
 
 @structure
+def sort_word(word):
+    """The word of a float such that words compare as floats do, NaN last; its own inverse."""
+    return word ^ ((word >> 63) & 0x7FFFFFFFFFFFFFFF)
+
+
+@structure
 def float_lt(a, b):
     """a < b, NaN being the largest."""
     return a < b or (b != b and a == a)

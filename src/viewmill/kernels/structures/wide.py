@@ -141,13 +141,19 @@ def product_ratio(a, b, n):
 @structure
 def wide_ratio_magnitude(at, scale, n):
     """|wide at `at`| * scale / |n|, half away from zero, and whether it takes one word."""
-    divisor = magnitude(n)
-    if divisor == _U0:
-        return _U0, False
     low, high = U(load_word(at)), U(load_word(at + 8))
     if load_word(at + 8) < 0:
         low = _U0 - low
         high = ~high + (_U1 if low == _U0 else _U0)
+    return ratio_magnitude(low, high, scale, n)
+
+
+@structure
+def ratio_magnitude(low, high, scale, n):
+    """(high:low) * scale / |n|, half up, and whether it takes one word."""
+    divisor = magnitude(n)
+    if divisor == _U0:
+        return _U0, False
     factor = U(scale)
     first = low * factor
     carry = product_high(low, factor)

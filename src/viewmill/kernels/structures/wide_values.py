@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.memory import load_word
+from viewmill.kernels.structures.wide import ratio_magnitude, signed, signed_fits
+
+U = np.uint64
 
 _I64, _I128 = ir.IntType(64), ir.IntType(128)
 _PAIR = types.UniTuple(types.int64, 2)
@@ -110,6 +116,45 @@ def wide_value_fits(w):
 def wide_low(w):
     """The lower word: the value, if it fits."""
     return w[0]
+
+
+@structure
+def wide_high(w):
+    """The upper word."""
+    return w[1]
+
+
+@structure
+def wide_from(low, high):
+    """The value of two words."""
+    return low, high
+
+
+@structure
+def wide_share(w, scale, n):
+    """w * scale / n, half away from zero; what does not fit a word is as wide as it gets."""
+    low, high = U(w[0]), U(w[1])
+    negative = (w[1] < 0) != (n < 0)
+    if w[1] < 0:
+        low = U(0) - low
+        high = ~high + (U(1) if low == U(0) else U(0))
+    rounded, fits = ratio_magnitude(low, high, scale, n)
+    if not fits or not signed_fits(rounded, negative):
+        return 0, 1
+    value = signed(rounded, negative)
+    return value, value >> 63
+
+
+@structure
+def pair_add(high, low, x):
+    """A compensated sum += x, as its two parts."""
+    total = high + x
+    if not math.isfinite(total):
+        return total, 0.0
+    moved = total - high
+    low += (high - (total - moved)) + (x - moved)
+    high = total + low
+    return high, low - (high - total)
 
 
 @structure

@@ -21,18 +21,18 @@ from viewmill.algebra.types import (
     Integer,
     Nested,
     Null,
-    String,
     Type,
 )
 from viewmill.program.states import Slot
 from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.dataflow.moments import MOMENTS, Moment
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 
 if TYPE_CHECKING:
     from viewmill.strategies.dataflow.group_values import GroupValues
 
-TAKEN = ("count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or")
+TAKEN = ("count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS)
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,36 @@ class Payload:
     def __init__(self, calls: tuple[tuple[str, Aggregate], ...]) -> None:
         self.kept: list[Kept] = [Kept(Slot("rows", "int"), count_rows())]
         self.arguments: list[Argument] = []
+        self.moments: list[Moment] = []
         self._by_call: dict[str, Argument] = {}
+        self._moment_of: dict[str, Moment] = {}
         for name, call in calls:
             call = simpler(call)
             _require_taken(call)
-            self._by_call[name] = self._argument(call)
+            if call.function in MOMENTS:
+                self._moment_of[name] = self._moment(call)
+            else:
+                self._by_call[name] = self._argument(call)
 
     @property
     def with_values(self) -> list[Argument]:
         """The arguments whose values are kept by group."""
         return [each for each in self.arguments if each.distinct or each.extreme]
+
+    @property
+    def lifted(self) -> list[Expression]:
+        """What is read of a row."""
+        read = [each for a in self.arguments for each in (a.value, a.where) if each is not None]
+        return [*read, *(each for moment in self.moments for each in moment.expressions)]
+
+    def _moment(self, call: Aggregate) -> Moment:
+        for known in self.moments:
+            if (known.values, known.where) == (call.arguments, call.where):
+                return known
+        made = Moment(call.arguments, call.where, len(self.moments) + 1)
+        self.moments.append(made)
+        self.kept += [Kept(slot, definition) for slot, definition in made.kept()]
+        return made
 
     def _argument(self, call: Aggregate) -> Argument:
         value = call.arguments[0] if call.arguments else None
@@ -157,6 +177,11 @@ class Payload:
                 continue
             with source.block(f"if {scalar.is_true(argument.where)}:"):
                 self._lift_one(argument, scalar, word, state)
+        for moment in self.moments:
+            with source.block(
+                f"if {'True' if moment.where is None else scalar.is_true(moment.where)}:"
+            ):
+                moment.lift(scalar, word, state)
 
     def _lift_one(
         self, argument: Argument, scalar: Scalar, word: dict[str, int], state: str
@@ -214,6 +239,8 @@ class Payload:
         self, name: str, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str
     ) -> Operand:
         """Write what shows the aggregate `name` of entry e."""
+        if name in self._moment_of:
+            return self._moment_of[name].finish(call, scalar, word, state)
         source, argument = scalar.source, self._by_call[name]
         call = simpler(call)
         count = source.name("count")
@@ -291,9 +318,19 @@ def count_rows() -> Aggregate:
     return Aggregate("count", (), BIGINT, False)
 
 
+# What they answer hangs on the order in which an engine happens to read rows.
+_NOT_DETERMINED = ("first", "last", "any_value", "collect_list", "max_by", "min_by")
+
+
 def _require_taken(call: Aggregate) -> None:
+    if call.function in _NOT_DETERMINED:
+        raise NotTaken(f"{call.function}: SQL does not determine what it gives", call.span)
     if call.function not in TAKEN:
         raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
+    if call.function in MOMENTS:
+        if call.distinct:
+            raise NotTaken(f"{call.function}(DISTINCT) is not incremental yet", call.span)
+        return
     if len(call.arguments) > 1:
         raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
     value = call.arguments[0].type if call.arguments else BIGINT
@@ -304,7 +341,7 @@ def _require_taken(call: Aggregate) -> None:
             raise NotTaken(
                 f"{call.function}(DISTINCT) of {value} is not incremental yet", call.span
             )
-    if call.function in ("min", "max") and isinstance(value, String | Nested | Null):
+    if call.function in ("min", "max") and isinstance(value, Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
 
 

@@ -6,15 +6,16 @@ gives  `Program`, or `NotTaken` with the part that is in the way
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort
+from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.emit import emit_program
 from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
 from viewmill.strategies.dataflow.operators.difference import emit_difference
 from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
-from viewmill.strategies.dataflow.operators.top import emit_top
 from viewmill.strategies.dataflow.operators.union import emit_union
+from viewmill.strategies.dataflow.operators.window import emit_window
+from viewmill.strategies.dataflow.shape import NotTaken
 
 
 def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
@@ -33,7 +34,9 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
             return emit_union(query, top, bottom, strategy, passing=passing)
         case SetOperation(kind="intersect" | "except"):
             return emit_difference(query, top, bottom, strategy)
-        case Limit():
-            return emit_top(query, top, bottom, strategy)
+        case Window():
+            return emit_window(query, top, bottom, strategy)
+        case Limit() if not isinstance(bottom.input, Sort):
+            raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", bottom.span)
         case _:
             return emit_program(query, strategy)

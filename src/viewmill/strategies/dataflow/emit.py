@@ -21,6 +21,7 @@ from viewmill.program.states import Keyed, Slot, State
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.aggregates import Payload, count_rows, extreme_slots, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
+from viewmill.strategies.dataflow.moments import with_pivots
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.dataflow.source import Source
@@ -189,26 +190,17 @@ class _Groups(_Writer):
     @property
     def handles(self) -> list[str]:
         """The states as arguments."""
-        return [self.state, *(each.state for each in self.values.values())]
+        return [self.state, *(name for each in self.values.values() for name in each.handles)]
 
     def more_states(self) -> Sequence[State]:
         """The values of what cannot be taken back."""
         rows = self.base()
-        return [
-            State(each.state, each.kind, each.definition(rows, self.keys))
-            for each in self.values.values()
-        ]
+        return [state for each in self.values.values() for state in each.states(rows, self.keys)]
 
     def program(self) -> Program:
         """The program."""
         keys = [expression for _, expression in self.keys]
-        lifted = [
-            each
-            for argument in self.payload.arguments
-            for each in (argument.value, argument.where)
-            if each is not None
-        ]
-        with self.trigger([*keys, *lifted]) as (scalar, trigger):
+        with self.trigger([*keys, *self.payload.lifted]) as (scalar, trigger):
             operands = [scalar.emit(each) for each in keys]
             key = key_words(operands, self.kind.key)
             self.source.line(f"e = keyed_touch({self.state}, {key})")
@@ -244,6 +236,8 @@ class _Groups(_Writer):
             for each in self._extremes:
                 stale = self.word[extreme_slots(each.argument)[2]]
                 with source.block(f"if always or int_at({self.state}, e, {stale}) != 0:"):
+                    with source.block("if always:"):
+                        each.write_fill()
                     each.write_search(self.word)
             source.line("return 0")
         source.line()
@@ -300,7 +294,8 @@ class _Groups(_Writer):
     def _definition(self) -> Relation:
         kept = self.payload.kept
         calls = tuple((each.slot.name, each.definition) for each in kept)
-        group = Aggregate(self.base(), () if self.is_global else self.keys, calls)
+        by = () if self.is_global else self.keys
+        group = Aggregate(with_pivots(self.base(), by, self.payload.moments), by, calls)
         keys: tuple[Named, ...] = tuple(
             (field.name, Column(field.name, field.type, field.nullable)) for field in self.kind.key
         )

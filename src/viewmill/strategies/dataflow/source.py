@@ -11,17 +11,32 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Scan
 from viewmill.errors import Span
 from viewmill.program.program import Input, Message
-from viewmill.program.text_functions import Lookup, base_column
+from viewmill.program.text_functions import EVERY_TEXT, Lookup, base_column
 
 # Names that generated lines call, so that no column may take them.
 _CALLED = {
-    "abs", "bool", "float", "int", "range", "flush", "contents", "text", "fail", "failed",
+    "abs", "bool", "float", "int", "range", "max", "min", "sort_word", "flush", "contents", "text",
+    "fail", "failed",
     "float_key", "key_float", "is_finite", "is_nan", "float_lt", "float_eq", "float_to_int",
     "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
     "before", "change", "shown", "show", "times",
 }  # fmt: skip
-_CALLED_PREFIXES = ("keyed_", "indexed_", "list_", "date_", "look_", "ordered_", "emit", "wide_")
+_CALLED_PREFIXES = (
+    "keyed_",
+    "indexed_",
+    "list_",
+    "date_",
+    "look_",
+    "ordered_",
+    "sorted_",
+    "emit",
+    "wide_",
+    "text_",
+    "pair_",
+    "float_",
+    "moment_",
+)
 
 
 class Source:
@@ -90,6 +105,12 @@ class Source:
         if made not in self.lookups:
             self.lookups.append(made)
         return self.lookups.index(made)
+
+    def every_text(self) -> int:
+        """The number of the table of all strings, to compare them by order."""
+        if EVERY_TEXT not in self.lookups:
+            self.lookups.append(EVERY_TEXT)
+        return self.lookups.index(EVERY_TEXT)
 
     def __str__(self) -> str:
         return "\n".join(self.lines) + "\n"

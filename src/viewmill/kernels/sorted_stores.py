@@ -1,0 +1,98 @@
+"""Where compiled `Sorted` states live: a header here, the nodes where kernels put them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from viewmill.kernels.library import kernel
+from viewmill.kernels.payloads import Payload
+from viewmill.kernels.plain.sorted_stores import no_rows
+from viewmill.kernels.stores import IntArray, address_of
+from viewmill.kernels.structures import ordered, ordered_nodes
+from viewmill.kernels.structures import sorted as structure
+from viewmill.program.states import Sorted
+
+_KINDS = {"number": 0, "text": structure.TEXT, "text_down": 2}
+
+
+class SortedStore:
+    """A compiled `Sorted` state."""
+
+    def __init__(self, kind: Sorted) -> None:
+        self.kind = kind
+        self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
+        self._sums = np.zeros((4, max(len(kind.payload), 1)), np.int64)
+        self._kinds = np.array([_KINDS[each] for each in kind.words], np.int64)
+        self.handle = address_of(self._header)
+        self._set(ordered_nodes.KEYS, len(kind.words))
+        self._set(ordered_nodes.WORDS, len(kind.payload))
+        self._set(structure.KINDS, address_of(self._kinds))
+        self._set(structure.LOGGED, int(not kind.passing))
+        for place, row in zip(("TOTALS", "NULLS", "PICKED", "STRAIN"), self._sums, strict=True):
+            self._set(getattr(ordered_nodes, place), address_of(row))
+        self._clear = kernel(ordered.ordered_clear)
+        self._repeat = kernel(structure.sorted_repeat)
+        self._commit = kernel(structure.sorted_commit)
+        self._shown = False
+        # The header and the sums outlive the kernel's memory: what frees it reads them.
+        weakref.finalize(self, _free, self._clear, self._header, self._sums)
+
+    def bind_texts(self, texts: int, table: int) -> None:
+        """Where strings are."""
+        self._set(structure.TEXTS, texts)
+        self._set(structure.TABLE, table)
+
+    def _get(self, offset: int) -> int:
+        return int(self._header[offset >> 3])
+
+    def _set(self, offset: int, value: int) -> None:
+        self._header[offset >> 3] = value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._get(ordered_nodes.BYTES) + self._header.nbytes
+
+    def make_room(self) -> bool:
+        """It makes its own."""
+        return False
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._clear(self.handle)
+
+    def commit(self) -> None:
+        """Keep what was done; rows that were on their way have arrived."""
+        if self.kind.passing:
+            if self._get(ordered_nodes.LEVELS):
+                self.clear()
+        elif self._get(ordered_nodes.LOG_SIZE):
+            self._commit(self.handle)
+
+    def rollback(self) -> None:
+        """Take back what was done since the commit."""
+        if self._get(ordered_nodes.LOG_SIZE):
+            self._repeat(self.handle, 0)
+        self.commit()
+
+    def show_committed(self, on: bool) -> None:
+        """What was done since the commit is taken back for as long as this is on."""
+        if on != self._shown and self._get(ordered_nodes.LOG_SIZE):
+            self._repeat(self.handle, int(not on))
+        self._shown = on
+
+    def load_payload(self, keys: IntArray, payload: Payload) -> None:
+        """It is filled from other states, by `rebuild`."""
+        self.clear()
+
+    def export_payload(self) -> tuple[IntArray, Payload]:
+        """Nothing that other states do not hold."""
+        return no_rows(self.kind)
+
+
+def _free(clear: Callable[..., int], header: IntArray, sums: IntArray) -> None:
+    assert sums.size
+    clear(address_of(header))

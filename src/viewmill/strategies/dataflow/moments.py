@@ -1,0 +1,228 @@
+"""STDDEV, VARIANCE, CORR, COVAR, REGR_*: the slots they keep, how rows come in, how they finish.
+
+takes  aggregate calls over one or two expressions
+gives  slots with their definitions, the source that adds a row, the source that shows a value
+
+Calls over the same expressions keep their sums once. A row with a NULL among them does not count;
+NaN and infinities are counted apart, so that taking them away brings the rest back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Aggregate, Call, Case, Column, Expression, Literal, Over
+from viewmill.algebra.relations import Named, Relation, Window
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
+from viewmill.program.states import Slot
+from viewmill.rewrite.push_filters import conjunction
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+
+SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+PAIRS = (
+    "corr", "covar_pop", "covar_samp", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx",
+    "regr_syy", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2",
+)  # fmt: skip
+MOMENTS = (*SPREADS, *PAIRS)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What calls over the same expressions keep."""
+
+    values: tuple[Expression, ...]
+    where: Expression | None
+    number: int
+
+    @property
+    def count(self) -> str:
+        """The slot of rows that count."""
+        return f"pairs_{self.number}"
+
+    @property
+    def special(self) -> str:
+        """The slot of those among them that are not finite."""
+        return f"special_{self.number}"
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The sum slots, side by side."""
+        own = [f"{what}_{self.number}_{i}" for i in range(len(self.values)) for what in _OWN]
+        return (*own, f"cross_{self.number}") if len(self.values) == 2 else tuple(own)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What is read of a row."""
+        return self.values if self.where is None else (*self.values, self.where)
+
+    # Definitions.
+
+    def _pivot(self, i: int) -> Column:
+        return Column(f"#pivot_{self.number}_{i}", DOUBLE, True)
+
+    def _counts(self) -> Expression:
+        known = [_not(Call("is_null", (each,), BOOLEAN, False)) for each in self.values]
+        return _all([*([] if self.where is None else [self.where]), *known])
+
+    def _finite(self) -> Expression:
+        """Whether a row counts and is finite."""
+        tests = [_less(Call("abs", (each,), DOUBLE, each.nullable)) for each in self.values]
+        return _all([self._counts(), *tests])
+
+    def pivots(self, keys: Sequence[Named]) -> list[tuple[str, Over]]:
+        """The mean of each variable in its group."""
+        partition = tuple(each for _, each in keys)
+        made = []
+        for i, each in enumerate(self.values):
+            null = Literal(None, DOUBLE)
+            x = Case(((self._finite(), each),), null, DOUBLE, True)
+            call = Over("avg", (x,), partition, (), None, DOUBLE, True)
+            made.append((self._pivot(i).name, call))
+        return made
+
+    def kept(self) -> list[tuple[Slot, Aggregate]]:
+        """The slots and their definitions, over rows that know their group's pivots."""
+        finite, counts = self._finite(), self._counts()
+        special = _all([counts, _not(finite)])
+        made = [
+            (Slot(self.count, "int"), Aggregate("count", (), BIGINT, False, where=counts)),
+            (Slot(self.special, "int"), Aggregate("count", (), BIGINT, False, where=special)),
+        ]
+        away = [_binary("-", x, self._pivot(i)) for i, x in enumerate(self.values)]
+        sums: list[Aggregate] = []
+        for i, each in enumerate(away):
+            sums.append(Aggregate("max", (self._pivot(i),), DOUBLE, True))
+            sums.append(Aggregate("sum", (each,), DOUBLE, True, where=finite))
+            sums.append(Aggregate("sum", (_binary("*", each, each),), DOUBLE, True, where=finite))
+        if len(away) == 2:
+            sums.append(Aggregate("sum", (_binary("*", *away),), DOUBLE, True, where=finite))
+        slots = [Slot(name, "sum") for name in self.sums]
+        return [*made, *zip(slots, sums, strict=True)]
+
+    # Source.
+
+    def lift(self, scalar: Scalar, word: dict[str, int], state: str) -> None:
+        """Write what adds row i, `m` times, to entry e."""
+        source = scalar.source
+        operands = [scalar.emit(each) for each in self.values]
+        known = [f"not {each.null}" for each in operands if each.null is not None]
+        with source.block(f"if {' and '.join(known) or 'True'}:"):
+            source.line(f"keyed_add({state}, e, {word[self.count]}, m)")
+            tests = " and ".join(f"is_finite({each.value})" for each in operands)
+            with source.block(f"if {tests}:"):
+                self._add(scalar, operands, word, state)
+            with source.block("else:"):
+                source.line(f"keyed_add({state}, e, {word[self.special]}, m)")
+            first = word[self.sums[0]]
+            with source.block(f"if int_at({state}, e, {word[self.count]}) == 0:"):
+                source.line(f"moment_clear({state}, e, {first}, {len(self.sums)})")
+
+    def _add(
+        self, scalar: Scalar, operands: list[Operand], word: dict[str, int], state: str
+    ) -> None:
+        first = word[self.sums[0]]
+        for i, each in enumerate(operands):
+            scalar.source.line(f"moment_add({state}, e, {first + 9 * i}, {each.value}, m)")
+        if len(operands) == 2:
+            both = ", ".join(each.value for each in operands)
+            places = f"{first}, {first + 9}, {first + 18}"
+            scalar.source.line(f"moment_cross({state}, e, {places}, {both}, m)")
+
+    def finish(self, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str) -> Operand:
+        """Write what shows a call."""
+        source = scalar.source
+        n, value, null = (source.name(each) for each in ("n", call.function, "none"))
+        source.line(f"{n} = int_at({state}, e, {word[self.count]})")
+        if call.function == "regr_count":
+            return Operand(n)
+        least = 2 if call.function.endswith("_samp") else 1
+        source.line(f"{null} = {n} < {least}")
+        source.line(f"{value} = 0.0")
+        with source.block(f"if not {null}:"):
+            with source.block(f"if int_at({state}, e, {word[self.special]}) != 0:"):
+                is_null = call.function in _FINITE
+                source.line(f"{null} = True" if is_null else f"{value} = 1e400 - 1e400")
+            with source.block("else:"):
+                self._compute(
+                    call.function, scalar, f"{state}, e", word[self.sums[0]], value, null, n
+                )
+        return Operand(value, null)
+
+    def _compute(
+        self,
+        function: str,
+        scalar: Scalar,
+        at: str,
+        first: str | int,
+        value: str,
+        null: str,
+        n: str,
+    ) -> None:
+        source = scalar.source
+        # The first argument is y, the second x.
+        y, x, c = int(first), int(first) + 9, int(first) + 18
+        if function in SPREADS:
+            source.line(f"{value} = max(moment_central({at}, {y}, {y}, {y + 6}, {n}), 0.0)")
+            source.line(f"{value} = {value} / {n if function.endswith('_pop') else f'({n} - 1)'}")
+            if function.startswith("stddev"):
+                source.line(f"{value} = {value} ** 0.5")
+            return
+        if function in ("regr_avgx", "regr_avgy"):
+            source.line(f"{value} = moment_mean({at}, {x if function == 'regr_avgx' else y}, {n})")
+            return
+        sxx, syy, sxy = (source.name(each) for each in ("sxx", "syy", "sxy"))
+        source.line(f"{sxx} = max(moment_central({at}, {x}, {x}, {x + 6}, {n}), 0.0)")
+        source.line(f"{syy} = max(moment_central({at}, {y}, {y}, {y + 6}, {n}), 0.0)")
+        source.line(f"{sxy} = moment_central({at}, {y}, {x}, {c}, {n})")
+        divisor, text = _RESULTS[function]
+        if divisor:
+            source.line(f"{null} = {divisor.format(xx=sxx, yy=syy)} == 0.0")
+        with source.block(f"if not {null}:"):
+            means = f"moment_mean({at}, {y}, {n})", f"moment_mean({at}, {x}, {n})"
+            filled = text.format(xx=sxx, yy=syy, xy=sxy, n=n, my=means[0], mx=means[1])
+            source.line(f"{value} = {filled}")
+
+
+_OWN = ("pivot", "sum", "square")
+# A NaN among the rows makes these NULL.
+_FINITE = ("corr", "regr_slope", "regr_intercept", "regr_r2", "covar_samp", "covar_pop")
+
+# What must not be zero, and the value.
+_RESULTS = {
+    "corr": ("{xx} * {yy}", "min(max({xy} / ({xx} ** 0.5 * {yy} ** 0.5), -1.0), 1.0)"),
+    "covar_pop": ("", "{xy} / {n}"),
+    "covar_samp": ("", "{xy} / ({n} - 1)"),
+    "regr_sxx": ("", "{xx}"),
+    "regr_syy": ("", "{yy}"),
+    "regr_sxy": ("", "{xy}"),
+    "regr_slope": ("{xx}", "{xy} / {xx}"),
+    "regr_intercept": ("{xx}", "{my} - {xy} / {xx} * {mx}"),
+    "regr_r2": ("{xx}", "1.0 if {yy} == 0.0 else {xy} * {xy} / ({xx} * {yy})"),
+}
+
+
+def with_pivots(rows: Relation, keys: Sequence[Named], moments: Sequence[Moment]) -> Relation:
+    """The rows with the means of their group, for definitions."""
+    calls = [each for moment in moments for each in moment.pivots(keys)]
+    return Window(rows, tuple(calls)) if calls else rows
+
+
+def _not(expression: Expression) -> Expression:
+    return Call("not", (expression,), BOOLEAN, expression.nullable)
+
+
+def _all(conditions: Sequence[Expression]) -> Expression:
+    first, *others = conditions
+    for each in others:
+        first = conjunction(first, each)
+    return first
+
+
+def _less(expression: Expression) -> Expression:
+    infinity = Literal(float("inf"), DOUBLE)
+    return Call("<", (expression, infinity), BOOLEAN, expression.nullable)
+
+
+def _binary(function: str, left: Expression, right: Expression) -> Expression:
+    return Call(function, (left, right), DOUBLE, True)

@@ -1,0 +1,114 @@
+"""Columns as the words of a `Sorted` state: the lines that write and read them.
+
+A nullable column is two words, the first of which puts NULL before or behind the values. Numbers
+are turned so that their words are in order; strings stay ids and are compared as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from viewmill.algebra.schema import Field
+from viewmill.algebra.types import BIGINT, Boolean, Float, String
+from viewmill.program.states import Slot, Sorted
+from viewmill.strategies.dataflow.scalar import Operand
+from viewmill.strategies.dataflow.words import as_word
+
+COPY = Field("#copy", BIGINT, False)  # equal rows are told apart by a number
+WordKind = OneOf["number", "text", "text_down"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column and how it is ordered; `grouped` strings need no order among them."""
+
+    field: Field
+    descending: bool = False
+    nulls_first: bool = True
+    grouped: bool = False
+
+    @property
+    def kinds(self) -> tuple[WordKind, ...]:
+        """How its words compare."""
+        value: WordKind = "number"
+        if self.is_text and not self.grouped:
+            value = "text_down" if self.descending else "text"
+        return ("number", value) if self.field.nullable else (value,)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a string."""
+        return isinstance(self.field.type, String)
+
+    def encode(self, operand: Operand) -> Iterator[str]:
+        """The words of a value."""
+        if self.field.nullable:
+            null = f"int({operand.null})" if operand.null is not None else "0"
+            yield f"1 - {null}" if self.nulls_first else null
+        word = as_word(operand, self.field)
+        if isinstance(self.field.type, Float):
+            word = f"sort_word({word})"
+        yield f"-1 - ({word})" if self.descending and not self.is_text else word
+
+    def decode(self, words: Sequence[str]) -> Operand:
+        """The value of words."""
+        *nulls, value = words
+        if self.descending and not self.is_text:
+            value = f"(-1 - {value})"
+        if isinstance(self.field.type, Float):
+            value = f"key_float(sort_word({value}))"
+        elif isinstance(self.field.type, Boolean):
+            value = f"({value} != 0)"
+        null = f"({nulls[0]} == {0 if self.nulls_first else 1})" if nulls else None
+        return Operand(value, null)
+
+
+class RowOrder:
+    """The places of a row, in the order in which rows are compared, and its number among equals."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self.places = (*places, Place(COPY))
+        self.starts: list[int] = [0]
+        for place in self.places:
+            self.starts.append(self.starts[-1] + len(place.kinds))
+        self.index = {place.field.name: i for i, place in enumerate(self.places)}
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of a row, its number left out."""
+        return tuple(place.field for place in self.places[:-1])
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether strings are compared."""
+        return any(kind != "number" for place in self.places for kind in place.kinds)
+
+    def kind(self, payload: Sequence[Slot] = (), *, passing: bool = False) -> Sorted:
+        """The state of such rows."""
+        words = tuple(kind for place in self.places for kind in place.kinds)
+        fields = tuple(place.field for place in self.places)
+        return Sorted(fields, words, tuple(payload), passing)
+
+    def words(self, count: int) -> int:
+        """How many words the first `count` places have."""
+        return self.starts[count]
+
+    def encode(self, row: Mapping[str, Operand], copy: str) -> str:
+        """The key of a row."""
+        operands = [row[place.field.name] for place in self.places[:-1]]
+        pairs = zip(self.places, [*operands, Operand(copy)], strict=True)
+        words = [word for place, operand in pairs for word in place.encode(operand)]
+        return f"({', '.join(words)},)"
+
+    def key_at(self, state: str, position: str, words: int) -> str:
+        """The first words of the row at a position."""
+        inside = "".join(f"sorted_key({state}, {position}, {i}), " for i in range(words))
+        return f"({inside.rstrip()})"
+
+    def value(self, state: str, position: str, name: str) -> Operand:
+        """A column of the row at a position."""
+        i = self.index[name]
+        span = range(self.starts[i], self.starts[i + 1])
+        return self.places[i].decode([f"sorted_key({state}, {position}, {w})" for w in span])
