@@ -113,6 +113,7 @@ class Indexed:
 
     indexed_find(s, (w0, ...))       the entry of a key, or 0
     indexed_touch(s, (w0, ...))      the entry, made if absent; it holds until the next touch of `s`
+    indexed_is_zero(s, e, k, n)      whether n words of the payload from word k are zero
     indexed_settle(s, e)             the change of e is done: without journal it is dropped if zero
     indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  indexed_add_sum(s, e, k, x)
     indexed_word(s, e, i)            word i of the key of entry e
@@ -172,6 +173,7 @@ class Listed:
     list_size(s, l)  list_at(s, l, j)    its entries
     list_find(s, (first ...), (rest ...))     the entry of a whole key, or 0
     list_touch(s, (first ...), (rest ...))    the entry, made if absent
+    list_is_zero(s, e, k, n)         as indexed_is_zero
     list_settle(s, (first ...), e)   the change of e is done: it is dropped if zero
     list_word(s, e, i)               word i of the rest of the key
     list_fetch(s, (first ...))  list_fetch_head(s, (first ...))  list_fetch_entries(s, (first ...))

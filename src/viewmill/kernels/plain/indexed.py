@@ -117,6 +117,12 @@ def indexed_fetch_entry(s: PlainIndexed, key: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""
 
 
+def indexed_is_zero(s: PlainIndexed, e: int, first: int, words: int) -> bool:
+    """Whether some words of a payload are zero."""
+    values = s.entries[e][1]
+    return all(is_zero(value) for k, value in values.items() if first <= k < first + words)
+
+
 def indexed_settle(s: PlainIndexed, e: int) -> None:
     """Drop an entry without journal if its whole payload is zero."""
     if not s.has_journal and s.is_zero(e):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viewmill.kernels.plain.indexed import PlainIndexed, words_of
+from viewmill.kernels.plain.indexed import PlainIndexed, indexed_is_zero, words_of
 from viewmill.kernels.plain.keyed import Key, Values
 from viewmill.program.states import Listed
 
@@ -75,6 +75,11 @@ def list_touch(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int
     key = words_of(first) + words_of(rest)
     s.note(key)
     return s.touch(key)
+
+
+def list_is_zero(s: PlainListed, e: int, first: int, words: int) -> bool:
+    """Whether some words of a payload are zero."""
+    return indexed_is_zero(s, e, first, words)
 
 
 def list_settle(s: PlainListed, first: Sequence[int], e: int) -> None:

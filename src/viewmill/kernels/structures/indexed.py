@@ -184,6 +184,12 @@ def is_zero(kinds, words, e):
     return True
 
 
+@structure
+def indexed_is_zero(s, e, first, words):
+    """Whether `words` words of a payload from word `first` are zero."""
+    return is_zero(load_word(s + KINDS) + 8 * first, words, e + 8 * first)
+
+
 @inline_structure
 def indexed_settle(s, e):
     """Drop an entry without journal if its whole payload is zero."""

@@ -184,6 +184,12 @@ def grow_list(s, list_, room):
     store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
+@structure
+def list_is_zero(s, e, first, words):
+    """Whether `words` words of a payload from word `first` are zero."""
+    return is_zero(load_word(s + KINDS) + 8 * first, words, e + 8 * first)
+
+
 @inline_structure
 def list_settle(s, prefix, e):
     """Drop entry e of the list of `prefix` if its whole payload is zero."""

@@ -108,7 +108,28 @@ class Definitions:
             kind = "cross" if condition is None else "inner"
             relation = Join(kind, relation, self.view(other), condition)  # type: ignore[arg-type]
             known |= {key: other for key in other.keys if key not in known}
+        for indicator in view.indicators:
+            condition = None
+            for key in indicator.keys:
+                equal = _equal(self._column(known[key], key), self._column(indicator, key))
+                condition = equal if condition is None else conjunction(condition, equal)
+            relation = Join("inner", relation, self._indicator(indicator), condition)
         return relation
+
+    def _indicator(self, view: View) -> Relation:
+        """The keys that a table has, and how many keys of the table's own view each stands for."""
+        (alias,) = [each.alias for each in self.block.occurrences if each.alias == view.indicates]
+        own = [(v.name, v.member(alias)) for v in self.block.variables_of(alias)]
+        distinct = Aggregate(
+            self._rows(alias), tuple((f"{view.name}.own.{name}", each) for name, each in own), ()
+        )
+        keys = tuple(
+            (f"{view.name}.{name}", Column(f"{view.name}.own.{name}", each.type, each.nullable))
+            for name, each in own
+            if name in view.keys
+        )
+        count = AggregateCall("count", (), BIGINT, False)
+        return Aggregate(distinct, keys, ((f"{view.name}.keys", count),))
 
     def _product(self, view: View, signature: Signature) -> Expression:
         """The product that a slot sums, of the children's slots and the view's own variable."""
@@ -133,6 +154,8 @@ class Definitions:
         """A state: the view it holds, or several side by side."""
         if len(place.views) == 1:
             (view,) = place.views
+            if view.indicates is not None:
+                return self._counted(place, view)
             keys = tuple((f.name, self._column(view, f.name)) for f in place.kind.key)
             slots = tuple(
                 (slot.name, self._slot_column(view, signature))
@@ -140,6 +163,12 @@ class Definitions:
             )
             return Project(self.view(view), (*keys, *slots))
         return self._fused(place)
+
+    def _counted(self, place: Place, view: View) -> Relation:
+        """The state of an indicator: how many keys of its table each of its keys stands for."""
+        keys = tuple((f.name, self._column(view, f.name)) for f in place.kind.key)
+        count = Column(f"{view.name}.keys", BIGINT, False)
+        return Project(self._indicator(view), (*keys, ("keys", count)))
 
     def _fused(self, place: Place) -> Relation:
         """Each view with zeros for the others' slots, then added up."""

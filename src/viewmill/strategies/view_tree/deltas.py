@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.strategies.view_tree.indicators import holders
 from viewmill.strategies.view_tree.tree import View, parents
 
 
@@ -53,21 +54,47 @@ class Path:
         return {0: "O(1)", 1: "O(n)"}.get(self.loops, f"O(n^{self.loops})")
 
 
+@dataclass(frozen=True)
+class Reaction:
+    """What follows when a table gains or loses a key: an indicator changes at a view."""
+
+    indicator: View
+    path: Path
+
+
+def reactions_of(
+    root: View, kept: dict[str, str], changing: frozenset[str]
+) -> dict[str, list[Reaction]]:
+    """The reactions of each table that can change, in the order in which they must happen."""
+    found: dict[str, list[Reaction]] = {}
+    for indicator, holder in holders(root):
+        alias = indicator.indicates
+        if alias is not None and alias in changing:
+            path = _path(root, alias, indicator, holder, kept)
+            found.setdefault(alias, []).append(Reaction(indicator, path))
+    return found
+
+
 def delta_path(root: View, alias: str, kept: dict[str, str]) -> Path:
     """The path of one occurrence."""
-    above = parents(root)
     view = next(each for each in root.walk() if each.is_leaf and alias in each.relations)
+    return _path(root, alias, view, parents(root).get(view.name), kept)
+
+
+def _path(root: View, alias: str, view: View, parent: View | None, kept: dict[str, str]) -> Path:
+    above = parents(root)
     known = set(view.keys)
     steps = []
     while True:
-        parent = above.get(view.name)
-        siblings = [] if parent is None else [c for c in parent.children if c is not view]
+        joined = () if parent is None else (*parent.children, *parent.indicators)
+        siblings = [each for each in joined if each is not view]
         visits = _visits(siblings, known)
-        steps.append(Step(view, view.name in kept, visits))
+        is_stored = view.name in kept and view.indicates is None
+        steps.append(Step(view, is_stored, visits))
         if parent is None:
             return Path(alias, tuple(steps))
         known |= {key for sibling in siblings for key in sibling.keys}
-        view = parent
+        view, parent = parent, above.get(parent.name)
 
 
 def _visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:

@@ -37,7 +37,9 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     for name in (*RESERVED, *names):
         source.name(name)
     writer = TriggerWriter(source, block, layout, places, result)
-    triggers = tuple(writer.write(path, names) for path in plan.paths)
+    triggers = tuple(
+        writer.write(path, plan.reactions.get(path.leaf, ()), names) for path in plan.paths
+    )
     result.write_flush(source)
     result.write_contents(source)
     head = _header(block.query, plan, states)

@@ -75,7 +75,13 @@ class Sizes:
 
     def of(self, view: View) -> float:
         """Keys of a view of a tree."""
-        return self.view(view.relations, view.keys)
+        if view.indicates is not None:
+            return min(self.leaf(view.indicates), self.keys(view.keys))
+        size = self.view(view.relations, view.keys)
+        for each in view.indicators:
+            others = [key for key in view.keys if key not in each.keys]
+            size = min(size, self.of(each) * self.keys(others))
+        return size
 
     def fan_out(self, visit: Visit) -> float:
         """Entries that one visit of a list meets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from viewmill.algebra.display import tree
 from viewmill.algebra.walk import columns_of
 from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.variable_order import Order
@@ -15,7 +16,7 @@ def notes(plan: TreePlan, hint: str = "") -> tuple[str, ...]:
     order = f"{hint}   as its hint says" if hint else full_order(plan.block, plan.order)
     said = [f"variable order   {order}", tree("view tree", [_drawn(plan.root, plan)])]
     for path in plan.paths:
-        said.append(f"update of {path.leaf}   {path.cost_class}")
+        said.append(f"update of {path.leaf}   {_cost(path, plan)}")
     for each in plan.block.occurrences:
         if each.alias not in {path.leaf for path in plan.paths}:
             said.append(f"{each.alias} is STATIC: it never changes")
@@ -27,7 +28,29 @@ def _drawn(view: View, plan: TreePlan) -> str:
     at = f"@{','.join(view.variables)}" if view.variables else ""
     why = plan.kept.get(view.name)
     kept = f"   kept: {why}" if why else ""
-    return tree(f"{view.name}{at}{keys}{kept}", [_drawn(each, plan) for each in view.children])
+    below = [_drawn(each, plan) for each in view.children]
+    below += [_indicated(each, plan) for each in view.indicators]
+    return tree(f"{view.name}{at}{keys}{kept}", below)
+
+
+def _indicated(indicator: View, plan: TreePlan) -> str:
+    """An indicator, as the paper writes it."""
+    keys = ", ".join(indicator.keys)
+    table = plan.places.same.get(indicator.name)
+    source = f"read from {table.name}" if table else f"kept: {plan.kept[indicator.name]}"
+    return f"∃ {indicator.indicates}[{keys}]   indicator, {source}"
+
+
+def _cost(path: Path, plan: TreePlan) -> str:
+    """The time of an update of one row; more if an indicator changes with it."""
+    dearest = max(
+        (each.path for each in plan.reactions.get(path.leaf, ())),
+        key=lambda each: each.loops,
+        default=path,
+    )
+    if dearest.loops <= path.loops:
+        return path.cost_class
+    return f"{path.cost_class}, {dearest.cost_class} when it brings a new key or takes the last one"
 
 
 def full_order(block: Block, order: Order) -> str:

@@ -32,5 +32,7 @@ class Layout:
         self.ring_of = {name: self.numbers for name, _ in self.block.aggregates}
 
     def slots(self, view: View) -> tuple[Slot, ...]:
-        """The slots of a view, ring after ring."""
+        """The slots of a view, ring after ring; an indicator counts the keys of its table."""
+        if view.indicates is not None:
+            return (Slot("keys", "int"),)
         return tuple(slot for ring in self.rings for slot in ring.slots(view))

@@ -6,23 +6,28 @@ gives  for each kept view the reason
 
 from __future__ import annotations
 
+from viewmill.strategies.view_tree.indicators import holders, same_as_table
 from viewmill.strategies.view_tree.tree import View
 
 
 def materialize(root: View, changing: frozenset[str]) -> dict[str, str]:
-    """Why each kept view is kept, by its name."""
+    """Why each kept view is kept, by its name; of an indicator its own counts, or its table."""
     kept = {root.name: "the result"}
     for view in root.walk():
         for child in view.children:
-            because = [
-                alias
-                for other in view.children
-                if other is not child
-                for alias in sorted(other.relations & changing)
-            ]
+            others = [o for o in (*view.children, *view.indicators) if o is not child]
+            because = sorted(changing & _movers(others))
             if because:
                 kept[child.name] = f"joined when {_some(because)} changes"
+    for indicator, holder in holders(root):
+        stored = same_as_table(indicator, root) or indicator
+        why = f"says what {holder.name} can meet"
+        kept[stored.name] = f"{kept[stored.name]}; {why}" if stored.name in kept else why
     return kept
+
+
+def _movers(views: list[View]) -> frozenset[str]:
+    return frozenset().union(*(view.moved_by() for view in views))
 
 
 def _some(names: list[str]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from viewmill.strategies.strategy import Statistics
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.deltas import Path, delta_path
+from viewmill.strategies.view_tree.deltas import Path, Reaction, delta_path, reactions_of
 from viewmill.strategies.view_tree.estimate import Sizes, average_cost
+from viewmill.strategies.view_tree.indicators import add_indicators
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.materialize import materialize
 from viewmill.strategies.view_tree.search import find_order
@@ -32,11 +33,18 @@ class TreePlan:
     paths: list[Path]
     layout: Layout
     places: Places
+    reactions: dict[str, list[Reaction]]  # by occurrence
     steps: float  # of an update of one row, on average
     entries: float  # in all states
 
 
-def plan_tree(block: Block, statistics: Statistics, order: Order | None = None) -> TreePlan:
+def plan_tree(
+    block: Block,
+    statistics: Statistics,
+    order: Order | None = None,
+    *,
+    indicators: bool = True,
+) -> TreePlan:
     """The cheapest tree, or the tree of a given order."""
     changing = frozenset(
         each.alias for each in block.occurrences if each.scan.source not in statistics.static
@@ -44,10 +52,14 @@ def plan_tree(block: Block, statistics: Statistics, order: Order | None = None) 
     sizes = Sizes(block, statistics)
     best = order or find_order(block, sizes, changing)
     root = view_tree(block, best)
+    if indicators:
+        root = add_indicators(root)
     kept = materialize(root, changing)
     paths = [delta_path(root, o.alias, kept) for o in block.occurrences if o.alias in changing]
+    reactions = reactions_of(root, kept, changing)
     layout = Layout(block, root)
-    places = place_views(block, layout, root, kept, paths)
+    further = [reaction.path for each in reactions.values() for reaction in each]
+    places = place_views(block, layout, root, kept, [*paths, *further])
     steps = average_cost(paths, sizes)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
-    return TreePlan(block, best, root, kept, paths, layout, places, steps, entries)
+    return TreePlan(block, best, root, kept, paths, layout, places, reactions, steps, entries)

@@ -15,6 +15,7 @@ from viewmill.algebra.schema import Field
 from viewmill.program.states import Indexed, Listed, Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
+from viewmill.strategies.view_tree.indicators import holders, same_as_table
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.rings.ring import Spot
 from viewmill.strategies.view_tree.tree import View, parents
@@ -43,6 +44,8 @@ class Places:
     block: Block
     layout: Layout
     all: list[Place] = field(default_factory=list)
+    journal: bool = False  # every state has one
+    same: dict[str, View] = field(default_factory=dict)  # the table that an indicator is read from
 
     def field_of(self, name: str) -> Field:
         """A variable as a column of a key."""
@@ -51,7 +54,17 @@ class Places:
 
     def of(self, view: View) -> list[Place]:
         """The places of a view; a view with several is written to all and read from one."""
-        return [each for each in self.all if view in each.views]
+        stored = self.same.get(view.name, view)
+        return [each for each in self.all if stored in each.views]
+
+    def zero_test(self, view: View, entry: str, place: Place) -> str:
+        """What is true while an entry holds nothing of a view."""
+        stored = self.same.get(view.name, view)
+        slots = self.layout.slots(stored)
+        first = place.kind.word(place.names[stored.name, slots[0].name])
+        words = sum(slot.words for slot in slots)
+        function = "list_is_zero" if isinstance(place.kind, Listed) else "indexed_is_zero"
+        return f"{function}({place.state}, {entry}, {first}, {words})"
 
     def for_lookup(self, view: View) -> Place:
         """The place to look a whole key up."""
@@ -65,25 +78,36 @@ class Places:
 def place_views(
     block: Block, layout: Layout, root: View, kept: dict[str, str], paths: list[Path]
 ) -> Places:
-    """A place for every kept view but the root."""
+    """A place for every kept view but the root, and for the indicators."""
     places = Places(block, layout)
+    indicators = {each.name: each for each, _ in holders(root)}
+    # What an indicator says of floats depends on rounding: only a journal leads back exactly.
+    if indicators:
+        places.journal = any(_has_floats(layout.slots(view)) for view in root.walk())
+    for each in indicators.values():
+        table = same_as_table(each, root)
+        if table is not None:
+            places.same[each.name] = table
     visits: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
         for step in path.steps:
             for visit in step.visits:
-                known = visits.setdefault(visit.view.name, [])
+                stored = places.same.get(visit.view.name, visit.view)
+                known = visits.setdefault(stored.name, [])
                 if not visit.is_lookup and visit.bound not in known:
                     known.append(visit.bound)
     above = parents(root)
     fused: dict[tuple[str, tuple[str, ...]], list[View]] = {}
-    for view in root.walk():
+    own = [each for each in indicators.values() if each.name not in places.same]
+    for view in (*root.walk(), *own):
         if view is root or view.name not in kept:
             continue
         if visits.get(view.name):
             for bound in visits[view.name]:
                 places.all.append(_listed(places, view, bound, len(visits[view.name]) > 1))
         else:
-            fused.setdefault((above[view.name].name, view.keys), []).append(view)
+            together = above[view.name].name if view.name in above else view.name
+            fused.setdefault((together, view.keys), []).append(view)
     for views in fused.values():
         places.all.append(_indexed(places, views))
     return places
@@ -93,7 +117,9 @@ def _indexed(places: Places, views: list[View]) -> Place:
     view, layout = views[0], places.layout
     if len(views) == 1:
         slots = layout.slots(view)
-        kind = Indexed(_fields(places, view.keys), slots, journal=_has_floats(slots))
+        kind = Indexed(
+            _fields(places, view.keys), slots, journal=_has_floats(slots) or places.journal
+        )
         names = {(view.name, slot.name): slot.name for slot in slots}
         return Place(f"v_{view.name}", kind, (view,), (), names)
     names = {}
@@ -106,14 +132,21 @@ def _indexed(places: Places, views: list[View]) -> Place:
     taken = {place.state for place in places.all}
     while state in taken:
         state += "_"
-    kind = Indexed(_fields(places, view.keys), tuple(together), journal=_has_floats(together))
+    kind = Indexed(
+        _fields(places, view.keys), tuple(together), journal=_has_floats(together) or places.journal
+    )
     return Place(state, kind, tuple(views), (), names)
 
 
 def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
     rest = tuple(key for key in view.keys if key not in bound)
     slots = places.layout.slots(view)
-    kind = Listed(_fields(places, bound), _fields(places, rest), slots, journal=_has_floats(slots))
+    kind = Listed(
+        _fields(places, bound),
+        _fields(places, rest),
+        slots,
+        journal=_has_floats(slots) or places.journal,
+    )
     names = {(view.name, slot.name): slot.name for slot in slots}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
     return Place(state, kind, (view,), bound, names)

@@ -45,7 +45,7 @@ class ViewTree:
         try:
             block = block_of(query)
             order = hinted_order(block, self._hints) if self._hints.order else None
-            plan = plan_tree(block, statistics, order)
+            plan = plan_tree(block, statistics, order, indicators=self._hints.indicators)
             program = emit_program(plan, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)

@@ -18,17 +18,23 @@ from viewmill.strategies.view_tree.variable_order import Order
 
 @dataclass(frozen=True)
 class View:
-    """A view of the tree over `keys`; leaves and the view above a forest have no variables."""
+    """A view of the tree over `keys`; leaves and the view above a forest have no variables.
+
+    An indicator says which keys a table has that is not below its view; it is no child and is below
+    no table.
+    """
 
     name: str
     keys: tuple[str, ...]
     relations: frozenset[str]
     variables: tuple[str, ...]  # that are fixed here, the highest first
     children: tuple[View, ...] = ()
+    indicators: tuple[View, ...] = ()
+    indicates: str | None = None  # of an indicator: its table
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is a table with its local columns aggregated away."""
+        """Whether it is a table with its local columns aggregated away, or an indicator."""
         return not self.children
 
     def walk(self) -> Iterator[View]:
@@ -36,6 +42,12 @@ class View:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    def moved_by(self) -> frozenset[str]:
+        """The tables whose changes reach it, by an indicator too."""
+        own = frozenset({self.indicates}) if self.indicates else self.relations
+        below = (each.moved_by() for each in (*self.children, *self.indicators))
+        return own.union(*below)
 
     def lifted(self) -> frozenset[str]:
         """The variables whose values are multiplied in at this view or below."""

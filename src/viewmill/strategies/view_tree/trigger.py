@@ -17,7 +17,7 @@ from viewmill.strategies.dataflow.scalar import Operand
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.deltas import Path, Step, Visit
+from viewmill.strategies.view_tree.deltas import Path, Reaction, Step, Visit
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.result import Result
 from viewmill.strategies.view_tree.rings.ring import Payload, Spot
@@ -26,6 +26,14 @@ from viewmill.strategies.view_tree.states import Place, Places
 from viewmill.strategies.view_tree.tree import View
 
 RESERVED = ("start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "done")
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """The variables that say whether a table's view held nothing for a key, and holds nothing."""
+
+    was: str
+    now: str
 
 
 @dataclass
@@ -38,7 +46,7 @@ class TriggerWriter:
     places: Places
     result: Result
 
-    def write(self, path: Path, states: list[str]) -> Trigger:
+    def write(self, path: Path, reactions: Sequence[Reaction], states: list[str]) -> Trigger:
         """The trigger of one occurrence."""
         source, occurrence = self.source, self.block.occurrence(path.leaf)
         leaf = path.steps[0].view
@@ -58,7 +66,10 @@ class TriggerWriter:
                 keys, payloads = self._lift(rows, path, leaf)
                 # Nothing is added before everything that can fail has not.
                 self._stop_if_failed()
-                self._climb(path, 0, payloads, keys, {}, totals)
+                watch = _Watch(source.name("was"), source.name("now")) if reactions else None
+                self._climb(path, 0, payloads, keys, {}, totals, watch)
+                if watch is not None:
+                    self._react(reactions, keys, totals, watch)
             self.result.end(self.source, totals)
             source.line("return done")
         source.line()
@@ -100,8 +111,12 @@ class TriggerWriter:
 
     def _climb(
         self, path: Path, at: int, payloads: list[Payload], keys: dict[str, Operand],
-        entries: dict[str, str], totals: list[Payload],
+        entries: dict[str, str], totals: list[Payload], watch: _Watch | None = None,
     ) -> None:  # fmt: skip
+        """Add the change of a view to it, meet its siblings, go on with the view above.
+
+        `watch` is told whether the table's view holds anything for the key, before and after.
+        """
         step = path.steps[at]
         if step.view is self.layout.root:
             self.result.add(self.source, payloads, keys, totals)
@@ -109,7 +124,8 @@ class TriggerWriter:
         settled: list[tuple[Place, str]] = []
         if step.is_stored:
             for place in self.places.of(step.view):
-                entry = self._store(place, step.view, payloads, keys)
+                first = watch if not settled else None
+                entry = self._store(place, step.view, payloads, keys, first)
                 settled.append((place, entry))
                 entries = {**entries, place.state: entry}
         with ExitStack() as stack:
@@ -122,14 +138,20 @@ class TriggerWriter:
             self._settle(place, entry, keys)
 
     def _store(
-        self, place: Place, view: View, payloads: list[Payload], keys: dict[str, Operand]
-    ) -> str:
+        self, place: Place, view: View, payloads: list[Payload], keys: dict[str, Operand],
+        watch: _Watch | None = None,
+    ) -> str:  # fmt: skip
         """Add a change to the view's state; its entry."""
         source, entry = self.source, self.source.name(f"e_{view.name}")
         source.line(f"{entry} = {self._touch(place, view, keys)}")
+        zero = self.places.zero_test(view, entry, place)
+        if watch is not None:
+            source.line(f"{watch.was} = int({zero})")
         spot = place.spot(view, entry)
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             ring.add(source, view, payload, spot)
+        if watch is not None:
+            source.line(f"{watch.now} = int({zero})")
         return entry
 
     def _touch(self, place: Place, view: View, keys: dict[str, Operand]) -> str:
@@ -161,11 +183,14 @@ class TriggerWriter:
         source, view = self.source, visit.view
         if visit.is_lookup:
             place = self.places.for_lookup(view)
-            if place.state in entries:
+            if place.state in entries and not view.indicates:
                 return keys, entries  # a fused state: the entry is at hand
             entry = source.name(f"e_{view.name}")
             source.line(f"{entry} = {self._find(place, view, keys)}")
-            stack.enter_context(source.block(f"if {entry} != 0:"))
+            holds = f"{entry} != 0"
+            if view.indicates and (len(place.views) > 1 or place.kind.journal):
+                holds += f" and not {self.places.zero_test(view, entry, place)}"
+            stack.enter_context(source.block(f"if {holds}:"))
             return keys, {**entries, place.state: entry}
         place = self.places.for_visit(view, visit.bound)
         found, j = source.name(f"l_{view.name}"), source.name("j")
@@ -199,6 +224,43 @@ class TriggerWriter:
             known[field.name] = Operand(word, null)
         return known
 
+    # Indicators.
+
+    def _react(
+        self, reactions: Sequence[Reaction], keys: dict[str, Operand], totals: list[Payload],
+        watch: _Watch,
+    ) -> None:  # fmt: skip
+        """The table gained or lost a key: its indicators change, the highest first."""
+        source = self.source
+        with source.block(f"if {watch.was} != {watch.now}:"):
+            change = source.name("change")
+            source.line(f"{change} = {watch.was} - {watch.now}")
+            signs: dict[str, str] = {}
+            for each in reactions:
+                name = each.indicator.name
+                if name not in signs:
+                    counted = name not in self.places.same
+                    signs[name] = self._count(each.indicator, change, keys) if counted else change
+                one = [ring.one(signs[name]) for ring in self.layout.rings]
+                if signs[name] == change:
+                    self._climb(each.path, 0, one, keys, {}, totals)
+                else:
+                    with source.block(f"if {signs[name]} != 0:"):
+                        self._climb(each.path, 0, one, keys, {}, totals)
+
+    def _count(self, indicator: View, change: str, keys: dict[str, Operand]) -> str:
+        """Count the table's keys behind an indicator's key; 1 if it comes, -1 if it goes, or 0."""
+        source, sign = self.source, self.source.name("sign")
+        for place in self.places.of(indicator):
+            entry = source.name(f"e_{indicator.name}")
+            source.line(f"{entry} = {self._touch(place, indicator, keys)}")
+            count = f"int_at({place.state}, {entry}, 0)"
+            source.line(f"{sign} = -int({count} != 0)")
+            source.line(f"indexed_add({place.state}, {entry}, 0, {change})")
+            source.line(f"{sign} += int({count} != 0)")
+            self._settle(place, entry, keys)
+        return sign
+
     # The join.
 
     def _join(
@@ -206,7 +268,8 @@ class TriggerWriter:
         entries: dict[str, str],
     ) -> list[Payload]:  # fmt: skip
         """What the view above keeps, of this change and its siblings."""
-        spots = [(visit.view, self._spot(visit.view, entries)) for visit in step.visits]
+        joined_views = [visit.view for visit in step.visits if not visit.view.indicates]
+        spots = [(view, self._spot(view, entries)) for view in joined_views]
         joined = []
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             parts = [(step.view, payload)]

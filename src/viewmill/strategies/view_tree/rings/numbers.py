@@ -192,6 +192,10 @@ class Numbers:
         factors = self._leaf_factors(leaf)
         return {signature: _factor(source, factor, rows) for signature, factor in factors.items()}
 
+    def one(self, times: str) -> Values:
+        """The product of nothing."""
+        return {(): Value(times, "int")}
+
     def stored(self, view: View, spot: Spot) -> Values:
         """What reads each slot."""
         return {
