@@ -48,8 +48,8 @@ def test_example_of_the_errata_a_square_with_a_chord() -> None:
 def graph(uncompiled: None) -> Any:
     with vm.connect() as mill:
         for name, columns in (("X", "AB"), ("Y", "BC"), ("Z", "CA")):
-            first, second = columns
-            mill.sql(f"CREATE TABLE {name} ({first} BIGINT, {second} BIGINT) UNCHECKED")
+            types = ", ".join(f"{column} BIGINT" for column in columns)
+            mill.sql(f"CREATE TABLE {name} ({types}) UNCHECKED")
         mill.sql("CREATE TABLE edges (s BIGINT, d BIGINT)")
         yield mill
 
