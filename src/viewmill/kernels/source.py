@@ -76,10 +76,11 @@ def _writable(own: str | None, user: str | None) -> Path:
 
 @contextmanager
 def one_writer(function: FunctionType) -> Iterator[None]:
-    """Let one process at a time compile; what was compiled before is fetched without waiting.
+    """Let one process at a time compile a function; what was compiled before does not wait.
 
     Numba numbers the files of its cache without a lock: two processes that compile one function
-    for different types could each write the other's file.
+    for different types could each write the other's file. A function waits for those it calls,
+    which do not call it, so that nobody waits in a circle.
     """
     stem, directory = Path(function.__code__.co_filename).stem, cache_directory() / "compiled"
     done = directory / f"{stem}.{function.__qualname__}.{library_hash(function.__module__)}"
@@ -87,7 +88,7 @@ def one_writer(function: FunctionType) -> Iterator[None]:
         yield
         return
     directory.mkdir(exist_ok=True)
-    with (directory / "lock").open("w") as lock:
+    with (directory / f"{stem}.{function.__qualname__}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
         yield
         done.touch()
