@@ -1,0 +1,268 @@
+"""A view's operators as the selection of states sees them, each with what it costs.
+
+takes  the programs of a view's blocks, the sizes of tables and states, what is expected to arrive
+gives  a tree of `Operator`: where a state can be kept, what it costs to do without it
+next   select_states
+
+The tree follows from the states themselves: a state stands above those that are computed from fewer
+of its inputs. One that its own inputs' triggers read (or `flush` does) is the table of an
+aggregate; one that only others' triggers read is a hash table of a join; one that nobody reads is
+materialized for its readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal as OneOf
+
+from viewmill.policies.arrivals import Expectation
+from viewmill.program.program import Program, Triggers
+from viewmill.program.states import State
+from viewmill.program.uses import Uses, inputs_of, kept_states, uses_of
+
+Kind = OneOf["scan", "materialize", "sort", "aggregate", "join"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Microseconds: measured, and rounded; only their proportions matter."""
+
+    call: float = 2500.0  # one query of the engine
+    scan: float = 0.01  # a row read by the engine
+    hash: float = 0.03  # a row into or against a hash table of the engine
+    load: float = 0.15  # a row from the engine into a state
+    export: float = 0.05  # a row of a state read by the engine
+    apply: float = 0.25  # a changed row through one step of a trigger
+    delete: float = 1.2  # a delete against an insert
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A state that may be kept: what it takes, and what it costs to do without it."""
+
+    name: str
+    bytes: int  # after the delta
+    exists: bool = True
+    needed: bool = True  # by the deltas that are expected
+    side: int = 0  # of a join: which child it holds
+    insert_us: float = 0.0  # to bring it up to date
+    load_us: float = 0.0  # to load it, once its rows are known
+    build_us: float = 0.0  # to compute and load it now, which is paid over all deltas to come
+    scan_us: float = 0.0  # to read it
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator. A delta goes in and comes out; so does, if need be, the full result."""
+
+    kind: Kind
+    name: str
+    children: tuple[Operator, ...] = ()
+    holdings: tuple[Holding, ...] = ()
+    rows: float = 0.0
+    delta: float = 0.0  # rows of change that come out; none came in if it is 0
+    full_us: float = 0.0  # own work for the full result
+    delta_us: float = 0.0  # own work for the delta
+    # The old result from the tables alone, by the engine; None if operators make it one by one.
+    bulk_us: float | None = None
+
+    def walk(self) -> Iterable[Operator]:
+        """The operator and everything below."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class StateSize:
+    """What is known of a state: bytes and rows now, or when it was last there, or as estimated."""
+
+    bytes: int
+    rows: float
+    exists: bool
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything the tree depends on besides the programs. Names of sources are in lower case."""
+
+    rows: Mapping[str, float]
+    expected: Mapping[str, Expectation]
+    sizes: Mapping[tuple[str, str], StateSize]  # by block and state
+    costs: Costs = field(default_factory=Costs)
+
+    @property
+    def deltas(self) -> float:
+        """How many refreshes a state that is built now will serve."""
+        counts = [each.deltas for each in self.expected.values() if not each.is_quiet]
+        return max(counts, default=1.0)
+
+
+def operators_of(blocks: Iterable[tuple[str, Program]], situation: Situation) -> Operator:
+    """The tree of a view; the last block is its root."""
+    made: dict[str, Operator] = {}
+    root: Operator | None = None
+    for name, program in blocks:
+        root = made[name] = _Tree(name, program, situation, made).root()
+    assert root is not None
+    return root
+
+
+def is_one_unit(program: Program) -> bool:
+    """Whether states complete one another after a load, so that they come and go together."""
+    body = program.body
+    return isinstance(body, Triggers) and (
+        body.rebuild or any(each.derived for each in program.states)
+    )
+
+
+def holding_name(block: str, state: str) -> str:
+    """How a selection names a state."""
+    return f"{block}/{state}"
+
+
+@dataclass
+class _Item:
+    """A part of the tree that still looks for what stands above it."""
+
+    inputs: frozenset[str]
+    operator: Operator
+    holdings: list[Holding]
+
+
+class _Tree:
+    """Builds the operators of one block."""
+
+    def __init__(
+        self, block: str, program: Program, situation: Situation, below: Mapping[str, Operator]
+    ) -> None:
+        self.block, self.program, self.situation, self.below = block, program, situation, below
+        self.uses: Uses = uses_of(program)
+        self.costs = situation.costs
+        self.delta = {each.name: self._input(each.name).delta for each in program.inputs}
+        changed = [name for name, rows in self.delta.items() if rows > 0]
+        self.needed = self.uses.needed(changed)
+        if is_one_unit(program) and changed:
+            self.needed = frozenset(each.name for each in program.states)
+
+    def root(self) -> Operator:
+        items = [
+            _Item(frozenset([each.name]), self._input(each.name), [])
+            for each in self.program.inputs
+        ]
+        for state in sorted(kept_states(self.program), key=self._height):
+            items = self._add(items, state)
+        if len(items) == 1 and not items[0].holdings:
+            return items[0].operator
+        return self._join(items)
+
+    def _height(self, state: State) -> tuple[int, bool]:
+        return len(self._inputs(state)), self._is_own(state)
+
+    def _inputs(self, state: State) -> frozenset[str]:
+        found = inputs_of(self.program, state)
+        if not found or state.derived:  # computed from the other states
+            return frozenset(each.name for each in self.program.inputs)
+        return found
+
+    def _is_own(self, state: State) -> bool:
+        """Whether a change of the state's own inputs needs what is in it."""
+        own = [self.uses.by_input.get(each, frozenset[str]()) for each in self._inputs(state)]
+        return state.name in self.uses.flushed.union(*own)
+
+    def _input(self, name: str) -> Operator:
+        (found,) = [each for each in self.program.inputs if each.name == name]
+        if found.source in self.below:
+            return self.below[found.source]
+        source = found.source.lower()
+        rows = max(1.0, float(self.situation.rows.get(source, 0)))
+        expected = self.situation.expected.get(source, Expectation())
+        delta = 0.0 if expected.is_quiet else expected.rows
+        work = self.costs.scan * (rows + delta)
+        return Operator("scan", name, rows=rows, delta=delta, full_us=work, bulk_us=work)
+
+    def _add(self, items: list[_Item], state: State) -> list[_Item]:
+        """Put a state above the items that it is computed from."""
+        inputs = self._inputs(state)
+        below = [each for each in items if each.inputs <= inputs]
+        for missing in sorted(inputs.difference(*[each.inputs for each in below])):
+            below.append(_Item(frozenset([missing]), self._input(missing), []))
+        others = [each for each in items if not each.inputs <= inputs]
+        if not self._is_own(state) and len(below) == 1 and below[0].operator.kind != "aggregate":
+            below[0].holdings.append(self._holding(state, below[0].operator))
+            return items
+        child = self._join(below) if len(below) > 1 or below[0].holdings else below[0].operator
+        if self._is_own(state):
+            made = self._aggregate(state, child)
+            return [*others, _Item(inputs, made, [])]
+        return [*others, _Item(inputs, child, [self._holding(state, child)])]
+
+    def _aggregate(self, state: State, child: Operator) -> Operator:
+        holding = self._holding(state, child)
+        rows = self._size(state, child).rows
+        work = self.costs.hash * (child.rows + child.delta)
+        return Operator(
+            "aggregate",
+            state.name,
+            (child,),
+            (holding,),
+            rows,
+            min(child.delta, 2 * rows) if child.delta else 0.0,
+            full_us=work,
+            delta_us=self.costs.apply * child.delta * self._weight(),
+            bulk_us=work + _bulk_us(child),
+        )
+
+    def _join(self, items: list[_Item]) -> Operator:
+        children = tuple(each.operator for each in items)
+        largest = max(each.rows for each in children)
+        delta = sum(
+            each.delta * min(10.0, max(1.0, largest / each.rows)) for each in children if each.delta
+        )
+        holdings = tuple(
+            replace(holding, side=i) for i, item in enumerate(items) for holding in item.holdings
+        )
+        probes = self.costs.apply * delta * max(1, len(items) - 1) * self._weight()
+        work = self.costs.hash * sum(each.rows + each.delta for each in children)
+        name = " x ".join(each.name for each in children)
+        bulk = work + sum(map(_bulk_us, children))
+        return Operator("join", name, children, holdings, largest, delta, work, probes, bulk)
+
+    def _holding(self, state: State, child: Operator) -> Holding:
+        size, costs = self._size(state, child), self.costs
+        growth = 1.0 + child.delta / max(child.rows, 1.0)
+        load = costs.call + costs.load * size.rows
+        return Holding(
+            holding_name(self.block, state.name),
+            int(size.bytes if size.exists else size.bytes * growth),
+            size.exists,
+            state.name in self.needed,
+            insert_us=costs.apply * child.delta * self._weight(),
+            load_us=load,
+            build_us=(load + _bulk_us(child)) / self.situation.deltas,
+            scan_us=costs.export * size.rows,
+        )
+
+    def _size(self, state: State, child: Operator) -> StateSize:
+        known = self.situation.sizes.get((self.block, state.name))
+        if known is not None:
+            return known
+        rows = child.rows
+        return StateSize(int(rows * entry_bytes(state)), rows, exists=False)
+
+    def _weight(self) -> float:
+        """How much dearer deltas with deletes are."""
+        shares = [each.deletes for each in self.situation.expected.values() if not each.is_quiet]
+        share = max(shares, default=0.0)
+        return 1.0 + (self.costs.delete - 1.0) * share
+
+
+def entry_bytes(state: State) -> int:
+    """What an entry takes, with the room that hash tables leave."""
+    return int(1.8 * 8 * (state.kind.key_words + state.kind.payload_words + 1))
+
+
+def _bulk_us(operator: Operator) -> float:
+    assert operator.bulk_us is not None
+    return operator.bulk_us

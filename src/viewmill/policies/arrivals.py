@@ -1,0 +1,215 @@
+"""What is expected to arrive next, table by table.
+
+takes  the deltas that came (rows and moment), hints of those upstream, declared models
+gives  `Expectation`: rows and time of the next delta, whether the table is complete
+next   planner.select_states, which reads an `Expectation` and never a clock
+
+Times are UTC microseconds and come in as arguments; nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal as OneOf
+
+# Of an incomplete table, unless something better is known.
+TYPICAL_ROWS = 1000.0
+TYPICAL_DELTAS = 100.0
+
+_REMEMBERED = 64  # deltas
+_ENOUGH = 3  # deltas after the first load that make a history
+_TAIL = 0.99
+_PATIENCE = 10.0  # silences longer than this many times the tail end a history
+_QUIET = 20  # commits of others without a delta of its own
+
+Basis = OneOf["nothing known", "history", "model", "hint", "static"]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The next delta of a table. `deltas` is how many more are expected, this one included."""
+
+    rows: float = TYPICAL_ROWS
+    at: int | None = None
+    complete: bool = False
+    deltas: float = TYPICAL_DELTAS
+    deletes: float = 0.0  # the share of its rows that are deletes
+    basis: Basis = "nothing known"
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is expected."""
+        return self.complete or self.rows <= 0
+
+    def is_like(self, other: Expectation) -> bool:
+        """Whether a plan for one is a plan for the other: within a factor of two."""
+        if self.is_quiet or other.is_quiet:
+            return self.is_quiet == other.is_quiet
+        return 0.5 <= self.rows / other.rows <= 2 and 0.5 <= self.deltas / other.deltas <= 2
+
+
+COMPLETE = Expectation(0.0, None, True, 0.0)
+
+
+class ArrivalTimes:
+    """An empirical distribution of times between deltas."""
+
+    def __init__(self, gaps: Sequence[float]) -> None:
+        self._gaps = sorted(gaps)
+
+    def cdf(self, gap: float) -> float:
+        """The share of gaps that were not longer."""
+        return bisect_right(self._gaps, gap) / len(self._gaps)
+
+    def quantile(self, share: float) -> float:
+        """The gap that a share of all gaps does not exceed."""
+        return self._gaps[min(len(self._gaps) - 1, math.ceil(share * len(self._gaps)) - 1)]
+
+    def next_after(self, waited: float) -> float:
+        """The gap to expect when it has lasted for `waited`: the middle of the longer ones.
+
+        Beyond the longest one seen the tail is taken to be long: as much again as was waited.
+        """
+        longer = [each for each in self._gaps if each > waited]
+        return median(longer) if longer else 2 * waited
+
+    def rows_within(self, rows: float, waited: float, span: float) -> float:
+        """How many of `rows` late rows arrive in the next `span`, none having come for `waited`."""
+        left = 1.0 - self.cdf(waited)
+        return 0.0 if left <= 0 else rows * (self.cdf(waited + span) - self.cdf(waited)) / left
+
+
+@dataclass(frozen=True)
+class Late:
+    """Late rows by a geometric law: each period a share `p` of what is missing arrives."""
+
+    total: float  # rows of the complete table
+    p: float
+    period: int  # microseconds
+
+    def expect(self, rows: int, now: int) -> Expectation:
+        """What comes next when the table has this many rows."""
+        missing = max(0.0, self.total - rows)
+        if missing < 0.5:
+            return Expectation(0.0, None, True, 0.0, basis="model")
+        deltas = 1.0 if self.p >= 1 else max(1.0, math.log(0.5 / missing) / math.log(1 - self.p))
+        coming = max(1.0, missing * self.p)
+        return Expectation(coming, now + self.period, False, deltas, basis="model")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """So many rows once per period; for ever, or until the table has `total` rows."""
+
+    rows: float
+    period: int  # microseconds
+    total: float | None = None
+
+    def expect(self, rows: int, now: int) -> Expectation:
+        """What comes next when the table has this many rows."""
+        if self.total is None:
+            return Expectation(self.rows, now + self.period, basis="model")
+        missing = self.total - rows
+        if missing <= 0:
+            return Expectation(0.0, None, True, 0.0, basis="model")
+        deltas = math.ceil(missing / self.rows) if self.rows else TYPICAL_DELTAS
+        coming = min(self.rows, missing)
+        return Expectation(coming, now + self.period, False, deltas, basis="model")
+
+
+Model = Late | Schedule
+
+
+@dataclass
+class Accuracy:
+    """How good the predictions were."""
+
+    deltas: int = 0
+    errors: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    surprises: int = 0  # deltas on a table that was predicted complete
+
+    def note(self, expected: Expectation, rows: int) -> None:
+        """A delta came."""
+        self.deltas += 1
+        self.surprises += expected.complete
+        if expected.basis != "nothing known":
+            self.errors.append(abs(expected.rows - rows) / max(rows, expected.rows, 1.0))
+
+    @property
+    def of_rows(self) -> float | None:
+        """1 is exact, 0 is off by everything; None if nothing was predicted yet."""
+        return 1.0 - sum(self.errors) / len(self.errors) if self.errors else None
+
+
+class Arrivals:
+    """What one table got so far, and what is said about its future."""
+
+    def __init__(self, *, static: bool = False) -> None:
+        self._static = static
+        self._deltas: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)  # at, rows, deletes
+        self._count = 0
+        self._others = 0  # commits without it since its last delta
+        self.model: Model | None = None
+        self.hint: Expectation | None = None
+        self.accuracy = Accuracy()
+        self.version = 0  # of what is known: changes with hints, models and deltas
+
+    def note(self, rows: int, deletes: int, held: int, now: int) -> None:
+        """A delta of the table was committed; it held `held` rows before."""
+        if self._count:  # the first one is the load
+            self.accuracy.note(self.expect(held, now), rows)
+        self._deltas.append((now, rows, deletes))
+        self._count += 1
+        self._others = 0
+        self.version += 1
+        if self.hint is not None and self.hint.complete:
+            self.hint = None  # it was wrong
+
+    def note_others(self) -> None:
+        """A commit changed other tables."""
+        self._others += 1
+
+    def say(self, hint: Expectation | None) -> None:
+        """A hint of those upstream; None takes it back."""
+        self.hint = hint
+        self.version += 1
+
+    def declare(self, model: Model | None) -> None:
+        """How the table arrives."""
+        self.model = model
+        self.version += 1
+
+    def expect(self, rows: int, now: int) -> Expectation:
+        """The next delta of the table, which has this many rows now."""
+        if self.hint is not None:
+            return self.hint
+        if self.model is not None:
+            return self.model.expect(rows, now)
+        if self._static:
+            return Expectation(0.0, None, True, 0.0, basis="static")
+        if self._count <= _ENOUGH:
+            if self._others >= _QUIET:
+                return Expectation(0.0, None, basis="history")
+            return Expectation()
+        return self._from_history(now)
+
+    def _from_history(self, now: int) -> Expectation:
+        known = list(self._deltas)
+        if self._count == len(known):
+            known = known[1:]  # without the load
+        rows = median(each[1] for each in known)
+        gaps = [float(b[0] - a[0]) for a, b in zip(known, known[1:], strict=False)]
+        times = ArrivalTimes(gaps)
+        waited = float(now - known[-1][0])
+        # By the clock a table may be slow; by the others' commits it is known to be silent.
+        is_silent = waited > _PATIENCE * max(times.quantile(_TAIL), 1.0)
+        if is_silent and self._others >= _QUIET:
+            return Expectation(0.0, None, basis="history")
+        deletes = sum(each[2] for each in known) / max(1, sum(each[1] for each in known))
+        at = known[-1][0] + int(times.next_after(waited))
+        return Expectation(float(rows), at, False, TYPICAL_DELTAS, deletes, "history")

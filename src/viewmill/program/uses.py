@@ -1,0 +1,104 @@
+"""Which states a program must have for a change of its inputs: read from the triggers themselves.
+
+takes  `Program`
+gives  `Uses`: for each input the states whose contents its trigger reads, and those of `flush`
+next   planner (which states pay), mill (which states a refresh cannot do without)
+
+A trigger that only adds to a state does not need what is in it: such a state can be away. Anything
+that is not known to be an addition counts as reading.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from viewmill.algebra.walk import scans
+from viewmill.program.program import Program, Triggers
+from viewmill.program.states import Passing, State
+
+_ADDS = frozenset(
+    """keyed_full keyed_touch keyed_add keyed_add_wide keyed_add_sum indexed_touch indexed_settle
+    indexed_add indexed_add_wide indexed_add_sum list_touch list_settle indexed_fetch
+    indexed_fetch_entry list_fetch list_fetch_head list_fetch_entries list_fetch_next ordered_add
+    ordered_add_null""".split()
+)
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What reads which states. `shown` are those that `contents` reads."""
+
+    by_input: dict[str, frozenset[str]] = field(default_factory=dict)
+    flushed: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
+
+    def needed(self, inputs: Iterable[str]) -> frozenset[str]:
+        """The states that must be there when these inputs change."""
+        found = [self.by_input.get(each, frozenset[str]()) for each in inputs]
+        return self.flushed.union(*found) if found else frozenset()
+
+
+def kept_states(program: Program) -> tuple[State, ...]:
+    """The states that hold something between commits."""
+    return tuple(each for each in program.states if not isinstance(each.kind, Passing))
+
+
+def inputs_of(program: Program, state: State) -> frozenset[str]:
+    """The inputs that a state is computed from."""
+    aliases = {(scan.source, scan.alias) for scan in scans(state.definition)}
+    found = {each.name for each in program.inputs if (each.source, each.name) in aliases}
+    if len(found) < len(aliases):  # an input under another name: by its source
+        named = {source for source, _ in aliases}
+        found = {each.name for each in program.inputs if each.source in named}
+    return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def uses_of(program: Program) -> Uses:
+    """Which states each trigger reads; a body without triggers reads nothing."""
+    if not isinstance(program.body, Triggers):
+        return Uses()
+    states = frozenset(each.name for each in program.states)
+    functions = {
+        each.name: each
+        for each in ast.parse(program.body.source).body
+        if isinstance(each, ast.FunctionDef)
+    }
+    reader = _Reader(functions)
+    kept = frozenset(each.name for each in kept_states(program))
+    by_input = {
+        each.input: reader.reads(each.function, states) & kept for each in program.body.triggers
+    }
+    flushed = reader.reads("flush", states) & kept
+    if program.body.rebuild:
+        flushed |= reader.reads("rebuild", states) & kept
+    return Uses(by_input, flushed, reader.reads("contents", states) & kept)
+
+
+class _Reader:
+    def __init__(self, functions: dict[str, ast.FunctionDef]) -> None:
+        self._functions = functions
+
+    def reads(self, name: str, states: frozenset[str]) -> frozenset[str]:
+        """The arguments of a function, among `states`, whose contents it reads."""
+        found: set[str] = set()
+        for node in ast.walk(self._functions[name]):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found |= self._reads_of_call(node, node.func.id, states)
+        return frozenset(found)
+
+    def _reads_of_call(self, call: ast.Call, called: str, states: frozenset[str]) -> set[str]:
+        given = [arg.id if isinstance(arg, ast.Name) else None for arg in call.args]
+        if called in _ADDS:
+            return set()
+        if called not in self._functions:
+            return {each for each in given if each in states}
+        names = [each.arg for each in self._functions[called].args.args]
+        passed = {
+            inner: outer for inner, outer in zip(names, given, strict=False) if outer in states
+        }
+        inside = self.reads(called, frozenset(passed))
+        return {outer for inner, outer in passed.items() if inner in inside and outer is not None}
