@@ -52,18 +52,18 @@ def connect(
     *,
     spark: Any = None,
     memory: str | int | None = None,
+    selection: str = "dynamic",
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
     With a Spark session, bulk work (filling, recomputing, any SELECT) is Spark's.
-    `memory=` is part of the contract and not there yet; it says so.
+    `memory="512 MB"` is a budget for the states of all views together; what is kept in it is
+    selected by a dynamic program, or, to compare, by selection="recycler", "rebatch" (nothing is
+    kept) or "everything" (all states, if they fit).
     """
-    if memory is not None:
-        raise errors.UnsupportedQuery(
-            "connect(memory=...) is not there yet",
-            detail="A budget for states comes with intermittent maintenance.",
-        )
-    mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(path, spark=spark)
+    mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
+        path, spark=spark, memory=memory, selection=selection
+    )
     return mill
 
 

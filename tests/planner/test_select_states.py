@@ -101,17 +101,17 @@ falling = st.lists(st.integers(0, 5), min_size=9, max_size=9).map(
 
 
 @given(falling, falling)
-def test_sums_at_steps_equal_sums_everywhere(first: np.ndarray, second: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_sums_at_steps_equal_sums_everywhere(first: np.ndarray, second: np.ndarray) -> None:
     slow = [min(first[i] + second[m - i] for i in range(m + 1)) for m in range(len(first))]
     assert least_sums(first, second).tolist() == slow
 
 
 @given(falling)
-def test_halving_fills_a_falling_curve(curve: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_halving_fills_a_falling_curve(curve: np.ndarray) -> None:
     result = np.full(len(curve), np.nan)
     asked: list[int] = []
 
-    def evaluate(m: np.ndarray) -> None:  # type: ignore[type-arg]
+    def evaluate(m: np.ndarray) -> None:
         asked.extend(m.tolist())
         result[m] = curve[m]
 
@@ -180,7 +180,9 @@ def _chain(width: int) -> Operator:
         rows = 1000.0 * (i * 37 % 101 + 1)
         side = _scan(f"t{i}", rows, rows / 100)
         holdings = tuple(
-            Holding(f"h{i}.{j}", int(70 * each.rows), j == 1, True, j, 1.0, each.rows, 1.0, each.rows)
+            Holding(
+                f"h{i}.{j}", int(70 * each.rows), j == 1, True, j, 1.0, each.rows, 1.0, each.rows
+            )
             for j, each in enumerate((root, side))
         )
         delta = root.delta + side.delta

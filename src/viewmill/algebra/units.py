@@ -51,8 +51,8 @@ def parse_bytes(text: str | int) -> int:
     if scale is None:
         raise InvalidArgument(f'unknown unit of memory "{unit}"', hint=_SIZE_HINT)
     size = int(number * scale)
-    if size < 1:
-        raise InvalidArgument(f"memory must be at least one byte, got {text}", hint=_SIZE_HINT)
+    if size < 0:
+        raise InvalidArgument(f"memory cannot be less than nothing, got {text}", hint=_SIZE_HINT)
     return size
 
 

@@ -43,6 +43,10 @@ class QueryMaintainer:
         old = self._committed.negated()
         return consolidate(concat(self._program.output, [self._next, old]))
 
+    def hold(self, contents: Delta) -> None:
+        """Take the rows of a view over from another maintainer."""
+        self._committed, self._next = contents, None
+
     def commit(self) -> None:
         """The next result becomes the last."""
         if self._next is not None:

@@ -10,9 +10,11 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.errors import NameInUse, NameTaken, UnknownName, nearest
+from viewmill.mill.keeping import Keeping
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.policies import Waiting, is_immediate
+from viewmill.program.program import Queries
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView, Stream
 
@@ -64,6 +66,8 @@ class ViewEntry:
     failure: str | None = None  # why the last refresh that was due did not happen
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
+    budget: int | None = None  # bytes, by MEMORY
+    keeping: Keeping | None = None  # which states are there; None: all of them, always
 
     @property
     def schema(self) -> Schema:
@@ -78,6 +82,16 @@ class ViewEntry:
     def state_bytes(self) -> dict[str, dict[str, int]]:
         """Bytes held, by block and state."""
         return {each.name: dict(each.maintainer.state_bytes()) for each in self.blocks}
+
+    def kept_bytes(self) -> int:
+        """Bytes of states. The rows that a recomputed view shows are no state."""
+        blocks = [each for each in self.blocks if not isinstance(each.program.body, Queries)]
+        return sum(sum(each.maintainer.state_bytes().values()) for each in blocks)
+
+    def result_bytes(self) -> int:
+        """Bytes of rows that are held for readers alone."""
+        blocks = [each for each in self.blocks if isinstance(each.program.body, Queries)]
+        return sum(sum(each.maintainer.state_bytes().values()) for each in blocks)
 
     @property
     def is_immediate(self) -> bool:
@@ -100,6 +114,7 @@ class Catalog:
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
+        self._keepers: list[ViewEntry] = []
 
     # For the lowering.
 
@@ -230,12 +245,18 @@ class Catalog:
         self.in_order()
         return self._deferred
 
+    def keepers(self) -> list[ViewEntry]:
+        """The views whose states are in a budget."""
+        self.in_order()
+        return self._keepers
+
     def in_order(self) -> list[ViewEntry]:
         """The views, each after those that it reads."""
         if self._views is None:
             self._views = self._sorted_views()
             self._immediate = {entry.name for entry in self._views if entry.is_immediate}
             self._deferred = [entry for entry in self._views if not entry.is_immediate]
+            self._keepers = [entry for entry in self._views if entry.keeping is not None]
         return self._views
 
     def _sorted_views(self) -> list[ViewEntry]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from viewmill.algebra.relations import Relation
@@ -18,6 +19,8 @@ from viewmill.errors import MillClosed
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.store import Store
 from viewmill.mill.table import expanded
+from viewmill.planner.allot import Selector
+from viewmill.policies.arrivals import COMPLETE, Arrivals, Expectation
 from viewmill.program.kept_parts import KeptParts
 from viewmill.runtime.runtime import Runtime
 
@@ -59,7 +62,13 @@ class ArrowParts:
 class Core:
     """The parts of a mill. Whoever reads or writes holds `lock`."""
 
-    def __init__(self, store: Store | None, spark: Any = None) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        spark: Any = None,
+        budget: int | None = None,
+        selection: Selector = "dynamic",
+    ) -> None:
         self.dictionary = Dictionary()
         self.catalog = Catalog()
         self.arrow_parts = ArrowParts(self.dictionary)
@@ -78,6 +87,8 @@ class Core:
         self.ticks: dict[str, int] = {}
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
+        self.budget, self.selection = budget, selection  # for all states together
+        self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
 
     @property
     def engine(self) -> Any:
@@ -109,6 +120,33 @@ class Core:
         for entry in self.catalog.in_order():
             if isinstance(entry.block.maintainer, KeptParts):
                 entry.block.maintainer.forget()
+
+    # What is expected.
+
+    def arrivals_of(self, entry: TableEntry) -> Arrivals:
+        """What came for a table, and what is said about its future."""
+        name = entry.name.lower()
+        if name not in self.arrivals:
+            self.arrivals[name] = Arrivals(static=entry.table.options.static)
+        return self.arrivals[name]
+
+    def expectation(self, name: str, now: int) -> Expectation:
+        """The next delta of a table or view; a view changes when something that it reads does."""
+        entry = self.catalog.get(name)
+        if isinstance(entry, TableEntry):
+            return self.arrivals_of(entry).expect(entry.table.rows, now)
+        assert isinstance(entry, ViewEntry)
+        below = [self.expectation(each, now) for each in entry.reads]
+        awaited = [each for each in below if not each.is_quiet]
+        if not awaited:
+            return COMPLETE if all(each.complete for each in below) else replace(below[0], rows=0.0)
+        rows = min(sum(each.rows for each in awaited), max(1.0, 2.0 * entry.rows))
+        return replace(max(awaited, key=lambda each: each.deltas), rows=rows)
+
+    def row_count(self, name: str) -> int:
+        """Rows of a table or view."""
+        entry = self.catalog.get(name)
+        return entry.table.rows if isinstance(entry, TableEntry) else getattr(entry, "rows", 0)
 
     # Reading sources.
 

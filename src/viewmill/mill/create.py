@@ -7,13 +7,12 @@ does   lower → rewrite → plan → build → backfill, then one commit; an er
 from __future__ import annotations
 
 import json
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
 
-from viewmill.algebra.relations import Relation, Scan, Values
+from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import sources
 from viewmill.deltas.consolidate import consolidate
@@ -21,18 +20,16 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.fill import build, fill, unbuilt_blocks
+from viewmill.mill.memory import attach, refresh_blocks, rest
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
-from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
 from viewmill.program.kept_parts import KeptParts
-from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
-from viewmill.program.windows import Windowed
 from viewmill.rewrite.rules import rewrite
-from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
 from viewmill.sql.statements import (
@@ -41,13 +38,6 @@ from viewmill.sql.statements import (
     CreateTemporalView,
     CreateView,
 )
-
-BUILDERS = {
-    "kernels": "viewmill.kernels.build:build",
-    "windows": "viewmill.kernels.window_build:build_window",
-    "engine": "viewmill.engines.build:build",
-}
-
 
 # Tables.
 
@@ -144,6 +134,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         return
     save(core, {entry.name: _view_record(entry)})
     install_view(core, entry)
+    rest(core)
 
 
 def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
@@ -158,14 +149,17 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         sql=own_text(statement, sql),
         query=query,
         plan=made,
-        blocks=[Block(b.name, b.program, _Unbuilt(), {statement.name}) for b in made.blocks],
+        blocks=unbuilt_blocks(made),
         policies=statement.policies,
         reads=frozenset(name.lower() for name in sources(query)),
         names=names,
         created=core.version + 1,
+        budget=statement.memory_bytes,
     )
-    for block in entry.blocks:
-        block.maintainer = build(core, block.program, entry)
+    attach(core, entry)
+    if entry.keeping is None or entry.keeping.mode == "incremental":
+        for block in entry.blocks:
+            block.maintainer = build(core, block.program, entry)
     fill(core, entry)
     return entry
 
@@ -182,101 +176,12 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
 
 
 def _refuse_future_clauses(statement: CreateMaterializedView) -> None:
-    if statement.memory_bytes is not None:
-        raise UnsupportedQuery(
-            "MEMORY is not there yet",
-            detail="A budget for states comes with intermittent maintenance.",
-            span=statement.span,
-        )
     if statement.result == "factorized":
         raise UnsupportedQuery(
             "RESULT FACTORIZED is not there yet",
             detail="It comes with view trees.",
             span=statement.span,
         )
-
-
-class _Unbuilt:
-    """Stands in for a maintainer until the view's entry exists to be counted for."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name} before the view was built")
-
-
-def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
-    """The maintainer of a program."""
-    if isinstance(program.body, Triggers):
-        made: Maintainer = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
-        return made
-    if isinstance(program.body, Windowed):
-        window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
-        return window
-    run = lambda relation: core.run(relation, view=entry)  # noqa: E731
-    maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
-    return maintainer
-
-
-def fill(core: Core, entry: ViewEntry) -> None:
-    """Build every state in bulk from its definition; a recomputed view runs its query."""
-    queries = {block.name: block.query for block in entry.plan.blocks[:-1]}
-    owed: dict[str, Delta] = {}
-    for block in entry.blocks:
-        _fill_block(core, entry, block, queries, owed)
-    contents = entry.block.maintainer.contents()
-    entry.rows = int(contents.multiplicities().sum())
-    entry.version, entry.refreshed = core.version, core.now()
-    entry.refresh_kind = "backfill"
-    entry.waiting.clear()
-    entry.waiting_rows, entry.failure = 0, None
-
-
-def _fill_block(
-    core: Core,
-    entry: ViewEntry,
-    block: Block,
-    queries: Mapping[str, Relation],
-    owed: dict[str, Delta],
-) -> None:
-    maintainer = block.maintainer
-    for state in block.program.states:
-        if isinstance(state.definition, Values) and not state.definition.rows:
-            maintainer.load(state.name, ())
-        elif not state.derived:
-            rows = core.run(inline_blocks(state.definition, queries), view=entry)
-            maintainer.load(state.name, rows.to_batches())
-    if isinstance(block.program.body, Windowed):
-        owed[block.name] = _replay_window(core, block)
-    elif isinstance(block.program.body, Queries):
-        maintainer.flush()
-    else:
-        # The engine does not see rows that were deleted before they came; the states must.
-        for each in block.program.inputs:
-            maintainer.apply(each.name, owed.get(each.source) or _owed(core, each))
-        owed[block.name] = maintainer.flush()
-    block.maintainer.commit()
-
-
-def _replay_window(core: Core, block: Block) -> Delta:
-    """Feed a window the rows of its stream in order; what it said on the way is no news."""
-    window = pkgutil.resolve_name(BUILDERS["windows"])(block.program, core.dictionary)
-    (read,) = block.program.inputs
-    if read.source in core.ticks:
-        window.advance(core.ticks[read.source])
-    window.apply(read.name, core.contents(read.source))
-    window.flush()
-    block.maintainer = window
-    return Delta.empty(block.program.output)
-
-
-def _owed(core: Core, input_: Input) -> Delta:
-    """The rows of a source that are there less than no times."""
-    entry = core.catalog.get(input_.source)
-    if isinstance(entry, TableEntry) and not entry.table.options.unchecked:
-        return Delta.empty(input_.schema)
-    if entry is None:  # a block of the view itself
-        return Delta.empty(input_.schema)
-    contents = core.contents(input_.source)
-    return contents.take(contents.multiplicities() < 0)
 
 
 def install_view(core: Core, entry: ViewEntry) -> None:
@@ -310,6 +215,7 @@ def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
     old.dropped = True
     new.version = core.version
     _publish_change(core, new, change, outputs)
+    rest(core)
 
 
 def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
@@ -353,7 +259,7 @@ def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
 def _refresh_readers(core: Core, entry: ViewEntry, change: Delta) -> dict[str, Delta]:
     if not change.size:
         return {}
-    return core.runtime.refresh({entry.name: change}, core.catalog.immediate() - {entry.name})
+    return refresh_blocks(core, {entry.name: change}, core.catalog.immediate() - {entry.name})
 
 
 def _publish_change(

@@ -25,6 +25,7 @@ from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core
 from viewmill.mill.create import plan_view
 from viewmill.mill.execute import execute
+from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
@@ -46,9 +47,18 @@ STAGES = ("algebra", "plan", "program", "kernel")
 class Mill:
     """Tables and views in one place. Several threads may read, one writes."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, spark: Any = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        spark: Any = None,
+        memory: str | int | None = None,
+        selection: str = "dynamic",
+    ) -> None:
+        budget = None if memory is None else memory_bytes(memory)
+        selector = check_selector(selection)
         store = None if path is None else Store.open(path)
-        self._core = Core(store, spark)
+        self._core = Core(store, spark, budget, selector)
         self._batch: dict[str, list[Delta]] | None = None
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
@@ -258,12 +268,20 @@ class Mill:
                     "version": entry.table.version,
                     "options": str(entry.table.options),
                     "refused": 0 if entry.table.parts is None else entry.table.parts.refused_count,
+                    "expected": described_expectation(core, entry),
                 }
                 for entry in core.catalog.tables()
             }
             views = {name: self.view(name).status() for name in self.views()}
             path = None if core.store is None else str(core.store.path)
-            return {"version": core.version, "path": path, "tables": tables, "views": views}
+            return {
+                "version": core.version,
+                "path": path,
+                "memory": core.budget,
+                "state_bytes": sum(each["state_bytes"] for each in views.values()),
+                "tables": tables,
+                "views": views,
+            }
 
     def show(self, name: str, stage: str = "plan") -> str:
         """A view, or a query or CREATE statement not yet created, at a stage of its life."""
@@ -295,6 +313,22 @@ class Mill:
         if not isinstance(statement, CreateMaterializedView):
             raise InvalidArgument("show takes a view's name, a SELECT or a CREATE statement")
         return plan_view(self._core, statement, name)[0]
+
+    # What is expected.
+
+    def expect(self, table: str, **said: Any) -> None:
+        """Say what comes next for a table, or how it arrives; nothing said takes it back.
+
+        rows, complete, deletes, at    the next delta: `expect("orders", rows=5000, complete=False)`
+        every, rows, total             a schedule: so many rows once per period, up to a total
+        late, every, total             each period this share of what is missing of the total comes
+
+        Nothing depends on it but speed: a delta that was not expected is taken like any other.
+        """
+        self._core.require_open()
+        with self._core.lock:
+            expect(self._core, table, said)
+        self._clock.wake()
 
     # Living and dying.
 

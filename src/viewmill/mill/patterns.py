@@ -47,6 +47,13 @@ def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Pla
     assert isinstance(statement.query, exp.Select)
     if statement.strategy not in (None, STRATEGY) or statement.refresh_policy == "full":
         raise UnsupportedQuery("a pattern is kept by temporal_view only", span=statement.span)
+    if statement.memory_bytes is not None:
+        raise UnsupportedQuery(
+            "a pattern view takes no MEMORY",
+            detail="Its parts are its rows, and no query tells the runs of its automaton.",
+            hint="LATENESS and RETENTION of its table bound what it keeps.",
+            span=statement.span,
+        )
     if not is_immediate(statement.policies):
         raise UnsupportedQuery("a pattern view is refreshed with its table", span=statement.span)
     source = _source(core, statement.query, sql)

@@ -21,6 +21,7 @@ from viewmill.errors import DamagedFile
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import as_materialized, install_view, names_in, prepare_view
+from viewmill.mill.memory import rest
 from viewmill.mill.part_snapshots import (
     open_temporal_view,
     part_notes,
@@ -59,6 +60,7 @@ def recover(core: Core, store: Store) -> None:
     core.version = store.last_version()
     views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
     _open_views(core, store, views)
+    rest(core)
     settle(core)
 
 

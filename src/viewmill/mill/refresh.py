@@ -15,6 +15,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.memory import refresh_blocks, rest
 from viewmill.policies.policies import is_due
 
 MULTIPLICITY = "_multiplicity"
@@ -49,7 +50,7 @@ def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
             staged.append(entries[name])
             admitted[name] = entries[name].table.admit(delta)
             by_source[entries[name].name] = _stage(entries[name], admitted[name])
-        outputs = core.runtime.refresh(by_source, core.catalog.immediate())
+        outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
         _append(core, version, {entries[name].key: delta for name, delta in admitted.items()})
@@ -58,6 +59,7 @@ def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
             core.runtime.rollback()
             for entry in staged:
                 entry.table.rollback()
+            rest(core)
             raise
         # An interrupt that came after the commit point: the change is durable, so it stays.
         _keep(core, version, staged, by_source, outputs)
@@ -79,11 +81,25 @@ def _keep(
     changed: Mapping[str, Delta],
     outputs: Mapping[str, Delta],
 ) -> None:
+    _note_arrivals(core, changed)
     for entry in staged:
         entry.table.commit(version)
     publish(core, version, changed, outputs)
     if any(entry.table.parts is not None for entry in staged):
         core.forget_old_parts()
+
+
+def _note_arrivals(core: Core, changed: Mapping[str, Delta]) -> None:
+    """What came, for those who predict what comes next."""
+    now = core.now()
+    for entry in core.catalog.tables():
+        arrivals, delta = core.arrivals_of(entry), changed.get(entry.name)
+        if delta is None:
+            arrivals.note_others()
+        else:
+            times = delta.multiplicity
+            deletes = 0 if times is None else int((times < 0).sum())
+            arrivals.note(delta.size, deletes, entry.table.rows, now)
 
 
 def _is_appended(core: Core, version: int) -> bool:
@@ -112,6 +128,14 @@ def publish(
     now = core.now()
     for name, output in outputs.items():
         _note_refresh(core, core.catalog.view(name), output, now)
+    _leave_waiting(core, changed, outputs, now)
+    rest(core)
+
+
+def _leave_waiting(
+    core: Core, changed: Mapping[str, Delta], outputs: Mapping[str, Delta], now: int
+) -> None:
+    """Keep the change for the views that take it later."""
     deferred = core.catalog.deferred()
     if not deferred:
         return
@@ -133,10 +157,17 @@ def _wait(entry: ViewEntry, source: str, delta: Delta, now: int) -> None:
 def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int) -> None:
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
-    entry.refresh_kind = "incremental" if entry.plan.is_incremental else "full"
+    entry.refresh_kind = _kind_of(entry)
     entry.rows_changed += output.size
     entry.rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
     notify(core, entry, output)
+
+
+def _kind_of(entry: ViewEntry) -> str:
+    keeping = entry.keeping
+    if not entry.plan.is_incremental or (keeping is not None and keeping.mode == "full"):
+        return "full"
+    return "rebuilt" if keeping is not None and keeping.rebuilt else "incremental"
 
 
 def notify(core: Core, entry: ViewEntry, change: Delta) -> None:
@@ -188,15 +219,16 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         entry.refreshed = core.now()
         return
     try:
-        outputs = core.runtime.refresh(netted(entry), {entry.name})
+        outputs = refresh_blocks(core, netted(entry), {entry.name})
         followers = core.catalog.immediate() - {entry.name}
         output = outputs.get(entry.name)
         if output is None:
             outputs[entry.name] = Delta.empty(entry.schema)  # refreshed, and nothing came of it
         elif output.size:
-            outputs |= core.runtime.refresh({entry.name: output}, followers)
+            outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException:
         core.runtime.rollback()
+        rest(core)
         raise
     entry.waiting.clear()
     entry.waiting_rows, entry.failure = 0, None

@@ -382,6 +382,11 @@ class Table:
             known = self._facts[what] = self._stamp, find()
         return known[1]
 
+    def arrow_before(self, delta: Delta) -> Any:
+        """The rows as they were before a change that is there now."""
+        old = consolidate(concat(self.schema, [self.contents(), delta.negated()]))
+        return expanded(old, self._dictionary)
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""

@@ -12,6 +12,7 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.core import Core
 from viewmill.mill.create import refresh_fully
+from viewmill.mill.life import life_of
 from viewmill.mill.readers import Readers
 from viewmill.mill.refresh import refresh_due, refresh_view, tell
 from viewmill.mill.sorting import sort_keys, sorted_table
@@ -161,7 +162,8 @@ class View(Readers):
             "freshness": "stale" if waits.rows else "fresh",
             "version": entry.version if waits.rows else core.version,
             "rows": entry.rows,
-            "state_bytes": sum(sum(each.values()) for each in entry.state_bytes().values()),
+            "state_bytes": entry.kept_bytes(),
+            "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
             "refresh_kind": entry.refresh_kind,
             "refreshes": entry.refreshes,
@@ -173,6 +175,7 @@ class View(Readers):
             "error": entry.failure,
             "next_refresh_s": None if due is None else max(0.0, (due - core.now()) / 1e6),
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
+            **life_of(core, entry),
         }
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ from viewmill.errors import InvalidArgument
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import save, table_record
+from viewmill.mill.memory import refresh_blocks
 from viewmill.mill.refresh import publish
 from viewmill.program.windows import Windowed
 
@@ -53,7 +54,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
                 if reads and isinstance(block.program.body, Windowed):
                     block.maintainer.advance(moment)  # type: ignore[attr-defined]
         nothing = {entry.name: Delta.empty(entry.table.schema)}
-        outputs = core.runtime.refresh(nothing, core.catalog.immediate())
+        outputs = refresh_blocks(core, nothing, core.catalog.immediate())
         save(core, {entry.name: table_record(entry, moment)})
     except BaseException:
         core.runtime.rollback()

@@ -174,6 +174,7 @@ def _last(status: Mapping[str, Any]) -> str:
     why = {
         "incremental": "the last refresh cost the change, not the data",
         "full": "the last refresh computed the whole view",
+        "rebuilt": "the last refresh built missing states again, then cost the change",
         "backfill": "not refreshed since it was filled",
     }[status["refresh_kind"]]
     return f"{why}; {status['refreshes']} refreshes, {status['engine_calls']} engine calls"

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal as OneOf
 
 from viewmill.policies.arrivals import Expectation
-from viewmill.program.program import Program, Triggers
+from viewmill.program.program import Program
 from viewmill.program.states import State
-from viewmill.program.uses import Uses, inputs_of, kept_states, uses_of
+from viewmill.program.uses import ALL, Uses, inputs_of, is_one_unit, kept_states, units_of, uses_of
 
 Kind = OneOf["scan", "materialize", "sort", "aggregate", "join"]
 
@@ -28,7 +29,7 @@ Kind = OneOf["scan", "materialize", "sort", "aggregate", "join"]
 class Costs:
     """Microseconds: measured, and rounded; only their proportions matter."""
 
-    call: float = 2500.0  # one query of the engine
+    call: float = 3000.0  # one query of the engine
     scan: float = 0.01  # a row read by the engine
     hash: float = 0.03  # a row into or against a hash table of the engine
     load: float = 0.15  # a row from the engine into a state
@@ -89,7 +90,7 @@ class Situation:
 
     rows: Mapping[str, float]
     expected: Mapping[str, Expectation]
-    sizes: Mapping[tuple[str, str], StateSize]  # by block and state
+    sizes: Mapping[tuple[str, str], StateSize]  # by block and unit
     costs: Costs = field(default_factory=Costs)
 
     @property
@@ -103,23 +104,17 @@ def operators_of(blocks: Iterable[tuple[str, Program]], situation: Situation) ->
     """The tree of a view; the last block is its root."""
     made: dict[str, Operator] = {}
     root: Operator | None = None
+    blocks = list(blocks)
     for name, program in blocks:
-        root = made[name] = _Tree(name, program, situation, made).root()
+        shows = name == blocks[-1][0]
+        root = made[name] = _Tree(name, program, situation, made, shows=shows).root()
     assert root is not None
-    return root
+    return replace(root, bulk_us=_bulk_us(root) + situation.costs.call)
 
 
-def is_one_unit(program: Program) -> bool:
-    """Whether states complete one another after a load, so that they come and go together."""
-    body = program.body
-    return isinstance(body, Triggers) and (
-        body.rebuild or any(each.derived for each in program.states)
-    )
-
-
-def holding_name(block: str, state: str) -> str:
-    """How a selection names a state."""
-    return f"{block}/{state}"
+def holding_name(block: str, unit: str) -> str:
+    """How a selection names a unit."""
+    return f"{block}/{unit}"
 
 
 @dataclass
@@ -135,22 +130,31 @@ class _Tree:
     """Builds the operators of one block."""
 
     def __init__(
-        self, block: str, program: Program, situation: Situation, below: Mapping[str, Operator]
+        self,
+        block: str,
+        program: Program,
+        situation: Situation,
+        below: Mapping[str, Operator],
+        *,
+        shows: bool,
     ) -> None:
         self.block, self.program, self.situation, self.below = block, program, situation, below
         self.uses: Uses = uses_of(program)
+        # What the view shows comes from these: without them it is computed again.
+        self.shown = self.uses.shown if shows else frozenset[str]()
         self.costs = situation.costs
         self.delta = {each.name: self._input(each.name).delta for each in program.inputs}
         changed = [name for name, rows in self.delta.items() if rows > 0]
         self.needed = self.uses.needed(changed)
-        if is_one_unit(program) and changed:
-            self.needed = frozenset(each.name for each in program.states)
 
     def root(self) -> Operator:
         items = [
             _Item(frozenset([each.name]), self._input(each.name), [])
             for each in self.program.inputs
         ]
+        if is_one_unit(self.program):
+            child = self._join(items) if len(items) > 1 else items[0].operator
+            return self._aggregate(ALL, units_of(self.program)[ALL], child)
         for state in sorted(kept_states(self.program), key=self._height):
             items = self._add(items, state)
         if len(items) == 1 and not items[0].holdings:
@@ -190,21 +194,21 @@ class _Tree:
             below.append(_Item(frozenset([missing]), self._input(missing), []))
         others = [each for each in items if not each.inputs <= inputs]
         if not self._is_own(state) and len(below) == 1 and below[0].operator.kind != "aggregate":
-            below[0].holdings.append(self._holding(state, below[0].operator))
+            below[0].holdings.append(self._holding(state.name, (state,), below[0].operator))
             return items
         child = self._join(below) if len(below) > 1 or below[0].holdings else below[0].operator
         if self._is_own(state):
-            made = self._aggregate(state, child)
+            made = self._aggregate(state.name, (state,), child)
             return [*others, _Item(inputs, made, [])]
-        return [*others, _Item(inputs, child, [self._holding(state, child)])]
+        return [*others, _Item(inputs, child, [self._holding(state.name, (state,), child)])]
 
-    def _aggregate(self, state: State, child: Operator) -> Operator:
-        holding = self._holding(state, child)
-        rows = self._size(state, child).rows
+    def _aggregate(self, unit: str, states: tuple[State, ...], child: Operator) -> Operator:
+        holding = self._holding(unit, states, child)
+        rows = self._size(unit, states, child).rows
         work = self.costs.hash * (child.rows + child.delta)
         return Operator(
             "aggregate",
-            state.name,
+            unit,
             (child,),
             (holding,),
             rows,
@@ -229,27 +233,26 @@ class _Tree:
         bulk = work + sum(map(_bulk_us, children))
         return Operator("join", name, children, holdings, largest, delta, work, probes, bulk)
 
-    def _holding(self, state: State, child: Operator) -> Holding:
-        size, costs = self._size(state, child), self.costs
+    def _holding(self, unit: str, states: tuple[State, ...], child: Operator) -> Holding:
+        size, costs = self._size(unit, states, child), self.costs
         growth = 1.0 + child.delta / max(child.rows, 1.0)
         load = costs.call + costs.load * size.rows
         return Holding(
-            holding_name(self.block, state.name),
+            holding_name(self.block, unit),
             int(size.bytes if size.exists else size.bytes * growth),
             size.exists,
-            state.name in self.needed,
+            unit in self.needed,
             insert_us=costs.apply * child.delta * self._weight(),
-            load_us=load,
+            load_us=inf if unit in self.shown else load,
             build_us=(load + _bulk_us(child)) / self.situation.deltas,
             scan_us=costs.export * size.rows,
         )
 
-    def _size(self, state: State, child: Operator) -> StateSize:
-        known = self.situation.sizes.get((self.block, state.name))
+    def _size(self, unit: str, states: tuple[State, ...], child: Operator) -> StateSize:
+        known = self.situation.sizes.get((self.block, unit))
         if known is not None:
             return known
-        rows = child.rows
-        return StateSize(int(rows * entry_bytes(state)), rows, exists=False)
+        return StateSize(int(child.rows * entry_bytes(states)), child.rows, exists=False)
 
     def _weight(self) -> float:
         """How much dearer deltas with deletes are."""
@@ -258,9 +261,10 @@ class _Tree:
         return 1.0 + (self.costs.delete - 1.0) * share
 
 
-def entry_bytes(state: State) -> int:
+def entry_bytes(states: Iterable[State]) -> int:
     """What an entry takes, with the room that hash tables leave."""
-    return int(1.8 * 8 * (state.kind.key_words + state.kind.payload_words + 1))
+    words = [each.kind.key_words + each.kind.payload_words + 1 for each in states]
+    return max(8, int(1.8 * 8 * sum(words)))
 
 
 def _bulk_us(operator: Operator) -> float:

@@ -78,11 +78,7 @@ class Curves:
         if mode == "incremental":
             self._collect(self.root, "D", m, kept)
         names = frozenset(each.name for each in kept)
-        why = {
-            each.name: _reason(each, each.name in names, mode, budget)
-            for op in self.root.walk()
-            for each in op.holdings
-        }
+        why = reasons(self.root, names, mode, budget)
         size = sum(each.bytes for each in kept)
         return Selection(names, mode, min(cost, self._full), size, budget, why)
 
@@ -101,7 +97,8 @@ class Curves:
         return known
 
     def _side(self, side: list[_Action]) -> Curve:
-        return np.minimum.reduce([self._action(each) for each in side])
+        curves = [self._action(each) for each in side]
+        return curves[0] if len(curves) == 1 else np.asarray(np.minimum.reduce(curves))
 
     def _action(self, action: _Action) -> Curve:
         """What an action costs when its states take their part of the memory."""
@@ -205,9 +202,9 @@ def _upkeep(holding: Holding) -> float:
 def least_sums(first: Curve, second: Curve) -> Curve:
     """For each m the least first(i) + second(j) over i + j <= m, both falling."""
     if first[0] == first[-1]:
-        return first[0] + second
+        return np.asarray(first[0] + second)
     if second[0] == second[-1]:
-        return first + second[0]
+        return np.asarray(first + second[0])
     if _steps(first).size > _steps(second).size:
         first, second = second, first
     at = _steps(first)
@@ -247,7 +244,12 @@ def bisect_steps(evaluate: Callable[[Any], None], result: Curve) -> None:
 
 def cost_of(op: Operator, kept: frozenset[str]) -> float:
     """The estimated cost of the next delta when exactly these states are kept."""
-    return min(_cost(op, kept, "D"), full_cost(op))
+    return min(delta_cost(op, kept), full_cost(op))
+
+
+def delta_cost(op: Operator, kept: frozenset[str]) -> float:
+    """The estimated cost of taking the next delta in incrementally with these states."""
+    return _cost(op, kept, "D")
 
 
 def full_cost(op: Operator) -> float:
@@ -265,6 +267,15 @@ def _cost(op: Operator, kept: frozenset[str], wanted: str) -> float:
             a.cost + (0.0 if a.child is None else _cost(a.child, kept, a.asks)) for a in fitting
         )
     return own
+
+
+def reasons(root: Operator, kept: frozenset[str], mode: Mode, budget: int) -> dict[str, str]:
+    """For every state why it is kept or not."""
+    return {
+        each.name: _reason(each, each.name in kept, mode, budget)
+        for op in root.walk()
+        for each in op.holdings
+    }
 
 
 def _reason(holding: Holding, kept: bool, mode: Mode, budget: int) -> str:

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Literal as OneOf
 
@@ -203,7 +204,7 @@ class Arrivals:
         if self._count == len(known):
             known = known[1:]  # without the load
         rows = median(each[1] for each in known)
-        gaps = [float(b[0] - a[0]) for a, b in zip(known, known[1:], strict=False)]
+        gaps = [float(b[0] - a[0]) for a, b in pairwise(known)]
         times = ArrivalTimes(gaps)
         waited = float(now - known[-1][0])
         # By the clock a table may be slow; by the others' commits it is known to be silent.

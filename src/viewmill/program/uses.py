@@ -1,7 +1,7 @@
 """Which states a program must have for a change of its inputs: read from the triggers themselves.
 
 takes  `Program`
-gives  `Uses`: for each input the states whose contents its trigger reads, and those of `flush`
+gives  `Uses`: for each input the units (a state, or all of them) that its trigger reads
 next   planner (which states pay), mill (which states a refresh cannot do without)
 
 A trigger that only adds to a state does not need what is in it: such a state can be away. Anything
@@ -19,12 +19,18 @@ from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing, State
 
+# What adds to a state, or only asks the memory for it ahead of time.
 _ADDS = frozenset(
-    """keyed_full keyed_touch keyed_add keyed_add_wide keyed_add_sum indexed_touch indexed_settle
-    indexed_add indexed_add_wide indexed_add_sum list_touch list_settle indexed_fetch
-    indexed_fetch_entry list_fetch list_fetch_head list_fetch_entries list_fetch_next ordered_add
-    ordered_add_null""".split()
-)
+    (
+        "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_sum",
+        "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide", "indexed_add_sum",
+        "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
+        "list_fetch_head", "list_fetch_entries", "list_fetch_next", "ordered_add",
+        "ordered_add_null",
+    )
+)  # fmt: skip
+
+ALL = "*"  # all states of a program that come and go together
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,21 @@ def kept_states(program: Program) -> tuple[State, ...]:
     return tuple(each for each in program.states if not isinstance(each.kind, Passing))
 
 
+def is_one_unit(program: Program) -> bool:
+    """Whether states complete one another after a load, so that they come and go together."""
+    body = program.body
+    if not isinstance(body, Triggers):
+        return True
+    return body.rebuild or any(each.derived for each in program.states)
+
+
+def units_of(program: Program) -> dict[str, tuple[State, ...]]:
+    """What can be kept or released by itself: single states, or all of them."""
+    if is_one_unit(program):
+        return {ALL: kept_states(program)}
+    return {each.name: (each,) for each in kept_states(program)}
+
+
 def inputs_of(program: Program, state: State) -> frozenset[str]:
     """The inputs that a state is computed from."""
     aliases = {(scan.source, scan.alias) for scan in scans(state.definition)}
@@ -58,9 +79,10 @@ def inputs_of(program: Program, state: State) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def uses_of(program: Program) -> Uses:
-    """Which states each trigger reads; a body without triggers reads nothing."""
-    if not isinstance(program.body, Triggers):
-        return Uses()
+    """Which units each trigger reads."""
+    if is_one_unit(program):
+        return Uses({}, frozenset([ALL]), frozenset([ALL]))
+    assert isinstance(program.body, Triggers)
     states = frozenset(each.name for each in program.states)
     functions = {
         each.name: each
@@ -73,8 +95,6 @@ def uses_of(program: Program) -> Uses:
         each.input: reader.reads(each.function, states) & kept for each in program.body.triggers
     }
     flushed = reader.reads("flush", states) & kept
-    if program.body.rebuild:
-        flushed |= reader.reads("rebuild", states) & kept
     return Uses(by_input, flushed, reader.reads("contents", states) & kept)
 
 

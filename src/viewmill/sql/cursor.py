@@ -73,12 +73,12 @@ class Cursor:
             raise MalformedSQL(f"the name of {what} has one part", hint=hint, span=span)
         return token.text
 
-    def integer(self, what: str) -> int:
-        """Take a whole number of at least one."""
+    def integer(self, what: str, least: int = 1) -> int:
+        """Take a whole number of at least `least`."""
         is_number = not self.is_done and self.tokens[self.index].token_type == TokenType.NUMBER
         text = self.tokens[self.index].text if is_number else ""
-        if not text.isdecimal() or int(text) < 1:
-            raise self.failure(f"{what} is a whole number of at least 1")
+        if not text.isdecimal() or int(text) < least:
+            raise self.failure(f"{what} is a whole number of at least {least}")
         self.index += 1
         return int(text)
 

@@ -84,7 +84,7 @@ def parse_memory(cursor: Cursor) -> int:
     start = cursor.index
     text = cursor.string()
     if text is None:
-        return cursor.integer("MEMORY without quotes")
+        return cursor.integer("MEMORY without quotes", least=0)
     try:
         return parse_bytes(text)
     except InvalidArgument as error:

@@ -1,0 +1,127 @@
+"""Build the maintainers of a view and fill their states in bulk from their definitions.
+
+takes  a planned view
+does   program → maintainer; the engine runs each state's definition, and the rows are loaded
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from viewmill.algebra.relations import Values
+from viewmill.deltas.delta import Delta
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.planner.blocks import inline_blocks
+from viewmill.planner.plan import Plan
+from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
+from viewmill.program.states import State
+from viewmill.program.windows import Windowed
+from viewmill.runtime.runtime import Block
+
+BUILDERS = {
+    "kernels": "viewmill.kernels.build:build",
+    "windows": "viewmill.kernels.window_build:build_window",
+    "engine": "viewmill.engines.build:build",
+}
+
+
+def unbuilt_blocks(plan: Plan) -> list[Block]:
+    """The blocks of a view, whose maintainers are still to be built."""
+    return [Block(each.name, each.program, _Unbuilt(), {plan.view}) for each in plan.blocks]
+
+
+class _Unbuilt:
+    """Stands in for a maintainer until the view's entry exists to be counted for."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} before the view was built")
+
+
+def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
+    """The maintainer of a program."""
+    if isinstance(program.body, Triggers):
+        made: Maintainer = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
+        return made
+    if isinstance(program.body, Windowed):
+        window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
+        return window
+    run = lambda relation: core.run(relation, view=entry)  # noqa: E731
+    maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
+    return maintainer
+
+
+def fill(core: Core, entry: ViewEntry) -> None:
+    """Build every state in bulk from its definition; a recomputed view runs its query."""
+    fill_blocks(core, entry, entry.blocks)
+    contents = entry.block.maintainer.contents()
+    entry.rows = int(contents.multiplicities().sum())
+    entry.version, entry.refreshed = core.version, core.now()
+    entry.refresh_kind = "backfill"
+    entry.waiting.clear()
+    entry.waiting_rows, entry.failure = 0, None
+
+
+def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
+    """Build all states of these blocks from the tables as they are now."""
+    owed: dict[str, Delta] = {}
+    for block in blocks:
+        _fill_block(core, entry, block, owed)
+
+
+def load_states(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    states: Iterable[State],
+    tables: Mapping[str, Any] | None = None,
+) -> None:
+    """Build states from their definitions, over `tables` where those are not as they are now."""
+    queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
+    for state in states:
+        if isinstance(state.definition, Values) and not state.definition.rows:
+            block.maintainer.load(state.name, ())
+        elif not state.derived:
+            definition = inline_blocks(state.definition, queries)
+            rows = core.run(definition, view=entry, tables=tables)
+            block.maintainer.load(state.name, rows.to_batches())
+
+
+def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta]) -> None:
+    maintainer = block.maintainer
+    load_states(core, entry, block, block.program.states)
+    if isinstance(block.program.body, Windowed):
+        owed[block.name] = _replay_window(core, block)
+    elif isinstance(block.program.body, Queries):
+        maintainer.flush()
+    else:
+        # The engine does not see rows that were deleted before they came; the states must.
+        for each in block.program.inputs:
+            maintainer.apply(each.name, owed.get(each.source) or rows_owed(core, each))
+        owed[block.name] = maintainer.flush()
+    block.maintainer.commit()
+
+
+def _replay_window(core: Core, block: Block) -> Delta:
+    """Feed a window the rows of its stream in order; what it said on the way is no news."""
+    window = pkgutil.resolve_name(BUILDERS["windows"])(block.program, core.dictionary)
+    (read,) = block.program.inputs
+    if read.source in core.ticks:
+        window.advance(core.ticks[read.source])
+    window.apply(read.name, core.contents(read.source))
+    window.flush()
+    block.maintainer = window
+    return Delta.empty(block.program.output)
+
+
+def rows_owed(core: Core, input_: Input) -> Delta:
+    """The rows of a source that are there less than no times."""
+    entry = core.catalog.get(input_.source)
+    if isinstance(entry, TableEntry) and not entry.table.options.unchecked:
+        return Delta.empty(input_.schema)
+    if entry is None:  # a block of the view itself
+        return Delta.empty(input_.schema)
+    contents = core.contents(input_.source)
+    return contents.take(contents.multiplicities() < 0)

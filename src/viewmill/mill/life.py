@@ -1,0 +1,60 @@
+"""The life of a view as its status tells it: active, inactive or complete, what is kept and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.memory import kept_and_why
+from viewmill.policies.arrivals import Expectation
+
+
+def life_of(core: Core, entry: ViewEntry) -> dict[str, Any]:
+    """Where a view stands between its first result and its last.
+
+    complete  nothing more is expected of any table below it
+    inactive  it waits for the next delta with only the selected states in memory
+    active    it has no budget: all its states are there
+    """
+    now = core.now()
+    expected = {name: core.expectation(name, now) for name in sorted(entry.reads)}
+    is_complete = bool(expected) and all(each.complete for each in expected.values())
+    keeping = entry.keeping
+    budget = None
+    if keeping is not None:
+        budget = entry.budget if keeping.selection is None else keeping.selection.budget
+    life = "active" if keeping is None else "inactive"
+    facts = list(kept_and_why(entry))
+    return {
+        "life": "complete" if is_complete and not entry.waiting_rows else life,
+        "complete": is_complete,
+        "inactive": keeping is not None,
+        "next_expected_s": _next(expected, now),
+        "expects": {name: _shown(each) for name, each in expected.items()},
+        "budget_bytes": budget,
+        "kept": {name: why for name, there, why in facts if there},
+        "released": {name: why for name, there, why in facts if not there},
+        "next_refresh": None if keeping is None else _planned(entry),
+    }
+
+
+def _next(expected: dict[str, Expectation], now: int) -> float | None:
+    moments = [each.at for each in expected.values() if each.at is not None and not each.is_quiet]
+    return max(0.0, (min(moments) - now) / 1e6) if moments else None
+
+
+def _shown(expectation: Expectation) -> str:
+    if expectation.complete:
+        return f"complete ({expectation.basis})"
+    if expectation.is_quiet:
+        return f"quiet ({expectation.basis})"
+    return f"{expectation.rows:.0f} rows ({expectation.basis})"
+
+
+def _planned(entry: ViewEntry) -> str:
+    keeping = entry.keeping
+    assert keeping is not None
+    if keeping.mode == "full":
+        return "full: the view is computed again"
+    return "incremental: states that are away and needed are built first"

@@ -1,0 +1,411 @@
+"""Keep states within a budget: wake a view before a refresh, let it rest after it.
+
+takes  views with a budget (MEMORY, or connect(memory=...) for all), what is expected to arrive
+does   before a refresh: builds what it needs and is not there, from the tables as they were, or
+       turns to computing the view again if that is cheaper
+       after it: selects the states for the next delta and releases the others
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.errors import ViewmillError
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.fill import build, fill_blocks, load_states, rows_owed, unbuilt_blocks
+from viewmill.mill.keeping import Keeping, Unit
+from viewmill.mill.table import expanded
+from viewmill.planner.allot import Claim, allot
+from viewmill.planner.operators import (
+    Operator,
+    Situation,
+    StateSize,
+    entry_bytes,
+    holding_name,
+    operators_of,
+)
+from viewmill.planner.select_states import Selection, delta_cost, full_cost
+from viewmill.policies.arrivals import COMPLETE, Expectation
+from viewmill.program.program import Triggers
+from viewmill.program.uses import units_of, uses_of
+from viewmill.program.windows import Windowed
+from viewmill.runtime.runtime import Block
+from viewmill.strategies.recompute.strategy import Recompute
+from viewmill.strategies.strategy import Candidate, Cost
+
+_LOG = logging.getLogger("viewmill")
+_TRIM_BYTES = 1 << 20
+_SMALL_CHANGE = 10_000  # rows: never worth thinking about computing everything again
+
+
+def attach(core: Core, entry: ViewEntry) -> None:
+    """Put a view under the budget, before it is filled, if there is one and it has states."""
+    if entry.budget is None and core.budget is None:
+        return
+    bodies = [block.program.body for block in entry.blocks]
+    if not all(isinstance(body, Triggers | Windowed) for body in bodies):
+        return
+    candidate = Candidate("recompute", entry.query, Cost(0, 0, 0))
+    program = Recompute().emit(candidate, entry.name)
+    again = Block(entry.name, program, build(core, program, entry), {entry.name})
+    entry.keeping = Keeping(entry.blocks, again)
+    if 0 in (entry.budget, core.budget):  # nothing could be kept: do not build it first
+        entry.keeping.mode = "full"
+        entry.keeping.away = {unit for unit, _ in _units(entry.keeping)}
+        entry.keeping.own = unbuilt_blocks(entry.plan)
+        entry.blocks = [again]
+
+
+def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:
+    return [
+        ((block.name, name), states)
+        for block in keeping.own
+        for name, states in units_of(block.program).items()
+    ]
+
+
+# Waking.
+
+
+def refresh_blocks(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
+    """Apply the change of sources to the views in `among`; what they need is made to be there."""
+    if core.catalog.keepers():
+        _wake_views(core, deltas, among)
+    return core.runtime.refresh(deltas, among)
+
+
+def _wake_views(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:
+    changed = {name.lower() for name in deltas}
+    for entry in core.catalog.in_order():
+        if entry.name in among and entry.reads & changed:
+            if entry.keeping is not None:
+                _wake(core, entry, entry.keeping, deltas, changed & entry.reads)
+            changed.add(entry.name.lower())
+
+
+def _wake(
+    core: Core,
+    entry: ViewEntry,
+    keeping: Keeping,
+    deltas: Mapping[str, Delta],
+    changed: set[str],
+) -> None:
+    keeping.is_touched, keeping.rebuilt = True, 0
+    needed = _needed(keeping, changed)
+    for unit in needed:
+        name = holding_name(*unit)
+        keeping.used[name] = keeping.used.get(name, 0) + 1
+    if keeping.mode == "full":
+        return
+    missing = needed & keeping.away
+    rows = sum(delta.size for delta in deltas.values())
+    must = bool(missing) and not _can_rebuild(core, keeping)
+    may = bool(missing) or rows > _SMALL_CHANGE
+    if must or (may and _full_is_cheaper(core, entry, keeping, deltas, changed)):
+        _turn_full(core, entry, keeping)
+    elif missing:
+        _rebuild(core, entry, keeping, missing, deltas)
+
+
+def _needed(keeping: Keeping, changed: set[str]) -> set[Unit]:
+    """The units that a change of these sources cannot do without."""
+    changed, found = set(changed), set[Unit]()
+    for block in keeping.own:
+        inputs = [each.name for each in block.program.inputs if each.source.lower() in changed]
+        if inputs:
+            found |= {(block.name, unit) for unit in uses_of(block.program).needed(inputs)}
+            changed.add(block.name.lower())
+    return found
+
+
+def _can_rebuild(core: Core, keeping: Keeping) -> bool:
+    """Whether definitions alone say what was in the states.
+
+    They do not know rows deleted before they came, nor in what order rows of a window arrived.
+    """
+    if any(isinstance(block.program.body, Windowed) for block in keeping.own):
+        return False
+    return not _is_owed_rows(core, keeping)
+
+
+def _is_owed_rows(core: Core, keeping: Keeping) -> bool:
+    inputs = [each for block in keeping.own for each in block.program.inputs]
+    return any(rows_owed(core, each).size for each in inputs)
+
+
+def _full_is_cheaper(
+    core: Core,
+    entry: ViewEntry,
+    keeping: Keeping,
+    deltas: Mapping[str, Delta],
+    changed: set[str],
+) -> bool:
+    """Whether to compute the view again, and build once more what the next delta will need."""
+    expected = dict.fromkeys(entry.reads, COMPLETE)
+    sizes = {name.lower(): delta.size for name, delta in deltas.items()}
+    for name in changed:
+        expected[name] = Expectation(float(sizes.get(name, 0)) or 1.0, deltas=1.0)
+    root = _operators(core, entry, keeping, expected)
+    there = {holding_name(*unit) for unit, _ in _units(keeping)}
+    there -= {holding_name(*unit) for unit in keeping.away}
+    next_kept = keeping.selection.kept if keeping.selection is not None else frozenset(there)
+    again = sum(
+        each.build_us for op in root.walk() for each in op.holdings if each.name in next_kept
+    )
+    return full_cost(root) + again < delta_cost(root, frozenset(there))
+
+
+def _rebuild(
+    core: Core,
+    entry: ViewEntry,
+    keeping: Keeping,
+    missing: set[Unit],
+    deltas: Mapping[str, Delta],
+) -> None:
+    """Build states as they were before these deltas."""
+    tables = _tables_before(core, entry, deltas)
+    for block in keeping.own:
+        for name, states in units_of(block.program).items():
+            if (block.name, name) in missing:
+                load_states(core, entry, block, states, tables)
+                keeping.away.discard((block.name, name))
+                keeping.rebuilt += 1
+        block.maintainer.commit()
+
+
+def _tables_before(core: Core, entry: ViewEntry, deltas: Mapping[str, Delta]) -> dict[str, Any]:
+    """The changed sources as they were: what is there now less the change."""
+    tables = {}
+    for name, delta in deltas.items():
+        source = core.catalog.get(name)
+        if delta.size and name.lower() in entry.reads:
+            if isinstance(source, TableEntry):
+                tables[name.lower()] = source.table.arrow_before(delta)
+            else:
+                now = core.contents(name)
+                old = consolidate(concat(now.schema, [now, delta.negated()]))
+                tables[name.lower()] = expanded(old, core.dictionary)
+    return tables
+
+
+# Changing between the two modes.
+
+
+def _turn_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
+    """From now on the view is computed again; all its states are released."""
+    if keeping.mode == "full":
+        return
+    contents = entry.block.maintainer.contents()
+    keeping.again.maintainer.hold(contents)  # type: ignore[attr-defined]
+    _note_sizes(keeping)
+    keeping.mode = "full"
+    keeping.away = {unit for unit, _ in _units(keeping)}
+    keeping.own = unbuilt_blocks(entry.plan)
+    _put(core, entry, [keeping.again])
+
+
+def _turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
+    """Build the view's own blocks, with these states, from the tables as they are now."""
+    for block in keeping.own:
+        block.maintainer = build(core, block.program, entry)
+    if _can_rebuild(core, keeping):
+        keeping.away = {unit for unit, _ in _units(keeping)}
+        _build_missing(core, entry, keeping, wanted)
+    else:
+        fill_blocks(core, entry, keeping.own)
+        keeping.away = set()
+    keeping.mode = "incremental"
+    _release(keeping, wanted)
+    keeping.again.maintainer.hold(Delta.empty(entry.schema))  # type: ignore[attr-defined]
+    _put(core, entry, keeping.own)
+
+
+def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
+    """Put blocks in the place of a view's others."""
+    core.runtime.remove(entry.name)
+    entry.blocks = blocks
+    for block in blocks:
+        block.views.add(entry.name)
+        core.runtime.add(block)
+    core.runtime.arrange([each.name for each in core.catalog.in_order()])
+
+
+def _build_missing(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
+    for block in keeping.own:
+        for name, states in units_of(block.program).items():
+            if (block.name, name) in wanted & keeping.away:
+                load_states(core, entry, block, states)
+                keeping.away.discard((block.name, name))
+        block.maintainer.commit()
+
+
+# Resting.
+
+
+def rest(core: Core) -> None:
+    """Select the states for the next deltas, where something changed, and release the others."""
+    keepers = core.catalog.keepers()
+    if not keepers:
+        return
+    now = core.now()
+    expected = {entry.name: _expectations(core, entry, now) for entry in keepers}
+    for entry in keepers:
+        assert entry.keeping is not None
+        _sweep(entry.keeping)
+    if not any(_is_due(core, entry, expected[entry.name]) for entry in keepers):
+        return
+    before = sum(entry.kept_bytes() for entry in keepers)
+    _select(core, keepers, expected)
+    if before - sum(entry.kept_bytes() for entry in keepers) > _TRIM_BYTES:
+        trim()
+
+
+def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -> bool:
+    keeping = entry.keeping
+    assert keeping is not None
+    if keeping.selection is None or entry.kept_bytes() > keeping.selection.budget:
+        return True
+    known = keeping.planned_for
+    if not all(name in known and each.is_like(known[name]) for name, each in expected.items()):
+        return True
+    kept = {holding_name(*unit) for unit, _ in _units(keeping)}
+    kept -= {holding_name(*unit) for unit in keeping.away}
+    return kept != keeping.selection.kept and not entry.waiting_rows
+
+
+def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
+    return {name: core.expectation(name, now) for name in entry.reads}
+
+
+def _select(
+    core: Core, keepers: list[ViewEntry], expected: Mapping[str, Mapping[str, Expectation]]
+) -> None:
+    """Allot the budget between the views and carry the choices out.
+
+    Sizes of states that are built are known only then: if they turn out too large, choose again.
+    """
+    for attempt in range(3):
+        claims = []
+        for entry in keepers:
+            assert entry.keeping is not None
+            _note_sizes(entry.keeping)
+            entry.keeping.planned_for = dict(expected[entry.name])
+            root = _operators(core, entry, entry.keeping, expected[entry.name])
+            used = entry.keeping.used
+            claims.append(Claim(root, entry.budget, used))
+        selections = allot(claims, _free_budget(core), core.selection)
+        for entry, selection in zip(keepers, selections, strict=True):
+            assert entry.keeping is not None
+            _carry_out(core, entry, entry.keeping, selection, must_fit=attempt == 2)
+        if all(_is_within(entry) for entry in keepers):
+            return
+
+
+def _free_budget(core: Core) -> int | None:
+    """What is left for views that can release states."""
+    if core.budget is None:
+        return None
+    others = [entry for entry in core.catalog.views() if entry.keeping is None]
+    return max(0, core.budget - sum(entry.kept_bytes() for entry in others))
+
+
+def _is_within(entry: ViewEntry) -> bool:
+    keeping = entry.keeping
+    assert keeping is not None
+    assert keeping.selection is not None
+    return entry.kept_bytes() <= keeping.selection.budget
+
+
+def _carry_out(
+    core: Core, entry: ViewEntry, keeping: Keeping, selection: Selection, *, must_fit: bool
+) -> None:
+    keeping.selection, keeping.is_touched = selection, False
+    wanted = {unit for unit, _ in _units(keeping) if holding_name(*unit) in selection.kept}
+    last = keeping.own[-1]
+    shown = {(last.name, unit) for unit in uses_of(last.program).shown}
+    try:
+        if selection.mode == "full" or not shown <= wanted:
+            _turn_full(core, entry, keeping)
+        elif keeping.mode == "full":
+            if not entry.waiting_rows:
+                _turn_incremental(core, entry, keeping, wanted)
+        else:
+            _release(keeping, wanted)
+            if not entry.waiting_rows and _can_rebuild(core, keeping):
+                _build_missing(core, entry, keeping, wanted)
+    except ViewmillError as why:
+        _LOG.warning("states of view %s could not be built: %s", entry.name, why)
+        if keeping.mode == "incremental":
+            _turn_full(core, entry, keeping)
+        else:
+            keeping.own = unbuilt_blocks(entry.plan)
+    if must_fit and not _is_within(entry):
+        _turn_full(core, entry, keeping)
+
+
+def _release(keeping: Keeping, wanted: set[Unit]) -> None:
+    for (block, name), _ in _units(keeping):
+        if (block, name) not in wanted:
+            keeping.away.add((block, name))
+    _sweep(keeping, always=True)
+
+
+def _sweep(keeping: Keeping, *, always: bool = False) -> None:
+    """Triggers add to states that are away, too: forget that."""
+    if keeping.mode == "full" or not (keeping.is_touched or always):
+        return
+    for block in keeping.own:
+        for name, states in units_of(block.program).items():
+            if (block.name, name) in keeping.away:
+                for state in states:
+                    block.maintainer.release(state.name)
+
+
+def _note_sizes(keeping: Keeping) -> None:
+    """Remember how large states are; of those that are away, how large they were."""
+    held: dict[str, Mapping[str, int]] = {}
+    if keeping.mode == "incremental":
+        held = {block.name: block.maintainer.state_bytes() for block in keeping.own}
+    for unit, states in _units(keeping):
+        if unit in keeping.away or keeping.mode == "full":
+            known = keeping.sizes.get(unit)
+            if known is not None:
+                keeping.sizes[unit] = StateSize(known.bytes, known.rows, exists=False)
+            continue
+        sizes = held[unit[0]]
+        names = [state.name for state in states] or list(sizes)
+        size = sum(sizes.get(name, 0) for name in names)
+        keeping.sizes[unit] = StateSize(size, max(1.0, size / entry_bytes(states)), exists=True)
+
+
+def _operators(
+    core: Core, entry: ViewEntry, keeping: Keeping, expected: Mapping[str, Expectation]
+) -> Operator:
+    rows = {name: float(core.row_count(name)) for name in entry.reads}
+    blocks = [(block.name, block.program) for block in keeping.own]
+    return operators_of(blocks, Situation(rows, expected, keeping.sizes))
+
+
+def trim() -> None:
+    """Hand freed memory back to the operating system, where the C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def kept_and_why(entry: ViewEntry) -> Iterable[tuple[str, bool, str]]:
+    """For each state of a view in a budget: its name, whether it is there, and why."""
+    keeping = entry.keeping
+    if keeping is None:
+        return
+    why = {} if keeping.selection is None else keeping.selection.why
+    for unit, _ in _units(keeping):
+        name = holding_name(*unit)
+        there = keeping.mode == "incremental" and unit not in keeping.away
+        yield name, there, why.get(name, "")

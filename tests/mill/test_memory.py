@@ -1,0 +1,280 @@
+"""Budgets for states: whatever is kept, views equal recompute, and the budget is never exceeded."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viewmill as vm
+from viewmill.mill import memory
+from viewmill.planner.allot import SELECTORS, Claim
+from viewmill.planner.select_states import Selection, reasons
+
+VIEWS = {
+    "tree": "SELECT s.a, sum(r.b * t.d) AS v, count(*) AS n FROM r JOIN s ON r.a = s.a "
+    "JOIN t ON s.c = t.c GROUP BY s.a",
+    "joined": "SELECT r.b, s.c, t.d FROM r JOIN s ON r.a = s.a JOIN t ON s.c = t.c",
+    "padded": "SELECT r.b, s.c, t.d FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN t ON s.c = t.c",
+    "extremes": "SELECT a, max(b) AS hi, min(b) AS lo, count(DISTINCT b) AS n FROM r GROUP BY a",
+    "pairs": "SELECT x.a, count(*) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.a",
+    "top": "SELECT a, b FROM r ORDER BY b DESC, a LIMIT 3",
+    "nested": "SELECT sum(a * b) AS v FROM r WHERE 0.25 * (SELECT sum(b) FROM r) > "
+    "(SELECT sum(r2.b) FROM r r2 WHERE r2.a > r.a)",
+    "cut": "SELECT n, count(*) AS m FROM (SELECT a, count(*) AS n FROM r GROUP BY a) GROUP BY n",
+    "difference": "SELECT a FROM r EXCEPT SELECT a FROM s",
+}
+
+
+def _mill(**options: Any) -> vm.Mill:
+    mill = vm.connect(**options)
+    mill.sql("CREATE TABLE r (a INT, b INT); CREATE TABLE s (a INT, c INT)")
+    mill.sql("CREATE TABLE t (c INT, d INT)")
+    return mill
+
+
+def _check(mill: vm.Mill, names: Any) -> None:
+    for name in names:
+        status = mill[name].status()
+        assert mill[name].verify() == [], name
+        assert status["state_bytes"] <= status["budget_bytes"], name
+
+
+rows = st.tuples(st.sampled_from([None, 1, 2, 3]), st.integers(0, 3))
+changes = st.tuples(st.sampled_from("rst"), st.lists(rows, min_size=1, max_size=4), st.booleans())
+
+
+def _change(mill: vm.Mill, table: str, coming: list[Any], deletes: bool) -> None:
+    held = mill.sql(f"SELECT * FROM {table}").rows()
+    with mill.batch():
+        mill.insert(table, coming)
+        if deletes and held:
+            mill.delete(table, held[: len(held) // 2 + 1])
+
+
+def _by_chance(seed: int) -> Any:
+    chance = random.Random(seed)
+
+    def select(claim: Claim, budget: int) -> Selection:
+        names = sorted(each.name for op in claim.root.walk() for each in op.holdings)
+        kept = frozenset(name for name in names if chance.random() < 0.6)
+        mode = "full" if chance.random() < 0.2 else "incremental"
+        why = reasons(claim.root, kept, mode, budget)  # type: ignore[arg-type]
+        return Selection(kept, mode, 0.0, 0, budget, why)  # type: ignore[arg-type]
+
+    return select
+
+
+@settings(max_examples=8)
+@given(
+    steps=st.lists(changes, min_size=3, max_size=6),
+    seed=st.integers(0, 1000),
+    views=st.permutations(sorted(VIEWS)),
+)
+def test_whatever_is_kept_by_chance_the_views_equal_recompute(
+    steps: list[Any], seed: int, views: list[str]
+) -> None:
+    before = SELECTORS["dynamic"]
+    SELECTORS["dynamic"] = _by_chance(seed)
+    try:
+        with _mill() as mill:
+            mill.insert("r", [(1, 2), (2, 3)])
+            now, later = views[:2], views[2:4]
+            for name in now:
+                mill.sql(f"CREATE MATERIALIZED VIEW {name} MEMORY '64 MB' AS {VIEWS[name]}")
+            for name in later:
+                head = f"CREATE MATERIALIZED VIEW {name} REFRESH ON DEMAND MEMORY '64 MB'"
+                mill.sql(f"{head} AS {VIEWS[name]}")
+            for i, (table, coming, deletes) in enumerate(steps):
+                _change(mill, table, coming, deletes)
+                for entry in mill.core.catalog.keepers():
+                    assert entry.keeping is not None
+                    entry.keeping.selection = None  # choose anew each time
+                memory.rest(mill.core)
+                if i % 2:
+                    mill[later[0]].refresh()
+                _check(mill, now + later)
+    finally:
+        SELECTORS["dynamic"] = before
+
+
+@pytest.mark.parametrize("budget", [0, 20_000, 60_000, 10_000_000], ids=str)
+def test_no_view_is_ever_over_its_budget(budget: int) -> None:
+    with _mill() as mill:
+        for name, query in VIEWS.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} MEMORY {budget} AS {query}")
+        for i in range(6):
+            more = [(j % 50, (j + i) % 7) for j in range(200 * (i + 1))]
+            for table in "rst":
+                _change(mill, table, more[: 30 * (i + 1)], deletes=i % 2 == 1)
+                assert all(mill[n].status()["state_bytes"] <= budget for n in VIEWS)
+        _check(mill, VIEWS)
+
+
+@pytest.mark.parametrize("selection", ["dynamic", "recycler", "rebatch", "everything"])
+def test_one_budget_for_all_views(selection: str) -> None:
+    with _mill(memory="100 KB", selection=selection) as mill:
+        for name, query in VIEWS.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        for i in range(4):
+            more = [(j % 40, (j * i) % 9) for j in range(60)]
+            for table in "rst":
+                _change(mill, table, more, deletes=i == 3)
+                assert mill.status()["state_bytes"] <= 100_000
+        _check(mill, VIEWS)
+
+
+def test_no_memory_equals_recompute_and_ample_memory_is_incremental() -> None:
+    with _mill() as mill:
+        mill.sql(f"CREATE MATERIALIZED VIEW none MEMORY '0 MB' AS {VIEWS['tree']}")
+        mill.sql(f"CREATE MATERIALIZED VIEW ample MEMORY '1 GB' AS {VIEWS['tree']}")
+        for table in "rst":
+            mill.insert(table, [(i % 5, i) for i in range(50)])
+        assert mill["none"].status()["state_bytes"] == 0
+        assert mill["none"].status()["refresh_kind"] == "full"
+        calls = mill["ample"].status()["engine_calls"]
+        mill.insert("r", [(1, 1)])
+        assert mill["ample"].status()["refresh_kind"] == "incremental"
+        assert mill["ample"].status()["engine_calls"] == calls
+        assert sorted(mill["none"].rows()) == sorted(mill["ample"].rows())
+
+
+def test_a_hint_releases_what_only_a_complete_table_would_need() -> None:
+    with _mill() as mill:
+        mill.insert("r", [(i, i) for i in range(1000)])
+        mill.insert("s", [(i, i % 7) for i in range(1000)])
+        mill.insert("t", [(i, i) for i in range(7)])
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '64 MB' AS {VIEWS['joined']}")
+        assert mill["v"].status()["released"] == {}
+        for table in "st":
+            mill.expect(table, complete=True)
+        released = mill["v"].status()["released"]
+        assert "v/r_by_a" in released
+        assert "no delta that is expected reads it" in released["v/r_by_a"]
+        mill.insert("r", [(5, 5)])
+        assert mill["v"].status()["refresh_kind"] == "incremental"
+        # A wrong prediction costs time, never rows.
+        mill.insert("t", [(3, 3)])
+        assert mill["v"].status()["refresh_kind"] in ("rebuilt", "full")
+        assert mill["v"].verify() == []
+        assert mill.status()["tables"]["t"]["expected"]["surprises"] == 1
+        assert not mill["v"].status()["complete"]
+
+
+def test_a_view_over_complete_tables_is_complete_and_holds_no_state() -> None:
+    with _mill() as mill:
+        mill.insert("r", [(1, 2), (2, 3)])
+        mill.sql("CREATE MATERIALIZED VIEW v MEMORY '1 MB' AS SELECT a, sum(b) x FROM r GROUP BY a")
+        assert mill["v"].status()["life"] == "inactive"
+        mill.expect("r", complete=True)
+        status = mill["v"].status()
+        assert (status["life"], status["state_bytes"]) == ("complete", 0)
+        assert sorted(mill["v"].rows()) == [(1, 2), (2, 3)]
+        mill.insert("r", [(1, 1)])
+        assert sorted(mill["v"].rows()) == [(1, 3), (2, 3)]
+        assert mill["v"].status()["life"] == "inactive"
+
+
+def test_a_failed_batch_changes_nothing_of_a_view_at_rest() -> None:
+    with _mill() as mill:
+        mill.sql("CREATE MATERIALIZED VIEW v MEMORY '0' AS SELECT sum(b / (a - 9)) AS x FROM r")
+        mill.sql(f"CREATE MATERIALIZED VIEW w MEMORY '64 MB' AS {VIEWS['joined']}")
+        mill.insert("r", [(1, 2)])
+        mill.expect("r", complete=True)
+        before = mill["v"].rows(), mill["w"].rows()
+        with pytest.raises(vm.ViewmillError):
+            mill.insert("r", [(9, 1)])
+        assert (mill["v"].rows(), mill["w"].rows()) == before
+        _check(mill, "vw")
+        mill.insert("r", [(2, 2)])
+        _check(mill, "vw")
+
+
+def test_a_budget_survives_reopening(tmp_path: Path) -> None:
+    with _mill(path=tmp_path / "m") as mill:
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '20 KB' AS {VIEWS['tree']}")
+        for table in "rst":
+            mill.insert(table, [(i % 90, i) for i in range(900)])
+        assert mill["v"].status()["state_bytes"] <= 20_000
+    with vm.connect(tmp_path / "m") as mill:
+        assert mill["v"].status()["budget_bytes"] == 20_000
+        mill.insert("r", [(1, 1)])
+        _check(mill, "v")
+
+
+def test_views_over_views_wake_together() -> None:
+    with _mill(memory="30 KB") as mill:
+        mill.sql(f"CREATE MATERIALIZED VIEW below AS {VIEWS['tree']}")
+        mill.sql("CREATE MATERIALIZED VIEW above AS SELECT n, count(*) AS m FROM below GROUP BY n")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW later REFRESH ON DEMAND AS "
+            "SELECT above.n, t.d FROM above JOIN t ON above.n = t.c"
+        )
+        for i in range(5):
+            for table in "rst":
+                _change(mill, table, [(j % 4, j + i) for j in range(9)], deletes=i > 1)
+            if i % 2:
+                mill["later"].refresh()
+            _check(mill, ("below", "above", "later"))
+
+
+def test_deletes_before_their_inserts_reach_states_that_are_built_again() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (a INT, b INT) UNCHECKED; CREATE TABLE s (a INT, c INT) UNCHECKED")
+        query = "SELECT r.a, sum(b * c) AS v FROM r JOIN s ON r.a = s.a GROUP BY r.a"
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '1 MB' AS {query}")
+        mill.insert("r", [(1, 10), (2, 20)])
+        mill.delete("s", [(1, 5)])
+        mill.expect("r", complete=True)
+        mill.expect("r")
+        mill.insert("r", [(1, 7)])
+        mill.insert("s", [(1, 5), (2, 3), (1, 2)])
+        _check(mill, "v")
+
+
+def test_windows_release_their_panes() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE s (t TIMESTAMP, x INT) APPEND ONLY TIMESTAMP BY t")
+        query = "SELECT sum(x) AS v, count(*) AS n FROM s [WINDOW 10 ROWS SLIDE 2 ROWS]"
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '0' AS {query}")
+        mill.sql(f"CREATE MATERIALIZED VIEW w MEMORY '10 MB' AS {query}")
+        start = datetime.datetime(2026, 1, 1)
+        for i in range(7):
+            mill.insert("s", [(start + datetime.timedelta(seconds=9 * i + j), j) for j in range(5)])
+            if i == 3:
+                mill.expect("s", complete=True)
+            _check(mill, "vw")
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"rows": -1}, "at least 0"),
+        ({"rows": "many"}, "number"),
+        ({"complete": 1}, "True or False"),
+        ({"row": 5}, "expect takes no row="),
+        ({"late": 0.9}, "needs every="),
+        ({"late": 0.9, "every": "60 seconds"}, "needs total="),
+        ({"every": 0}, "longer than zero"),
+        ({"complete": True, "rows": 5}, "expects no rows"),
+    ],
+    ids=str,
+)
+def test_wrong_expectations_are_refused(said: dict[str, Any], problem: str) -> None:
+    with _mill() as mill, pytest.raises(vm.ViewmillError, match=problem):
+        mill.expect("r", **said)
+
+
+def test_wrong_budgets_are_refused() -> None:
+    for wrong in ("many", -1, True, 1.5):
+        with pytest.raises(vm.ViewmillError):
+            vm.connect(memory=wrong)  # type: ignore[arg-type]
+    with pytest.raises(vm.ViewmillError, match="no selection"):
+        vm.connect(memory="1 MB", selection="magic")
+    with _mill() as mill, pytest.raises(vm.ViewmillError, match="no table"):
+        mill.expect("orders", rows=5)
