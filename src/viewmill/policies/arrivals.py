@@ -21,6 +21,7 @@ from typing import Literal as OneOf
 # Of an incomplete table, unless something better is known.
 TYPICAL_ROWS = 1000.0
 TYPICAL_DELTAS = 100.0
+_TYPICAL_SHARE = 0.01  # of a table's rows, where that is less
 
 _REMEMBERED = 64  # deltas
 _ENOUGH = 3  # deltas after the first load that make a history
@@ -196,7 +197,7 @@ class Arrivals:
         if self._count <= _ENOUGH:
             if self._others >= _QUIET:
                 return Expectation(0.0, None, basis="history")
-            return Expectation()
+            return Expectation(min(TYPICAL_ROWS, max(1.0, rows * _TYPICAL_SHARE)))
         return self._from_history(now)
 
     def _from_history(self, now: int) -> Expectation:
