@@ -16,7 +16,7 @@ from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.memory import rest
 from viewmill.planner.allot import SELECTORS, Selector
-from viewmill.policies.arrivals import Expectation, Late, Model, Schedule
+from viewmill.policies.arrivals import Expectation, Late, Model, Periodic
 
 _WORDS = ("rows", "complete", "deletes", "at", "every", "total", "late", "deltas")
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -71,7 +71,7 @@ def _model(given: Mapping[str, Any]) -> Model:
             raise InvalidArgument("late= is the share that comes in a period, above 0")
         return Late(_number(given, "total", 0.0), share, period)
     total = _number(given, "total", 0.0) if "total" in given else None
-    return Schedule(_number(given, "rows", Expectation().rows), period, total)
+    return Periodic(_number(given, "rows", Expectation().rows), period, total)
 
 
 def _flag(given: Mapping[str, Any], word: str) -> bool:

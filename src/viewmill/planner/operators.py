@@ -118,7 +118,7 @@ def holding_name(block: str, unit: str) -> str:
 
 
 @dataclass
-class _Item:
+class _Branch:
     """A part of the tree that still looks for what stands above it."""
 
     inputs: frozenset[str]
@@ -149,7 +149,7 @@ class _Tree:
 
     def root(self) -> Operator:
         items = [
-            _Item(frozenset([each.name]), self._input(each.name), [])
+            _Branch(frozenset([each.name]), self._input(each.name), [])
             for each in self.program.inputs
         ]
         if is_one_unit(self.program):
@@ -186,12 +186,12 @@ class _Tree:
         work = self.costs.scan * (rows + delta)
         return Operator("scan", name, rows=rows, delta=delta, full_us=work, bulk_us=work)
 
-    def _add(self, items: list[_Item], state: State) -> list[_Item]:
+    def _add(self, items: list[_Branch], state: State) -> list[_Branch]:
         """Put a state above the items that it is computed from."""
         inputs = self._inputs(state)
         below = [each for each in items if each.inputs <= inputs]
         for missing in sorted(inputs.difference(*[each.inputs for each in below])):
-            below.append(_Item(frozenset([missing]), self._input(missing), []))
+            below.append(_Branch(frozenset([missing]), self._input(missing), []))
         others = [each for each in items if not each.inputs <= inputs]
         if not self._is_own(state) and len(below) == 1 and below[0].operator.kind != "aggregate":
             below[0].holdings.append(self._holding(state.name, (state,), below[0].operator))
@@ -199,8 +199,8 @@ class _Tree:
         child = self._join(below) if len(below) > 1 or below[0].holdings else below[0].operator
         if self._is_own(state):
             made = self._aggregate(state.name, (state,), child)
-            return [*others, _Item(inputs, made, [])]
-        return [*others, _Item(inputs, child, [self._holding(state.name, (state,), child)])]
+            return [*others, _Branch(inputs, made, [])]
+        return [*others, _Branch(inputs, child, [self._holding(state.name, (state,), child)])]
 
     def _aggregate(self, unit: str, states: tuple[State, ...], child: Operator) -> Operator:
         holding = self._holding(unit, states, child)
@@ -218,7 +218,7 @@ class _Tree:
             bulk_us=work + _bulk_us(child),
         )
 
-    def _join(self, items: list[_Item]) -> Operator:
+    def _join(self, items: list[_Branch]) -> Operator:
         children = tuple(each.operator for each in items)
         largest = max(each.rows for each in children)
         delta = sum(

@@ -105,7 +105,7 @@ class Late:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Periodic:
     """So many rows once per period; for ever, or until the table has `total` rows."""
 
     rows: float
@@ -124,7 +124,7 @@ class Schedule:
         return Expectation(coming, now + self.period, False, deltas, basis="model")
 
 
-Model = Late | Schedule
+Model = Late | Periodic
 
 
 @dataclass
