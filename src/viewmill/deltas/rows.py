@@ -20,7 +20,7 @@ from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.late import LateColumns, Pair
-from viewmill.deltas.sure import is_sure, sure_words
+from viewmill.deltas.sure import converter, is_sure
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
@@ -200,8 +200,9 @@ class _Reading:
 
     def __init__(self, given: Any, schema: Schema, dictionary: Dictionary) -> None:
         self.given, self.schema, self.dictionary = given, schema, dictionary
-        pairs = enumerate(zip(given.types, schema, strict=True))
-        self._unsure = frozenset(i for i, (type_, f) in pairs if not is_sure(type_, f.type))
+        pairs = list(zip(given.types, schema, strict=True))
+        self._unsure = frozenset(i for i, (t, f) in enumerate(pairs) if not is_sure(t, f.type))
+        self._converters = [converter(type_, field, dictionary) for type_, field in pairs]
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._encode = self.encode  # one object, by which rows of one kind know one another
 
@@ -219,9 +220,7 @@ class _Reading:
 
     def encode(self, array: Any, i: int) -> Pair:
         """One column as words."""
-        if i not in self._unsure:
-            return sure_words(array, self.schema[i], self.dictionary)
-        return encode_array(array, self.schema[i], self.dictionary)
+        return self._converters[i](array)
 
 
 # The last one for each table's schema, which it keeps alive.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,21 +44,46 @@ def is_sure(given: Any, type_: Type) -> bool:
             return False
 
 
-def sure_words(array: Any, field: Field, dictionary: Dictionary) -> Pair:
-    """The words and the mask of a column that is sure."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
+    """What makes words and a mask of columns of an Arrow type; all is decided before they come."""
     type_ = field.type
-    if array.null_count or not len(array) or isinstance(type_, Boolean):
-        return encode_array(array, field, dictionary)
+    if not is_sure(given, type_) or isinstance(type_, Boolean):
+        return lambda array: encode_array(array, field, dictionary)
     if isinstance(type_, String):
-        return dictionary.encode(array), None
-    start, end = array.offset, array.offset + len(array)
-    values = np.frombuffer(array.buffers()[1], _stored(array.type))
-    if isinstance(type_, Decimal):  # the low half of each: 18 digits fit 64 bits
-        return values[2 * start : 2 * end : 2].copy(), None
+        encode = dictionary.encode
+        return _of_chunk(lambda array: (encode(array), None), field, dictionary)
+    stored = _stored(given)
+    if isinstance(type_, Decimal):
+
+        def decimals(array: Any) -> Pair:
+            start, end = 2 * array.offset, 2 * (array.offset + len(array))
+            # The low half of each: 18 digits fit 64 bits.
+            return np.frombuffer(array.buffers()[1], np.int64)[start:end:2].copy(), None
+
+        return _of_chunk(decimals, field, dictionary)
     word = np.float64 if is_float_word(type_) else np.int64
-    return values[start:end].astype(word, copy=False), None
+
+    def numbers(array: Any) -> Pair:
+        start, end = array.offset, array.offset + len(array)
+        values = np.frombuffer(array.buffers()[1], stored)[start:end]
+        return values.astype(word, copy=False), None
+
+    return _of_chunk(numbers, field, dictionary)
+
+
+def _of_chunk(
+    make: Callable[[Any], Pair], field: Field, dictionary: Dictionary
+) -> Callable[[Any], Pair]:
+    """The same for columns in any number of chunks; those with a NULL are looked at closely."""
+
+    def words(array: Any) -> Pair:
+        if isinstance(array, pa.ChunkedArray):
+            array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+        if array.null_count or not len(array):
+            return encode_array(array, field, dictionary)
+        return make(array)
+
+    return words
 
 
 def _stored(given: Any) -> np.dtype[Any]:

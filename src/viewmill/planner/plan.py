@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from viewmill.algebra.relations import Relation
 from viewmill.program.program import Program
@@ -55,7 +56,7 @@ class Plan:
         """What a refresh of all blocks costs."""
         return total_cost([block.chosen for block in self.blocks])
 
-    @property
+    @cached_property
     def is_incremental(self) -> bool:
         """Whether a refresh costs the change, not the data."""
         return all(block.chosen.strategy != "recompute" for block in self.blocks)

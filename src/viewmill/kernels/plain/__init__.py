@@ -48,6 +48,7 @@ from viewmill.kernels.plain.indexed import (
     indexed_touch,
     indexed_touched,
     indexed_word,
+    is_far,
 )
 from viewmill.kernels.plain.keyed import (
     int_at,
@@ -205,6 +206,7 @@ __all__ = [
     "indexed_touched",
     "indexed_word",
     "int_at",
+    "is_far",
     "is_finite",
     "is_nan",
     "key_float",

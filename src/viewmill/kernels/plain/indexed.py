@@ -113,6 +113,11 @@ def indexed_fetch(s: PlainIndexed, key: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""
 
 
+def is_far(s: object) -> bool:
+    """A Python dict is never far: nothing can be asked for ahead."""
+    return False
+
+
 def indexed_fetch_entry(s: PlainIndexed, key: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""
 

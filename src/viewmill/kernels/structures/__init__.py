@@ -64,6 +64,7 @@ from viewmill.kernels.structures.indexed import (
     indexed_touch,
     indexed_touched,
     indexed_word,
+    is_far,
 )
 from viewmill.kernels.structures.keyed import (
     int_at,
@@ -211,6 +212,7 @@ __all__ = [
     "indexed_touched",
     "indexed_word",
     "int_at",
+    "is_far",
     "is_finite",
     "is_nan",
     "key_float",

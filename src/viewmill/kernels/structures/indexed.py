@@ -39,6 +39,8 @@ KEY_WORDS, PAYLOAD_WORDS, STRIDE, KEY_AT, KINDS, COMMITTED = 40, 48, 56, 64, 72,
 JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
 HEADER_WORDS = 16
 
+_NEAR_BYTES = 24 << 20
+
 EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
 
 
@@ -65,6 +67,12 @@ def indexed_touch(s, key):
     if key_at != 0 and load_word(found - 8) == 0:
         note(s, found, 1)
     return found + 8 * words
+
+
+@inline_structure
+def is_far(s):
+    """Whether a state, this one or one with lists, is so large that looking it up is waiting."""
+    return load_word(s + BYTES) > _NEAR_BYTES
 
 
 @inline_structure

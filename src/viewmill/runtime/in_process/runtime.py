@@ -14,12 +14,16 @@ class InProcessRuntime:
 
     def __init__(self) -> None:
         self._blocks: dict[str, Block] = {}
+        self._moving: set[str] = set()  # the blocks that may move on without a changed row
         self._touched: list[Block] = []
         self._outputs: dict[str, Delta] = {}
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
         self._blocks[block.name] = block
+        self._moving.discard(block.name)
+        if isinstance(block.maintainer, Moving):
+            self._moving.add(block.name)
 
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
@@ -57,7 +61,7 @@ class InProcessRuntime:
                 outputs[block.name] = self._outputs[block.name] = output
             else:
                 inner += block.views & among
-            if output.size or _has_moved(block):
+            if output.size or (block.name in self._moving and _has_moved(block)):
                 changed[block.name] = output
         for view in inner:  # it was brought up to date, even if nothing came of it
             if view not in outputs:

@@ -4,7 +4,8 @@ takes  the path of a change, the places of the views
 gives  lines at the top of a trigger's loops, which change nothing but the speed
 
 A lookup in a large state waits for memory twice: for the slot that says where the entry is, then
-for the entry. Rows further on in the batch ask for theirs while earlier ones are worked on.
+for the entry. Rows further on in the batch ask for theirs while earlier ones are worked on. That
+costs a few steps for each row, so it is done only while a state is larger than the caches.
 """
 
 from __future__ import annotations
@@ -24,13 +25,24 @@ from viewmill.strategies.view_tree.states import Place, Places
 _FIRST, _SECOND, _THIRD = 24, 12, 6
 
 
-def write_ahead(source: Source, block: Block, places: Places, path: Path, rows: Rows) -> None:
-    """Ask for what later rows look up by their own keys."""
+Wanted = list[tuple[Place, tuple[str, ...]]]
+
+
+def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wanted:
+    """What later rows look up by their own keys, and the line that says whether to ask for it."""
     wanted = [
         (place, names)
         for place, names in dict.fromkeys(_reached(places, path))
-        if all(_is_plain(block, name, path.leaf) for name in names)
+        if names and all(_is_plain(block, name, path.leaf) for name in names)
     ]
+    if wanted:
+        states = dict.fromkeys(place.state for place, _ in wanted)
+        source.line(f"far = {' or '.join(f'is_far({state})' for state in states)}")
+    return wanted
+
+
+def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
+    """Ask for what later rows look up."""
     for distance, functions in (
         (_FIRST, ("indexed_fetch", "list_fetch")),
         (_SECOND, ("indexed_fetch_entry", "list_fetch_head")),
@@ -43,7 +55,7 @@ def write_ahead(source: Source, block: Block, places: Places, path: Path, rows: 
             if function and words:
                 calls.append(f"{function}({place.state}, ({', '.join(words)},))")
         if calls:
-            with source.block(f"if i + {distance} < size:"):
+            with source.block(f"if far and i + {distance} < size:"):
                 for call in calls:
                     source.line(call)
 

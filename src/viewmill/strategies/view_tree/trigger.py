@@ -15,7 +15,7 @@ from viewmill.program.program import Trigger
 from viewmill.program.states import Listed
 from viewmill.strategies.dataflow.scalar import Operand
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list
+from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list, write_is_far
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, Step, Visit
 from viewmill.strategies.view_tree.layout import Layout
@@ -25,7 +25,20 @@ from viewmill.strategies.view_tree.rows import Rows, key_text, key_word, read_ro
 from viewmill.strategies.view_tree.states import Place, Places
 from viewmill.strategies.view_tree.tree import View
 
-RESERVED = ("start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "done")
+RESERVED = (
+    "start",
+    "size",
+    "multiplicity",
+    "texts",
+    "errors",
+    "m",
+    "i",
+    "e",
+    "t",
+    "out",
+    "done",
+    "far",
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +73,9 @@ class TriggerWriter:
         with source.block(f"def {function}({', '.join(arguments)}):"):
             totals = self.result.begin(self.source)
             source.line("done = size")
+            wanted = write_is_far(source, self.block, self.places, path)
             with source.block("for i in range(start, size):"):
-                write_ahead(source, self.block, self.places, path, rows)
+                write_ahead(source, self.block, path, rows, wanted)
                 source.line("m = multiplicity[i]")
                 keys, payloads = self._lift(rows, path, leaf)
                 # Nothing is added before everything that can fail has not.
