@@ -115,8 +115,8 @@ class Report:
 class Bench(Protocol):
     """A timed workload."""
 
-    def __call__(self, *, seed: int, quick: bool, say: Say) -> Report:
-        """Run it; `quick` means fewer rows."""
+    def __call__(self, *, seed: int, quick: bool, say: Say, **more: Any) -> Report:
+        """Run it; `quick` means fewer rows, `more` is what only some benches know."""
 
 
 def _columns(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

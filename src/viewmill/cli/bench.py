@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from viewmill.bench.report import Bench
 from viewmill.cli.arguments import JsonOption
 from viewmill.cli.terminal import print_json, print_text, remark
-from viewmill.errors import UnknownName, nearest
+from viewmill.errors import InvalidArgument, UnknownName, nearest
 
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
@@ -19,6 +20,7 @@ BENCHES = {
     "parts": "viewmill.bench.parts:parts",
     "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",
+    "tpch": "viewmill.bench.tpch.bench:tpch",
     "tree": "viewmill.bench.tree:tree",
     "weave": "viewmill.bench.weave:weave",
     "windows": "viewmill.bench.windows:windows",
@@ -32,12 +34,17 @@ def bench(
     plot: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of the data.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, for a first look.")] = False,
+    scale: Annotated[float | None, typer.Option(help="How much data, as in tpch: 0.1.")] = None,
+    query: Annotated[int | None, typer.Option(help="One query only, as in tpch: 3.")] = None,
 ) -> None:
     """Run a timed workload and compare it with recompute."""
     if name not in BENCHES:
         raise UnknownName(f"there is no bench {name!r}", hint=nearest(name, BENCHES))
     workload: Bench = pkgutil.resolve_name(BENCHES[name])
-    report = workload(seed=seed, quick=quick, say=remark)
+    more = {"scale": scale, "query": query}
+    given = {option: value for option, value in more.items() if value is not None}
+    _check_options(name, workload, given)
+    report = workload(seed=seed, quick=quick, say=remark, **given)
     if json:
         print_json(report.to_json())
     else:
@@ -47,3 +54,13 @@ def bench(
         remark(f"{plot} was written")
     if not report.verified:
         raise typer.Exit(3)
+
+
+def _check_options(name: str, workload: Bench, given: dict[str, Any]) -> None:
+    """Raise for an option that a bench does not know."""
+    known = inspect.signature(workload).parameters
+    for option, value in given.items():
+        if option not in known:
+            raise InvalidArgument(f"bench {name} has no option --{option}")
+        if value <= 0:
+            raise InvalidArgument(f"--{option} must be positive, got {value}")
