@@ -68,6 +68,7 @@ class ViewEntry:
     dropped: bool = False
     budget: int | None = None  # bytes, by MEMORY
     keeping: Keeping | None = None  # which states are there; None: all of them, always
+    sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words
 
     @property
     def schema(self) -> Schema:

@@ -34,6 +34,7 @@ _ARROW_BYTES = 256 << 20
 
 Notice = Callable[[], None]
 Preparation = Callable[[int, Mapping[str, Delta]], None]
+Reshape = Callable[[Catalog, str, Relation], Relation]
 
 
 class ArrowParts:
@@ -68,6 +69,7 @@ class Core:
         spark: Any = None,
         budget: int | None = None,
         selection: Selector = "dynamic",
+        reshape: Reshape | None = None,
     ) -> None:
         self.dictionary = Dictionary()
         self.catalog = Catalog()
@@ -89,6 +91,11 @@ class Core:
         self._engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
         self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
+        self._reshape = reshape
+
+    def reshape(self, view: str, query: Relation) -> Relation:
+        """The query that is kept for a view: its own, unless part of it is computed elsewhere."""
+        return query if self._reshape is None else self._reshape(self.catalog, view, query)
 
     @property
     def engine(self) -> Any:

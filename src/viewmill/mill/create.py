@@ -171,6 +171,7 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
         return made, made.query
     _refuse_future_clauses(statement)
     query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
+    query = core.reshape(statement.name, query)
     wish = Wish(statement.refresh_policy, statement.strategy, statement.hints)
     return plan(statement.name, query, statistics(core, query), wish), query
 

@@ -22,7 +22,7 @@ from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
-from viewmill.mill.core import Core
+from viewmill.mill.core import Core, Reshape
 from viewmill.mill.create import plan_view
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
@@ -54,11 +54,12 @@ class Mill:
         spark: Any = None,
         memory: str | int | None = None,
         selection: str = "dynamic",
+        reshape: Reshape | None = None,
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
         store = None if path is None else Store.open(path)
-        self._core = Core(store, spark, budget, selector)
+        self._core = Core(store, spark, budget, selector, reshape)
         self._batch: dict[str, list[Delta]] | None = None
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []

@@ -142,6 +142,7 @@ class View(Readers):
     def _facts(self, entry: ViewEntry) -> dict[str, Any]:
         return {
             "sql": entry.sql,
+            "sharding": entry.sharding,
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             "state_bytes": entry.state_bytes(),
             "status": self._status(entry),

@@ -17,7 +17,7 @@ from viewmill.sql.statements import CreateMaterializedView, CreateView, Query
 
 def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
     """Create a view, unless it is there as defined."""
-    statement = _statement(name, sql, clauses)
+    statement = statement_of(name, sql, clauses)
     before = mill.definition(name)
     if before == statement:
         return
@@ -26,7 +26,8 @@ def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
     mill.sql(statement)
 
 
-def _statement(name: str, sql: str, clauses: str) -> str:
+def statement_of(name: str, sql: str, clauses: str = "") -> str:
+    """The CREATE statement of a view that is given as one, or as a query."""
     sql = sql.strip().removesuffix(";")
     (parsed,) = parse(sql)
     if isinstance(parsed, CreateMaterializedView | CreateView):

@@ -15,13 +15,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
-
 from viewmill.errors import (
     ForbiddenChange,
     InvalidArgument,
     SourceBroken,
-    UnsupportedQuery,
     ViewmillError,
     nearest,
 )
@@ -31,20 +28,23 @@ from viewmill.mill.readers import Result
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
-from viewmill.pipeline.definitions import define_view, drop_others
+from viewmill.pipeline.definitions import drop_others
+from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
+from viewmill.pipeline.shards.views import reshape
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
 from viewmill.pipeline.sinks.sink import Sink
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
 from viewmill.pipeline.take_batch import Ledger, take_batch
-from viewmill.pipeline.union import split, union
 
 _LISTENER = "viewmill.pipeline.listener:PipelineListener"  # a subclass of Spark's, so by name
+_SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
 
 PLACEMENTS = ("driver", "shards")
 ENGINES = ("duckdb", "spark")
+_MOST_SHARDS = 512
 
 
 class Pipeline:
@@ -56,18 +56,24 @@ class Pipeline:
         storage: str | os.PathLike[str],
         *,
         placement: str = "driver",
+        shards: int | None = None,
         engine: str = "duckdb",
     ) -> None:
         if placement not in PLACEMENTS or engine not in ENGINES:
             known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
             raise InvalidArgument(f"no placement {placement!r} with engine {engine!r}", hint=known)
-        if placement == "shards":
-            raise UnsupportedQuery(
-                'placement="shards" is not there yet', hint='Use placement="driver".'
-            )
+        _check_shards(placement, shards)
         self._spark = spark
-        self._storage = Storage.open(storage)
-        self._mill = Mill(self._storage.mill, spark=spark if engine == "spark" else None)
+        self._storage = Storage.open(storage, placement)
+        self._mill = Mill(
+            self._storage.mill,
+            spark=spark if engine == "spark" else None,
+            reshape=reshape if placement == "shards" else None,
+        )
+        self._placement: Placement = InDriver()
+        if placement == "shards":
+            count = shards or int(spark.sparkContext.defaultParallelism)
+            self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count)
         self._opened_at = self._mill.version
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
@@ -123,7 +129,7 @@ class Pipeline:
         self._require_idle()
         if name.lower() in {each.lower() for each in self._views}:
             raise InvalidArgument(f'there is a view "{name}" already')
-        define_view(self._mill, name, sql, clauses)
+        self._placement.define(self._mill, name, sql, clauses, self._sources)
         if name.lower() in {each.lower() for each in self._mill.views()}:
             self._views.append(name)  # else it is a plain view, which is only a name
         return self
@@ -177,16 +183,18 @@ class Pipeline:
         self._ledger = Ledger(self._mill)  # what is durable counts, not what the last run believed
         drop_others(self._mill, self._views)
         self._check_checkpoint()
-        names = [each.name for each in self._sources.values() if each.is_streaming]
-        self._streams = [self._sources[name] for name in self._storage.in_order(names)]
+        streams = {each.name: each for each in self._placement.streaming([*self._sources.values()])}
+        self._streams = [streams[name] for name in self._storage.in_order([*streams])]
+        self._placement.prepare(self._mill, self._streams)
         self._recover()
         self._load_batches()
         query = PipelineQuery(self)
         if self._streams:
-            writer = union(self._streams).writeStream.outputMode("append")
-            writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
-            self._query = query
-            query.begin(writer.trigger(**trigger) if trigger else writer)
+            with self._placement.settings():
+                writer = self._placement.frame(self._streams).writeStream.outputMode("update")
+                writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
+                self._query = query
+                query.begin(writer.trigger(**trigger) if trigger else writer)
         return query
 
     def _check_checkpoint(self) -> None:
@@ -216,24 +224,26 @@ class Pipeline:
         """Batch sources are taken once, before the first streaming batch; the ledger says so."""
         for source in self._sources.values():
             name = f"source {source.name}"
-            if not source.is_streaming and self._ledger.last(name) < 0:
+            is_stream = any(each.name == source.name for each in self._streams)
+            if not is_stream and self._ledger.last(name) < 0:
                 rows = source.selected().toArrow()
-                self._take(name, 0, [source], {source.name: rows}, time.perf_counter())
+                arrived = Arrived({source.name: rows}, counts={source.name: rows.num_rows})
+                self._take(name, 0, [source], arrived, time.perf_counter())
 
     def take(self, frame: Any, batch: int) -> None:
         """Take a batch of the streaming query."""
         start = time.perf_counter()
-        rows = split(frame.toArrow(), self._streams)
+        arrived = self._placement.arrived(frame.toArrow(), self._streams)
         reach("batch read")
-        self._take(f"query {self._storage.query_id()}", batch, self._streams, rows, start)
+        self._take(f"query {self._storage.query_id()}", batch, self._streams, arrived, start)
 
     def _take(
-        self, name: str, batch: int, sources: list[Source], rows: dict[str, pa.Table], start: float
+        self, name: str, batch: int, sources: list[Source], arrived: Arrived, start: float
     ) -> None:
-        taken = take_batch(self._mill, self._ledger, name, batch, sources, rows)
+        taken = take_batch(self._mill, self._ledger, name, batch, sources, arrived)
         reach("batch taken")
         self._publish()
-        counts = {} if taken.repeated else {each: rows[each].num_rows for each in rows}
+        counts = {} if taken.repeated else arrived.counts
         self._progress.note(batch, counts, taken.letters, time.perf_counter() - start)
 
     def _prepare(self, version: int, changes: Any) -> None:
@@ -275,7 +285,8 @@ class Pipeline:
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""
         views = {name: self._mill[name].status() for name in self._views}
-        return {**self._progress.summary(), "version": self._mill.version, "views": views}
+        told = {**self._progress.summary(), **self._placement.status()}
+        return {**told, "version": self._mill.version, "views": views}
 
     def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Call `fn` after each batch with Spark's progress and the status of every view.
@@ -316,3 +327,14 @@ class Pipeline:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check_shards(placement: str, shards: int | None) -> None:
+    if shards is None:
+        return
+    if placement != "shards":
+        raise InvalidArgument(
+            f"shards={shards} with placement={placement!r}", hint='Say placement="shards".'
+        )
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= _MOST_SHARDS:
+        raise InvalidArgument(f"shards={shards!r}", hint=f"A number from 1 to {_MOST_SHARDS}.")

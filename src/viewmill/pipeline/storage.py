@@ -27,23 +27,31 @@ class Storage:
     id: str
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Storage:
+    def open(cls, path: str | os.PathLike[str], placement: str = "driver") -> Storage:
         """The pipeline's directory, made when it is absent or empty."""
         root = Path(path).absolute()
         root.mkdir(parents=True, exist_ok=True)
         file = root / _NAME
         if not file.exists():
             _refuse_strangers(root)
-            write_file(file, json.dumps({"format": FORMAT, "id": uuid.uuid4().hex}).encode())
+            made = {"format": FORMAT, "id": uuid.uuid4().hex, "placement": placement}
+            write_file(file, json.dumps(made).encode())
         try:
             saved = json.loads(file.read_text())
             format_, id_ = saved["format"], str(saved["id"])
+            before = saved.get("placement", "driver")
         except (ValueError, KeyError, TypeError) as why:
             raise DamagedFile(f"{file} is not what was written", detail=str(why)) from why
         if format_ != FORMAT:
             raise WrongFormat(
                 f"{root} has the storage format {format_}, this version reads {FORMAT}",
                 hint="Use the version that wrote it, or another storage directory.",
+            )
+        if before != placement:
+            raise ForbiddenChange(
+                f"{root} was made with placement {before!r}, not {placement!r}",
+                detail="Where views are kept decides what the storage holds.",
+                hint=f'Say placement="{before}", or give another storage directory.',
             )
         return cls(root, id_)
 

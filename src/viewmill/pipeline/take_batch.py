@@ -7,7 +7,7 @@ does   one commit: rows, dead letters and the note that the batch was taken, or 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,10 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import SourceBroken
 from viewmill.mill.mill import Mill
+from viewmill.mill.refresh import MULTIPLICITY
 from viewmill.mill.table import Table
 from viewmill.pipeline.dead_letters import CREATE, TABLE, Letter, take_or_refuse
+from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.source import Source
 
 LEDGER = "_viewmill_ledger"
@@ -73,22 +75,25 @@ def take_batch(
     name: str,
     batch: int,
     sources: Iterable[Source],
-    rows: Mapping[str, pa.Table],
+    arrived: Arrived,
 ) -> Taken:
     """Commit a batch unless it was committed before; batch ids may have gaps, not go back."""
     if batch <= ledger.last(name):
         return Taken(0, 0, repeated=True)
-    letters: list[Letter] = []
+    letters = [Letter(source, batch, why, row) for source, why, row in arrived.refused]
     with mill.batch():
         for source in sources:
-            if source.name in rows:
-                refused = _take_source(mill, source, rows[source.name])
+            if source.name in arrived.rows:
+                refused = _take_source(mill, source, arrived.rows[source.name])
                 letters += [Letter(source.name, batch, why, row) for why, row in refused]
+        for table, parts in arrived.changes.items():
+            for part in parts:
+                mill.apply(table, part, multiplicity=MULTIPLICITY)
         if letters:
             mill.insert(TABLE, letters)
         ledger.note(name, batch)
     ledger.keep(name, batch)
-    return Taken(sum(each.num_rows for each in rows.values()), len(letters))
+    return Taken(sum(arrived.counts.values()), len(letters))
 
 
 def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, str]]:

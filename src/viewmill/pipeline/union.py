@@ -1,6 +1,6 @@
 """One stream out of many: every batch has one id for all sources.
 
-takes  sources
+takes  the selected rows of each source
 gives  a DataFrame of (source, one nullable struct per source), JVM only; and the way back, from a
        batch of it as an Arrow table to the rows of each source
 """
@@ -14,27 +14,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewmill.pipeline.source import Source
-
 _SOURCE = "source"
 
 
-def union(sources: Sequence[Source]) -> Any:
-    """All sources in one DataFrame; a single source is taken as it is."""
-    if len(sources) == 1:
-        return sources[0].selected()
+def union(selected: Sequence[Any]) -> Any:
+    """The rows of all sources in one DataFrame; those of a single source are taken as they are."""
+    if len(selected) == 1:
+        return selected[0]
     frames = []
-    for i, source in enumerate(sources):
-        rows = source.selected()
+    for i, rows in enumerate(selected):
         inside = ", ".join(f"`{name}`" for name in rows.columns)
         frames.append(rows.selectExpr(f"{i} AS {_SOURCE}", f"struct({inside}) AS {_column(i)}"))
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
 
 
-def split(table: pa.Table, sources: Sequence[Source]) -> dict[str, pa.Table]:
+def split(table: pa.Table, names: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of each source, those without rows left out."""
-    if len(sources) == 1:
-        return {sources[0].name: table} if table.num_rows else {}
+    if len(names) == 1:
+        return {names[0]: table} if table.num_rows else {}
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in table.to_batches():
         # A batch comes from one partition, which belongs to one source; but that is Spark's affair.
@@ -43,7 +40,7 @@ def split(table: pa.Table, sources: Sequence[Source]) -> dict[str, pa.Table]:
             if rows.null_count:
                 rows = rows.filter(pc.equal(batch.column(_SOURCE), i))
             pieces.setdefault(i, []).append(pa.RecordBatch.from_struct_array(rows))
-    return {sources[i].name: pa.Table.from_batches(found) for i, found in pieces.items()}
+    return {names[i]: pa.Table.from_batches(found) for i, found in pieces.items()}
 
 
 def _column(i: int) -> str:

@@ -72,6 +72,7 @@ def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "states": [state for block in blocks for state in block["states"]],
         "result_bytes": sizes.get(plan.view, {}).get("result"),
         "policies": list(facts.get("policies", [])),
+        "sharding": list(facts.get("sharding", [])),
         "algebra": display(plan.query),
         "fingerprint": plan.program.fingerprint,
         "status": dict(facts.get("status", {})),
@@ -130,6 +131,8 @@ def _text(record: Mapping[str, Any]) -> str:
         children.append(tree(f"rejected  {each['strategy']:<16}  {each['reason']}", where))
     if record["policies"]:
         children.append(f"refresh   {', '.join(record['policies'])}")
+    if record["sharding"]:
+        children.append(tree("shards", record["sharding"]))
     status = record["status"]
     if status:
         children.append(tree("status", [_freshness(status), _last(status)]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
+from viewmill.program.exchange import ONE_SHARD, Exchange
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.states import State
@@ -83,21 +84,6 @@ Body = Triggers | Queries | PartQueries | Windowed | PatternQueries
 
 
 @dataclass(frozen=True)
-class Single:
-    """Runs in one place."""
-
-
-@dataclass(frozen=True)
-class ByKey:
-    """May be sharded by these output columns."""
-
-    columns: tuple[str, ...]
-
-
-Exchange = Single | ByKey
-
-
-@dataclass(frozen=True)
 class Program:
     """One block of a view, ready to be built."""
 
@@ -107,7 +93,7 @@ class Program:
     output: Schema
     states: tuple[State, ...]
     body: Body
-    exchange: Exchange = Single()
+    exchange: Exchange = ONE_SHARD  # how a pipeline in shards spreads it
 
     @property
     def fingerprint(self) -> str:

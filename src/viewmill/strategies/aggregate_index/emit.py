@@ -18,7 +18,7 @@ from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, Null
 from viewmill.algebra.walk import columns_of, walk_relations
-from viewmill.program.program import Input, Program, Single, Trigger, Triggers
+from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.answer import Answer
 from viewmill.strategies.aggregate_index.classify import classify
@@ -88,7 +88,6 @@ class _Writer:
                 messages=tuple(self.source.messages),
                 replays=replays,
             ),
-            exchange=Single(),
         )
 
     # Triggers.

@@ -16,7 +16,7 @@ from viewmill.algebra.relations import Aggregate, Filter, Named, Project, Relati
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Nested, Null
 from viewmill.algebra.walk import columns_of, walk_relations
-from viewmill.program.program import ByKey, Program, Single, Trigger, Triggers
+from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.aggregates import Payload, count_rows, extreme_slots, zero_if_null
@@ -68,7 +68,6 @@ class _Writer:
         """Put the pieces together."""
         said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
         head = [f"# {line}".rstrip() for line in said] + [""]
-        keyed = tuple(name for name, each in self.shape.outputs if self._is_key(each))
         return Program(
             strategy=self.strategy,
             query=self.query,
@@ -83,16 +82,11 @@ class _Writer:
                 lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
             ),
-            exchange=ByKey(keyed) if keyed else Single(),
         )
 
     def more_states(self) -> Sequence[State]:
         """What is kept besides."""
         return ()
-
-    def _is_key(self, expression: Expression) -> bool:
-        names = {name for name, _ in self.shape.keys or ()}
-        return isinstance(expression, Column) and expression.name in names
 
     @contextmanager
     def trigger(self, expressions: Sequence[Expression]) -> Iterator[tuple[Scalar, Trigger]]:

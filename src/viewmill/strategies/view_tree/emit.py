@@ -11,7 +11,7 @@ from viewmill.algebra.display import display
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import walk_relations
 from viewmill.program.display import state_label
-from viewmill.program.program import ByKey, Program, Single, Triggers
+from viewmill.program.program import Program, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
@@ -56,9 +56,6 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             lookups=tuple(source.lookups),
             messages=tuple(source.messages),
         ),
-        exchange=ByKey(tuple(n for n, _ in block.keys))
-        if block.keys and not block.listed
-        else Single(),
     )
 
 

@@ -1,0 +1,85 @@
+"""Where views are kept: what a pipeline asks of its placement, and the one in the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from viewmill.mill.mill import Mill
+from viewmill.pipeline.definitions import define_view
+from viewmill.pipeline.source import Source
+from viewmill.pipeline.union import split, union
+
+
+@dataclass
+class Arrived:
+    """A batch as it reaches the driver's mill."""
+
+    rows: dict[str, pa.Table] = field(default_factory=dict)  # of sources
+    changes: dict[str, list[pa.Table]] = field(default_factory=dict)  # of other tables
+    refused: list[tuple[str, str, str]] = field(default_factory=list)  # source, reason, row
+    counts: dict[str, int] = field(default_factory=dict)  # rows in, by source
+
+
+class Placement(Protocol):
+    """Where views are kept."""
+
+    def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
+        """Create a view, unless it is there as defined."""
+
+    def streaming(self, sources: Sequence[Source]) -> list[Source]:
+        """The sources that are read as streams; the others are loaded at once."""
+
+    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
+        """Get ready to start, or say what is in the way."""
+
+    def frame(self, streams: Sequence[Source]) -> Any:
+        """The streaming DataFrame whose batches are taken."""
+
+    def settings(self) -> AbstractContextManager[object]:
+        """Spark's settings while the query is started."""
+
+    def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
+        """What a batch brings."""
+
+    def status(self) -> dict[str, Any]:
+        """What there is to tell besides the views."""
+
+
+Sources = Mapping[str, Source]
+
+
+class InDriver:
+    """Everything is kept by the mill in this process; Spark reads and parses."""
+
+    def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
+        """Create a view, unless it is there as defined."""
+        define_view(mill, name, sql, clauses)
+
+    def streaming(self, sources: Sequence[Source]) -> list[Source]:
+        """Those that go on."""
+        return [each for each in sources if each.is_streaming]
+
+    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
+        """Nothing to do."""
+
+    def frame(self, streams: Sequence[Source]) -> Any:
+        """All rows."""
+        return union([each.selected() for each in streams])
+
+    def settings(self) -> AbstractContextManager[object]:
+        """As they are."""
+        return nullcontext()
+
+    def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
+        """The rows of each source."""
+        rows = split(batch, [each.name for each in streams])
+        return Arrived(rows, counts={name: each.num_rows for name, each in rows.items()})
+
+    def status(self) -> dict[str, Any]:
+        """Nothing more."""
+        return {}

@@ -1,0 +1,1 @@
+"""Placement shards: programs in Spark's Python workers, their states in Spark's state store."""

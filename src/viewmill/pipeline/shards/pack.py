@@ -1,0 +1,112 @@
+"""Before the exchange: rows become few Arrow blobs, each for one slot.
+
+takes  batches of the union of all sources, with the coordinates that Spark computed
+gives  PACKED rows; a row that goes to several slots is in several blobs
+
+Rows that cross an exchange one by one cost ten times as much as those that cross in blobs.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.pipeline.shards.layout import TO_DRIVER, Layout, PackedSource, coordinate
+from viewmill.pipeline.union import split
+from viewmill.program.exchange import Route
+from viewmill.runtime.spark.shard import write_table
+
+_ROWS = 250_000  # of one blob at most
+
+Packed = tuple[int, int, str, bool, bytes]
+
+
+class Pack:
+    """A function for `mapInArrow`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of one partition."""
+        task = pkgutil.resolve_name("pyspark:TaskContext").get()
+        place = (task.partitionId() if task is not None else 0) << 32
+        for table in _gathered(batches):
+            for packed in self._packed(table):
+                yield _as_batch((packed[0], place, *packed[2:]))
+                place += 1
+
+    def _packed(self, table: pa.Table) -> Iterator[Packed]:
+        by_source = split(table, [each.name for each in self._layout.sources])
+        for source in self._layout.sources:
+            if source.name in by_source:
+                yield from self._source(source, by_source[source.name])
+
+    def _source(self, source: PackedSource, rows: pa.Table) -> Iterator[Packed]:
+        cells = {
+            each: rows.column(coordinate(i)).to_numpy()
+            for i, each in enumerate(source.coordinates())
+        }
+        rows = rows.drop_columns([coordinate(i) for i in range(len(cells))])
+        keys = self._layout.keys
+        if source.to_driver:
+            yield keys[0], 0, f"{source.name}{TO_DRIVER}", True, write_table(rows)
+        first = not source.to_driver
+        for route in source.routes:
+            for slots, blob in _cut(rows, route, cells):
+                for i, slot in enumerate(slots):
+                    # A row that is refused is reported by the first of its copies only.
+                    yield keys[slot], 0, route.stream, first and i == 0, blob
+            first = False
+
+
+def _cut(rows: pa.Table, route: Route, cells: Any) -> Iterator[tuple[list[int], bytes]]:
+    """Blobs of a source's rows along one route, each with the slots it goes to."""
+    at: npt.NDArray[np.int64] = np.zeros(rows.num_rows, np.int64)
+    free: list[range] = []
+    stride = 1
+    for columns, share in zip(route.columns, route.shares, strict=True):
+        if columns is None:
+            free.append(range(0, share * stride, stride))
+        else:
+            at += cells[columns, share].astype(np.int64) * stride
+        stride *= share
+    offsets = [sum(each) for each in product(*free)]
+    order = np.argsort(at, kind="stable")
+    bounds = np.flatnonzero(np.diff(at[order], prepend=-1))
+    for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
+        cell = int(at[order[start]])
+        whole = stop - start == rows.num_rows
+        chosen = rows if whole else rows.take(order[start:stop])
+        yield [cell + each for each in offsets], write_table(chosen)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Spark's batches are small; together they make fewer blobs."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= _ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held and any(each.num_rows for each in held):
+        yield pa.Table.from_batches(held)
+
+
+def _as_batch(packed: Packed) -> pa.RecordBatch:
+    slot, place, stream, first, rows = packed
+    return pa.RecordBatch.from_pydict(
+        {
+            "slot": pa.array([slot], pa.int32()),
+            "place": pa.array([place], pa.int64()),
+            "stream": [stream],
+            "first": [first],
+            "rows": pa.array([rows], pa.binary()),
+        }
+    )

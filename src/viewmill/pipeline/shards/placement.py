@@ -1,0 +1,373 @@
+"""Placement shards, seen from the driver.
+
+takes  sources and views
+does   sends rows to slots in Spark's workers, where the programs are; what they give is gathered in
+       tables of the driver's mill, which finishes the views
+
+Slots are fixed when the storage is made; shards are Spark's partitions, over which slots are
+spread, and may be another number at each start.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill import errors
+from viewmill.algebra.relations import Scan, Values
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.walk import scans
+from viewmill.deltas.arrow import arrow_schema, decode_delta
+from viewmill.errors import ForbiddenChange, ViewmillError
+from viewmill.kernels.compiler import is_on
+from viewmill.mill.create import describe
+from viewmill.mill.mill import Mill
+from viewmill.mill.refresh import MULTIPLICITY
+from viewmill.pipeline.definitions import define_view, statement_of
+from viewmill.pipeline.placement import Arrived, Sources
+from viewmill.pipeline.shards.layout import (
+    GIVEN,
+    PACKED,
+    Layout,
+    PackedSource,
+    coordinate,
+    slot_keys,
+)
+from viewmill.pipeline.shards.pack import Pack
+from viewmill.pipeline.shards.views import (
+    NotSharded,
+    ShardedView,
+    gathering_table,
+    shard_view,
+)
+from viewmill.pipeline.source import Source
+from viewmill.pipeline.storage import Storage, write_file
+from viewmill.pipeline.union import union
+from viewmill.planner.blocks import inline_blocks
+from viewmill.planner.sharding.hypercube import hash_type
+from viewmill.program.states import State
+from viewmill.rewrite.rules import rewrite
+from viewmill.runtime.spark.shard import Shard, ShardProgram, read_table
+from viewmill.sql.lower import lower
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import CreateMaterializedView
+
+_PROCESSOR = "viewmill.pipeline.shards.processor:ShardProcessor"  # a subclass of Spark's
+_STREAM_WEIGHT = 10.0  # a stream is expected to bring so many times the rows of a batch source
+_SLOTS = 4
+
+
+class InShards:
+    """Programs in Spark's workers."""
+
+    def __init__(self, spark: Any, storage: Storage, shards: int) -> None:
+        self._spark, self._storage, self._shards = spark, storage, shards
+        self._compiled = is_on(None)  # workers do as the driver does
+        self._saved = _Saved(storage)
+        self.slots = self._saved.slots or max(_SLOTS, shards)
+        self._views: dict[str, ShardedView | NotSharded] = {}
+        self._layout: Layout | None = None
+        self._figures: Counter[str] = Counter()
+        self._kernel_ms: Counter[int] = Counter()
+        self._state_bytes: dict[int, int] = {}
+
+    # Views.
+
+    def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
+        """Create a view: the driver's part in the mill, the shards' part in the layout."""
+        made = self._shard(mill, name, sql, clauses, sources)
+        if made is None:  # a plain view is only a name
+            define_view(mill, name, sql, clauses)
+            return
+        if isinstance(made, ShardedView):
+            shard = fill_without_rows(made.program, mill, compiled=self._compiled)
+            made = replace(made, program=replace(made.program, empty=shard.snapshot()))
+            if mill.definition(name) is None:
+                _gather(mill, name, made, shard)
+        self._views[name] = made
+        define_view(mill, name, sql, clauses)
+        mill.core.catalog.view(name).sharding = made.words
+
+    def _shard(
+        self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources
+    ) -> ShardedView | NotSharded | None:
+        text = statement_of(name, sql, clauses)
+        (statement,) = parse(text)
+        if not isinstance(statement, CreateMaterializedView):
+            return None
+        try:
+            query = lower(statement.query, text, mill.core.catalog, describe(mill.core))
+        except ViewmillError:
+            return NotSharded("it is not an ordinary query")  # or an error that define_view tells
+        if statement.policies or statement.strategy or statement.refresh_policy == "full":
+            return NotSharded("its clauses are carried out by the driver's mill")
+        weights = {
+            each.name: _STREAM_WEIGHT if each.is_streaming else 1.0 for each in sources.values()
+        }
+        return shard_view(name, rewrite(query), self.slots, weights, _kept(mill, sources))
+
+    # Starting.
+
+    def streaming(self, sources: Sequence[Source]) -> list[Source]:
+        """All: what is no stream is written down once and read as one."""
+        return [each if each.is_streaming else self._written(each) for each in sources]
+
+    def _written(self, source: Source) -> Source:
+        folder = str(self._storage.root / "batches" / source.name.lower())
+        rows = source.selected()
+        if not self._storage.checkpoint.exists():
+            rows.write.mode("overwrite").parquet(folder)
+        frame = self._spark.readStream.schema(rows.schema).parquet(folder)
+        return replace(source, frame=frame)
+
+    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
+        """Lay out the slots; the storage must have been made for the same."""
+        sharded = [each for each in self._views.values() if isinstance(each, ShardedView)]
+        driver = self._driver_sources(mill)
+        layout = Layout(
+            id=self._storage.id,
+            keys=slot_keys(self.slots),
+            sources=tuple(self._packed(mill, each, sharded, driver) for each in streams),
+            programs=tuple(each.program for each in sharded),
+            compiled=self._compiled,
+        )
+        self._saved.check(_signature(layout, sharded), self.slots)
+        self._repartition()
+        self._saved.write(_signature(layout, sharded), self.slots, self._shards)
+        self._layout = layout
+
+    def _driver_sources(self, mill: Mill) -> set[str]:
+        views = [mill.core.catalog.view(name) for name in self._views]
+        return {read for view in views for read in view.reads}
+
+    def _packed(
+        self, mill: Mill, source: Source, sharded: list[ShardedView], driver: set[str]
+    ) -> PackedSource:
+        name = source.name.lower()
+        routes = dict.fromkeys(
+            route for view in sharded for route in view.routes if route.source.lower() == name
+        )
+        schema = mill.core.catalog.table(source.name).table.schema
+        signs = {} if source.sign is None else {source.sign_kind: source.sign}
+        return PackedSource(source.name, schema, signs, tuple(routes), name in driver)
+
+    def _repartition(self) -> None:
+        before = self._saved.shards
+        if before in (None, self._shards) or not self._storage.has_batches():
+            return
+        try:
+            manager = self._spark._streamingCheckpointManager
+            manager.repartition(str(self._storage.checkpoint), self._shards)
+        except Exception as why:
+            raise ForbiddenChange(
+                f"the state of {before} shards could not be moved to {self._shards}",
+                detail=str(why).splitlines()[0],
+                hint=f"Start once with shards={before}, so that the last batch is done.",
+            ) from why
+
+    def frame(self, streams: Sequence[Source]) -> Any:
+        """Rows with their coordinates, packed, exchanged, and taken by the slots."""
+        assert self._layout is not None
+        selected = [
+            _with_coordinates(each, packed)
+            for each, packed in zip(streams, self._layout.sources, strict=True)
+        ]
+        packed = union(selected).mapInArrow(Pack(self._layout), PACKED)
+        processor = pkgutil.resolve_name(_PROCESSOR)(self._layout)
+        return packed.groupBy("slot").transformWithStateInPandas(
+            processor, outputStructType=GIVEN, outputMode="Update", timeMode="None"
+        )
+
+    def settings(self) -> AbstractContextManager[object]:
+        """The number of partitions counts when the query is first started."""
+        wanted = {"spark.sql.shuffle.partitions": str(self._shards)}
+        key = "spark.sql.streaming.stateStore.providerClass"
+        if "RocksDB" not in (self._spark.conf.get(key, "") or ""):
+            package = "org.apache.spark.sql.execution.streaming.state"
+            wanted[key] = f"{package}.RocksDBStateStoreProvider"
+        return _settings(self._spark, wanted)
+
+    # Taking.
+
+    def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
+        """Deltas of parts, rows for the driver's own views, refused rows, figures."""
+        found = Arrived()
+        rows: dict[str, list[pa.Table]] = {}
+        counts: Counter[str] = Counter()
+        for given in sorted(batch.to_pylist(), key=lambda each: each["place"]):
+            content, name = given["content"], given["name"]
+            match given["kind"]:
+                case "delta":
+                    table = gathering_table(name)
+                    found.changes.setdefault(table, []).append(read_table(content))
+                case "rows":
+                    rows.setdefault(name, []).append(read_table(content))
+                case "refused":
+                    found.refused += [tuple(each) for each in json.loads(content)]
+                case "failure":
+                    raise _failure(name, json.loads(content))
+                case "figures":
+                    figures = json.loads(content)
+                    counts.update(figures.pop("counts"))
+                    self._note(given["place"], figures)
+        found.rows = {name: pa.concat_tables(tables) for name, tables in rows.items()}
+        counts.update({name: each.num_rows for name, each in found.rows.items()})
+        found.counts = dict(counts)
+        return found
+
+    def _note(self, slot: int, figures: dict[str, Any]) -> None:
+        self._kernel_ms[slot] += figures.pop("kernel_ms")
+        self._state_bytes[slot] = figures.pop("state_bytes")
+        self._figures.update(figures)
+
+    def status(self) -> dict[str, Any]:
+        """The slots' figures since the pipeline was made."""
+        shown = {
+            name: self._figures[name]
+            for name in ("rows", "hits", "caught_up", "rebuilt", "snapshots")
+        }
+        return {
+            "shards": {
+                "count": self._shards,
+                "slots": self.slots,
+                "state_bytes": sum(self._state_bytes.values()),
+                "kernel_ms": [self._kernel_ms[slot] for slot in range(self.slots)],
+                **shown,
+            }
+        }
+
+
+def fill_without_rows(program: ShardProgram, mill: Mill, *, compiled: bool) -> Shard:
+    """A shard that has seen no row; kernels are compiled here, once for all workers."""
+    shard = Shard([program], compiled=compiled)
+    queries = {name: each.query for name, each in program.blocks[:-1]}
+
+    def rows(state: State) -> list[Any]:
+        definition = inline_blocks(state.definition, queries)
+        if isinstance(definition, Values) and not definition.rows:
+            return []
+        tables = {scan.source: _no_rows(scan) for scan in scans(definition)}
+        found: list[Any] = mill.core.engine.run(definition, tables).to_batches()
+        return found
+
+    shard.fill(rows)
+    return shard
+
+
+def _no_rows(scan: Scan) -> pa.Table:
+    fields = [
+        replace(each, name=each.name.removeprefix(f"{scan.alias}.")) for each in scan.schema
+    ]
+    return arrow_schema(Schema(tuple(fields))).empty_table()
+
+
+def _gather(mill: Mill, name: str, made: ShardedView, shard: Shard) -> None:
+    """The table for what shards give, with what they show before any row came."""
+    table = gathering_table(name)
+    if table in mill:
+        mill.sql(f"DROP TABLE {table}")
+    columns = ", ".join(f"`{each.name}` {each.type}" for each in made.program.output)
+    mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED")
+    contents = shard.contents()[name]
+    if contents.size:
+        rows = decode_delta(contents, shard.dictionary, multiplicity=MULTIPLICITY)
+        with mill.batch():
+            for _ in range(made.cells):
+                mill.apply(table, rows, multiplicity=MULTIPLICITY)
+
+
+def _kept(mill: Mill, sources: Sources) -> dict[str, str]:
+    """What only the driver has, in lower case, and why."""
+    kept = {name.lower(): f"it reads the view {name}" for name in mill.views()}
+    for each in sources.values():
+        if each.key:
+            kept[each.name.lower()] = f"{each.name} replaces rows by key, so its rows are kept"
+        elif each.checked:
+            kept[each.name.lower()] = f"{each.name} is checked, so its rows are kept"
+    return kept
+
+
+def _with_coordinates(source: Source, packed: PackedSource) -> Any:
+    """The source's rows with a column for each coordinate."""
+    types = {each.name.lower(): each.type for each in packed.schema}
+    shown = ["*"]
+    for i, (columns, share) in enumerate(packed.coordinates()):
+        hashed = ", ".join(
+            f"try_cast(`{name}` AS {hash_type(types[name.lower()])})" for name in columns
+        )
+        shown.append(f"CAST(pmod(xxhash64({hashed}), {share}) AS INT) AS {coordinate(i)}")
+    return source.selected().selectExpr(*shown)
+
+
+def _signature(layout: Layout, sharded: Sequence[ShardedView]) -> dict[str, Any]:
+    """What must not change while the state lives."""
+    programs = {
+        each.program.view.lower(): [program.fingerprint for _, program in each.program.blocks]
+        + sorted(route.stream for route in each.routes)
+        for each in sharded
+    }
+    driver = sorted(each.name.lower() for each in layout.sources if each.to_driver)
+    return {"views": programs, "driver": driver}
+
+
+class _Saved:
+    """What the storage was made for, in a file beside the checkpoint."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._file = storage.root / "shards.json"
+        saved = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.slots: int | None = saved.get("slots")
+        self.shards: int | None = saved.get("shards")
+        self._signature: dict[str, Any] | None = saved.get("signature")
+
+    def check(self, signature: dict[str, Any], slots: int) -> None:
+        """Refuse what the state in the checkpoint was not made for."""
+        before = self._signature
+        if before is None or not self._storage.checkpoint.exists() or before == signature:
+            return
+        changed = sorted(
+            name
+            for name in before["views"].keys() | signature["views"].keys()
+            if before["views"].get(name) != signature["views"].get(name)
+        )
+        what = f"views changed: {', '.join(changed)}" if changed else "the driver's views changed"
+        raise ForbiddenChange(
+            f"the shards in {self._storage.root} hold the state of other views",
+            detail=f"{what}. Shards keep no rows from which a view could be filled.",
+            hint="Give the pipeline another storage directory to take its sources anew.",
+        )
+
+    def write(self, signature: dict[str, Any], slots: int, shards: int) -> None:
+        """Note what the storage is made for."""
+        self._signature, self.slots, self.shards = signature, slots, shards
+        saved = {"slots": slots, "shards": shards, "signature": signature}
+        write_file(self._file, json.dumps(saved).encode())
+
+
+def _failure(name: str, said: Mapping[str, str]) -> ViewmillError:
+    kind = getattr(errors, name, errors.EvaluationFailed)
+    made: ViewmillError = kind(said["message"], detail=said["detail"], hint=said["hint"])
+    return made
+
+
+@contextmanager
+def _settings(spark: Any, wanted: Mapping[str, str]) -> Iterator[None]:
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)

@@ -1,0 +1,119 @@
+"""The views of a pipeline in shards: which part of each runs where.
+
+takes  a view's SQL, the mill whose catalog knows the sources
+gives  `ShardedView` for the workers, and in the mill the table that gathers what shards give; the
+       mill keeps the view over that table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from viewmill.algebra.relations import Relation
+from viewmill.algebra.walk import sources as sources_of
+from viewmill.mill.catalog import Catalog
+from viewmill.planner.planner import plan
+from viewmill.planner.sharding.split import Split, split
+from viewmill.program.display import state_label
+from viewmill.program.exchange import Exchange, HyperCube, Partials, Route, Single
+from viewmill.program.program import Triggers
+from viewmill.program.states import Passing
+from viewmill.runtime.spark.shard import ShardProgram
+from viewmill.strategies.strategy import Statistics
+
+_GATHER = "_viewmill_shards_"
+
+
+@dataclass(frozen=True)
+class ShardedView:
+    """What shards do for a view."""
+
+    program: ShardProgram
+    exchange: Exchange
+    routes: tuple[Route, ...]
+    cells: int
+    words: tuple[str, ...]  # the same for people
+
+
+@dataclass(frozen=True)
+class NotSharded:
+    """A view that the driver keeps, with the rows it reads."""
+
+    why: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """For people."""
+        return (f"one shard, the driver: {self.why}",)
+
+
+def gathering_table(view: str) -> str:
+    """The table of the driver's mill that holds what shards give for a view."""
+    return _GATHER + view.lower()
+
+
+def reshape(catalog: Catalog, view: str, query: Relation) -> Relation:
+    """What the driver's mill keeps of a view: if shards do their part, what is made of theirs."""
+    table = gathering_table(view)
+    return query if catalog.get(table) is None else split(query, 2).finish(table)
+
+
+def shard_view(
+    view: str, query: Relation, slots: int, weights: Mapping[str, float], kept: Mapping[str, str]
+) -> ShardedView | NotSharded:
+    """How a view is spread; `kept` names what only the driver has, and why."""
+    for name in sources_of(query):
+        if name.lower() in kept:
+            return NotSharded(kept[name.lower()])
+    found = split(query, slots, weights)
+    made = plan(view, found.below, Statistics())
+    slow = [each.program.strategy for each in made.blocks if not _runs_on_shards(each.program.body)]
+    if slow:
+        return NotSharded(f"{slow[0]} works on the driver's tables")
+    blocks = [(each.name, replace(each.program, exchange=found.exchange)) for each in made.blocks]
+    program = ShardProgram(view, tuple(blocks))
+    kept_states = [
+        f"keep  {state_label(state)}"
+        for _, each in program.blocks
+        for state in each.states
+        if not isinstance(state.kind, Passing)
+    ]
+    words = (*_words(found), f"on each  {made.strategy}", *kept_states)
+    return ShardedView(program, found.exchange, found.routes, found.cells, words)
+
+
+def _runs_on_shards(body: object) -> bool:
+    return isinstance(body, Triggers)
+
+
+def _words(found: Split) -> list[str]:
+    lines = [f"spread   {found.exchange}"]
+    lines += [f"because  {_reason(found.exchange)}"]
+    for route in found.routes:
+        lines.append(f"rows     {_route_words(route)}")
+    merged = isinstance(found.exchange, HyperCube) and found.exchange.finish
+    merged = merged or isinstance(found.exchange, Partials)
+    lines.append(f"driver   {'merges the parts' if merged else 'holds the result'}")
+    return lines
+
+
+def _reason(exchange: Exchange) -> str:
+    match exchange:
+        case Single():
+            return "rows of all shards would have to meet"
+        case HyperCube():
+            return "a row goes to the cells that agree on the join variables that it has"
+        case Partials():
+            return "what shards know of a group can be merged"
+        case _:
+            return "rows that meet agree on the key, so shards' results are disjoint"
+
+
+def _route_words(route: Route) -> str:
+    if not route.shares:
+        return f"{route.source}: all to one shard"
+    dimensions = zip(route.columns, route.shares, strict=True)
+    words = ["copied" if each is None else f"by {', '.join(each)}" for each, _ in dimensions]
+    copies = f", {route.copies} copies of each row" if route.copies > 1 else ""
+    return f"{route.source}: {' and '.join(words)}{copies}"

@@ -1,0 +1,1 @@
+"""How a view may be spread over shards: what runs where, and where rows go."""

@@ -1,0 +1,147 @@
+"""Shares for the variables of a join, so that every result appears on exactly one shard.
+
+takes  a relation of inner joins, filters and projections over scans, the number of cells
+gives  `Grid`: a share for each variable, and the way of every scan through it
+
+A row goes to every cell that agrees on the variables that it has (Afrati and Ullman's shares); the
+shares are those that send the fewest rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
+from viewmill.algebra.types import Boolean, Date, Decimal, Integer, String, Timestamp, Type
+from viewmill.algebra.walk import expressions, has_subquery, scans
+from viewmill.planner.sharding.placed import Names, variables
+from viewmill.program.exchange import Route
+
+_HASHED = Boolean | Integer | Decimal | String | Date | Timestamp
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The shares, by the name of their variable, and a route for each alias of a scan."""
+
+    shares: tuple[tuple[str, int], ...]
+    routes: Mapping[str, Route]
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """Something to hash: a column of some scans, or all columns of one."""
+
+    name: str
+    columns: Mapping[str, tuple[str, ...]]  # by alias
+    is_row: bool = False
+
+
+def is_plain_join(relation: Relation) -> bool:
+    """Whether only inner joins, filters and projections stand above scans."""
+    if any(has_subquery(each) for each in expressions(relation)):
+        return False
+    match relation:
+        case Scan():
+            return relation.window is None
+        case Filter() | Project():
+            return is_plain_join(relation.input)
+        case Join():
+            inner = relation.kind in ("inner", "cross")
+            return inner and is_plain_join(relation.left) and is_plain_join(relation.right)
+        case _:
+            return False
+
+
+def choose_grid(relation: Relation, cells: int, weights: Mapping[str, float]) -> Grid | None:
+    """The grid that sends the fewest rows; None when no column can be hashed."""
+    read = scans(relation)
+    known = [*_join_variables(relation, read), *_row_variables(read)]
+    if not known:
+        return None
+    ways = list(_ways(cells, len(known)))
+    best = min(ways, key=lambda way: _load(way, known, read, weights))
+    chosen = [(each, share) for each, share in zip(known, best, strict=True) if share > 1]
+    shares = tuple(share for _, share in chosen)
+    routes = {}
+    for scan in read:
+        columns = tuple(own_names(scan, each.columns.get(scan.alias)) for each, _ in chosen)
+        routes[scan.alias] = Route(scan.source, shares, columns)
+    return Grid(tuple((each.name, share) for each, share in chosen), routes)
+
+
+def own_names(scan: Scan, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Columns by the names that the source itself gives them."""
+    if columns is None:
+        return None
+    return tuple(name.removeprefix(f"{scan.alias}.") for name in columns)
+
+
+def hash_type(type_: Type) -> str | None:
+    """The type as which values are hashed, so that equal ones agree; None if they may not."""
+    match type_:
+        case Integer():
+            return "BIGINT"
+        case Decimal():
+            return f"DECIMAL(38,{type_.scale})"
+        case _:
+            return str(type_) if isinstance(type_, _HASHED) else None
+
+
+def is_hashed_alike(variable: Names, relation: Relation) -> bool:
+    """Whether equal values of all columns of a variable have one hash."""
+    fields = [field for scan in scans(relation) for field in scan.schema if field.name in variable]
+    kinds = {hash_type(field.type) for field in fields}
+    return len(kinds) == 1 and None not in kinds
+
+
+def _join_variables(relation: Relation, read: tuple[Scan, ...]) -> Iterator[_Variable]:
+    for names in variables(relation):
+        columns = {}
+        for scan in read:
+            own = [name for name in scan.schema.names if name in names]
+            if own:
+                columns[scan.alias] = (own[0],)
+        if len(columns) > 1 and is_hashed_alike(names, relation):
+            yield _Variable(min(names), columns)
+
+
+def _row_variables(read: tuple[Scan, ...]) -> Iterator[_Variable]:
+    for scan in read:
+        columns = row_columns(scan)
+        if columns:
+            yield _Variable(f"rows of {scan.alias}", {scan.alias: columns}, is_row=True)
+
+
+def row_columns(scan: Scan) -> tuple[str, ...]:
+    """The columns of a scan that can be hashed."""
+    return tuple(field.name for field in scan.schema if hash_type(field.type))
+
+
+def _ways(cells: int, count: int) -> Iterator[tuple[int, ...]]:
+    """Every way to write `cells` as a product of so many shares."""
+    if count == 1:
+        yield (cells,)
+        return
+    for share in range(1, cells + 1):
+        if cells % share == 0:
+            for rest in _ways(cells // share, count - 1):
+                yield (share, *rest)
+
+
+def _load(
+    way: tuple[int, ...],
+    known: list[_Variable],
+    read: tuple[Scan, ...],
+    weights: Mapping[str, float],
+) -> tuple[float, int]:
+    """The rows sent, then how far the way is from one share on a join variable."""
+    pairs = [(each, share) for each, share in zip(known, way, strict=True) if share > 1]
+    sent = sum(
+        weights.get(scan.source, 1.0)
+        * prod(share for each, share in pairs if scan.alias not in each.columns)
+        for scan in read
+    )
+    return sent, sum(10 if each.is_row else 1 for each, _ in pairs)

@@ -1,0 +1,1 @@
+"""Programs on the shards of a Spark job: what runs inside a Python worker."""

@@ -1,0 +1,162 @@
+"""One shard of the views: programs over the rows that were sent here.
+
+takes  the programs, deltas of streams
+gives  the change of each view's part; its states as bytes, and back
+next   pipeline.shards.processor, which keeps the bytes in Spark's state store
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.errors import EvaluationFailed, Overflow
+from viewmill.kernels.build import build
+from viewmill.program.program import Program
+from viewmill.program.states import Passing, State
+from viewmill.runtime.in_process.runtime import InProcessRuntime
+from viewmill.runtime.runtime import Block
+
+
+@dataclass(frozen=True)
+class ShardProgram:
+    """What shards run for one view: its blocks, the last of which has the view's name."""
+
+    view: str
+    blocks: tuple[tuple[str, Program], ...]
+    empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
+
+    @property
+    def output(self) -> Schema:
+        """The columns of what a shard gives."""
+        return self.blocks[-1][1].output
+
+
+class Shard:
+    """The programs of all views over one shard's rows."""
+
+    def __init__(self, programs: Sequence[ShardProgram], *, compiled: bool | None = None) -> None:
+        self.dictionary = Dictionary()
+        self._views = {each.view for each in programs}
+        self._blocks: list[Block] = []
+        self._runtime = InProcessRuntime()
+        for each in programs:
+            made = [
+                Block(name, program, build(program, self.dictionary, compiled=compiled), {each.view})
+                for name, program in each.blocks
+            ]
+            if each.empty:
+                _load(made, each.empty)
+            self._blocks += made
+            for block in made:
+                self._runtime.add(block)
+
+    def take(self, deltas: Mapping[str, Delta]) -> dict[str, Delta]:
+        """Apply one batch and keep it; the change of each view's part. An error changes nothing."""
+        try:
+            return self._take(deltas)
+        except (Overflow, EvaluationFailed):
+            # A row that came and went inside the batch is not judged: its net effect counts.
+            return self._take({name: consolidate(delta) for name, delta in deltas.items()})
+
+    def _take(self, deltas: Mapping[str, Delta]) -> dict[str, Delta]:
+        try:
+            outputs = self._runtime.refresh(deltas, self._views)
+        except BaseException:
+            self._runtime.rollback()
+            raise
+        self._runtime.commit()
+        return outputs
+
+    def contents(self) -> dict[str, Delta]:
+        """What each view's part shows; a sum over no rows is a row."""
+        views = [block for block in self._blocks if block.name in self._views]
+        return {block.name: block.maintainer.contents() for block in views}
+
+    @property
+    def state_bytes(self) -> int:
+        """What the states hold."""
+        return sum(sum(block.maintainer.state_bytes().values()) for block in self._blocks)
+
+    def snapshot(self) -> bytes:
+        """Every state, such that `load` of another shard makes it this one."""
+        pieces = [
+            pa.Table.from_batches(batches) if (batches := list(block.maintainer.snapshot(state)))
+            else None
+            for block, state in _states(self._blocks)
+        ]  # fmt: skip
+        return write_tables(pieces)
+
+    def load(self, snapshot: bytes) -> None:
+        """Take the states of a snapshot."""
+        _load(self._blocks, snapshot)
+
+    def fill(self, rows: Callable[[State], Iterable[Any]]) -> None:
+        """Load every state with the rows of its definition."""
+        for block in self._blocks:
+            for state in block.program.states:
+                if not state.derived:
+                    block.maintainer.load(state.name, rows(state))
+            block.maintainer.flush()
+            block.maintainer.commit()
+
+
+def _states(blocks: Sequence[Block]) -> list[tuple[Block, str]]:
+    return [
+        (block, state.name)
+        for block in blocks
+        for state in block.program.states
+        if not state.derived and not isinstance(state.kind, Passing)
+    ]
+
+
+def _load(blocks: Sequence[Block], snapshot: bytes) -> None:
+    tables = read_tables(snapshot)
+    for (block, state), table in zip(_states(blocks), tables, strict=True):
+        block.maintainer.load(state, [] if table is None else table.to_batches())
+    for block in blocks:
+        block.maintainer.commit()
+
+
+def write_tables(tables: Sequence[Any]) -> bytes:
+    """Tables, of which any may be None, as bytes."""
+    sink = pa.BufferOutputStream()
+    for table in tables:
+        piece = b"" if table is None else write_table(table)
+        sink.write(len(piece).to_bytes(8, "little"))
+        sink.write(piece)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def read_tables(data: bytes) -> list[Any]:
+    """The inverse of `write_tables`."""
+    tables: list[Any] = []
+    view, at = memoryview(data), 0
+    while at < len(view):
+        size = int.from_bytes(view[at : at + 8], "little")
+        at += 8
+        tables.append(read_table(view[at : at + size]) if size else None)
+        at += size
+    return tables
+
+
+def write_table(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def read_table(data: Any) -> pa.Table:
+    """The inverse of `write_table`."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

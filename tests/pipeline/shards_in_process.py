@@ -1,0 +1,143 @@
+"""A pipeline in shards without Spark: the same placement, slots over stores in memory.
+
+Only what Spark itself does is played: the union, the hash of coordinates, the exchange by slot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+import viewmill as vm
+from viewmill.deltas.arrow import decode_delta
+from viewmill.pipeline.placement import Arrived
+from viewmill.pipeline.shards import slot as slots
+from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
+from viewmill.pipeline.shards.pack import Pack
+from viewmill.pipeline.shards.placement import InShards
+from viewmill.pipeline.shards.slot import Head
+from viewmill.pipeline.shards.views import gathering_table, reshape
+from viewmill.pipeline.source import Source
+from viewmill.pipeline.storage import Storage
+from viewmill.runtime.spark.shard import write_table
+
+
+class MemoryStore:
+    """What the state store holds for one slot; a copy of it is a checkpoint."""
+
+    def __init__(self) -> None:
+        self._head, self._log, self._snapshot = Head(), list[tuple[int, str, bytes]](), list[bytes]()
+
+    def copy(self) -> MemoryStore:
+        made = MemoryStore()
+        made._head, made._log, made._snapshot = self._head, [*self._log], [*self._snapshot]
+        return made
+
+    def head(self) -> Head:
+        return self._head
+
+    def set_head(self, head: Head) -> None:
+        self._head = head
+
+    def log(self) -> Iterator[tuple[int, str, bytes]]:
+        return iter(self._log)
+
+    def append(self, version: int, token: str, pieces: list[bytes]) -> None:
+        self._log += [(version, token, piece) for piece in pieces]
+
+    def snapshot(self) -> list[bytes]:
+        return self._snapshot
+
+    def replace(self, pieces: list[bytes]) -> None:
+        self._log, self._snapshot = [], list(pieces)
+
+
+class Frame:
+    """What a source asks of a DataFrame."""
+
+    isStreaming = True  # noqa: N815 (Spark's name)
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns, self.schema = list(columns), None
+
+
+class LocalShards:
+    """Tables by their CREATE columns, views by their SQL; `take` is one batch of all sources."""
+
+    def __init__(self, folder: Path, tables: Mapping[str, str], views: Mapping[str, str]) -> None:
+        self.placement = InShards(None, Storage.open(folder, "shards"), 2)
+        self.mill = vm.Mill(reshape=reshape)
+        self.sources: dict[str, Source] = {}
+        for name, columns in tables.items():
+            self.mill.sql(f"CREATE TABLE {name} ({columns}) UNCHECKED")
+            names = self.mill.core.catalog.table(name).table.schema.names
+            frame = Frame([*names, "m"])
+            self.sources[name] = Source(name, frame, multiplicity="m", schema=columns)
+        for name, sql in views.items():
+            self.placement.define(self.mill, name, sql, "", self.sources)
+        self.placement.prepare(self.mill, list(self.sources.values()))
+        self.layout = self.placement._layout
+        assert self.layout is not None
+        self.stores = {key: MemoryStore() for key in self.layout.keys}
+
+    def take(self, rows: Mapping[str, pa.Table]) -> None:
+        """One batch: rows with their multiplicity in the column m."""
+        given = self.give(rows)
+        self.commit(self.placement.arrived(given, list(self.sources.values())))
+
+    def commit(self, arrived: Arrived) -> None:
+        with self.mill.batch():
+            for table, parts in arrived.changes.items():
+                for part in parts:
+                    self.mill.apply(table, part, multiplicity="_multiplicity")
+            for name, part in arrived.rows.items():
+                self.mill.apply(name, part, multiplicity="m")
+
+    def give(self, rows: Mapping[str, pa.Table]) -> pa.Table:
+        """What all slots give for a batch."""
+        assert self.layout is not None
+        pack = Pack(self.layout)
+        by_slot: dict[int, list[tuple[str, bool, bytes]]] = {}
+        given: list[dict[str, Any]] = []
+        for source in self.layout.sources:
+            if source.name in rows:
+                table = with_coordinates(rows[source.name], source)
+                for key, place, stream, first, blob in pack._source(source, table):
+                    if stream.endswith(TO_DRIVER):
+                        name = stream.removesuffix(TO_DRIVER)
+                        given.append(_given("rows", name, place, blob))
+                    else:
+                        by_slot.setdefault(key, []).append((stream, first, blob))
+        for key, blobs in by_slot.items():
+            number = self.layout.keys.index(key)
+            made, shard = slots.take(self.layout, number, self.stores[key], blobs)
+            for view, delta in made.deltas.items():
+                table = decode_delta(delta, shard.dictionary, multiplicity="_multiplicity")
+                given.append(_given("delta", view, number, write_table(table)))
+            figures = {**asdict(made.figures), "counts": made.counts}
+            given.append(_given("figures", "", number, json.dumps(figures).encode()))
+        return pa.Table.from_pylist(given)
+
+    def partial(self, view: str) -> list[Any]:
+        """What shards gave for a view."""
+        return list(self.mill.sql(f"SELECT * FROM {gathering_table(view)}").rows())
+
+
+def _given(kind: str, name: str, place: int, content: bytes) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "place": place, "content": content}
+
+
+def with_coordinates(rows: pa.Table, source: PackedSource) -> pa.Table:
+    """Coordinates by some hash: which one does not matter, if equal values agree."""
+    for i, (columns, share) in enumerate(source.coordinates()):
+        texts = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+        cells = np.array([crc32(repr(each).encode()) % share for each in texts], np.int32)
+        rows = rows.append_column(coordinate(i), pa.array(cells))
+    return rows
