@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import viewmill as vm
 from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.blobs import write_table
 from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.shards import slot as slots
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
@@ -26,14 +27,17 @@ from viewmill.pipeline.shards.slot import Head
 from viewmill.pipeline.shards.views import gathering_table, reshape
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
-from viewmill.runtime.spark.shard import write_table
 
 
 class MemoryStore:
     """What the state store holds for one slot; a copy of it is a checkpoint."""
 
     def __init__(self) -> None:
-        self._head, self._log, self._snapshot = Head(), list[tuple[int, str, bytes]](), list[bytes]()
+        self._head, self._log, self._snapshot = (
+            Head(),
+            list[tuple[int, str, bytes]](),
+            list[bytes](),
+        )
 
     def copy(self) -> MemoryStore:
         made = MemoryStore()

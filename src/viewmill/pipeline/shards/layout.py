@@ -8,7 +8,7 @@ from math import lcm
 
 from viewmill.algebra.schema import Schema
 from viewmill.program.exchange import Route
-from viewmill.runtime.spark.shard import ShardProgram
+from viewmill.runtime.spark.programs import ShardProgram
 
 # A packed blob: to which slot (as its key), in which order it was packed, what it is, the rows.
 PACKED = "slot INT, place BIGINT, stream STRING, first BOOLEAN, rows BINARY"
@@ -16,6 +16,7 @@ PACKED = "slot INT, place BIGINT, stream STRING, first BOOLEAN, rows BINARY"
 GIVEN = "kind STRING, name STRING, place BIGINT, content BINARY"
 
 TO_DRIVER = "@driver"
+MULTIPLICITY = "_multiplicity"
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from viewmill.deltas.blobs import write_table
 from viewmill.pipeline.shards.layout import TO_DRIVER, Layout, PackedSource, coordinate
 from viewmill.pipeline.union import split
 from viewmill.program.exchange import Route
-from viewmill.runtime.spark.shard import write_table
 
 _ROWS = 250_000  # of one blob at most
 
@@ -79,8 +79,8 @@ def _cut(rows: pa.Table, route: Route, cells: Any) -> Iterator[tuple[list[int], 
         stride *= share
     offsets = [sum(each) for each in product(*free)]
     order = np.argsort(at, kind="stable")
-    bounds = np.flatnonzero(np.diff(at[order], prepend=-1))
-    for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
+    bounds = [*np.flatnonzero(np.diff(at[order], prepend=-1)), len(order)]
+    for start, stop in pairwise(bounds):
         cell = int(at[order[start]])
         whole = stop - start == rows.num_rows
         chosen = rows if whole else rows.take(order[start:stop])

@@ -25,15 +25,16 @@ from viewmill.algebra.relations import Scan, Values
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import scans
 from viewmill.deltas.arrow import arrow_schema, decode_delta
+from viewmill.deltas.blobs import read_table
 from viewmill.errors import ForbiddenChange, ViewmillError
 from viewmill.kernels.compiler import is_on
 from viewmill.mill.create import describe
 from viewmill.mill.mill import Mill
-from viewmill.mill.refresh import MULTIPLICITY
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
 from viewmill.pipeline.shards.layout import (
     GIVEN,
+    MULTIPLICITY,
     PACKED,
     Layout,
     PackedSource,
@@ -54,7 +55,8 @@ from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.program.states import State
 from viewmill.rewrite.rules import rewrite
-from viewmill.runtime.spark.shard import Shard, ShardProgram, read_table
+from viewmill.runtime.spark.programs import ShardProgram
+from viewmill.runtime.spark.shard import Shard
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView
@@ -262,9 +264,7 @@ def fill_without_rows(program: ShardProgram, mill: Mill, *, compiled: bool) -> S
 
 
 def _no_rows(scan: Scan) -> pa.Table:
-    fields = [
-        replace(each, name=each.name.removeprefix(f"{scan.alias}.")) for each in scan.schema
-    ]
+    fields = [replace(each, name=each.name.removeprefix(f"{scan.alias}.")) for each in scan.schema]
     return arrow_schema(Schema(tuple(fields))).empty_table()
 
 

@@ -15,11 +15,11 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
 
 from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.blobs import write_table
 from viewmill.errors import ViewmillError
-from viewmill.mill.refresh import MULTIPLICITY
-from viewmill.pipeline.shards.layout import TO_DRIVER, Layout
+from viewmill.pipeline.shards.layout import MULTIPLICITY, TO_DRIVER, Layout
 from viewmill.pipeline.shards.slot import Blobs, Given, Head, take
-from viewmill.runtime.spark.shard import Shard, write_table
+from viewmill.runtime.spark.shard import Shard
 
 Row = tuple[str, str, int, bytes]
 

@@ -21,11 +21,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import Layout, PackedSource
-from viewmill.runtime.spark.shard import Shard, read_table
+from viewmill.runtime.spark.shard import Shard
 
 Blobs = list[tuple[str, bool, bytes]]  # stream, whether refusals are reported here, rows
 

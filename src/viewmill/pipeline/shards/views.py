@@ -19,7 +19,7 @@ from viewmill.program.display import state_label
 from viewmill.program.exchange import Exchange, HyperCube, Partials, Route, Single
 from viewmill.program.program import Triggers
 from viewmill.program.states import Passing
-from viewmill.runtime.spark.shard import ShardProgram
+from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.strategies.strategy import Statistics
 
 _GATHER = "_viewmill_shards_"

@@ -8,35 +8,20 @@ next   pipeline.shards.processor, which keeps the bytes in Spark's state store
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from viewmill.algebra.schema import Schema
+from viewmill.deltas.blobs import read_tables, write_tables
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, Overflow
 from viewmill.kernels.build import build
-from viewmill.program.program import Program
 from viewmill.program.states import Passing, State
 from viewmill.runtime.in_process.runtime import InProcessRuntime
 from viewmill.runtime.runtime import Block
-
-
-@dataclass(frozen=True)
-class ShardProgram:
-    """What shards run for one view: its blocks, the last of which has the view's name."""
-
-    view: str
-    blocks: tuple[tuple[str, Program], ...]
-    empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
-
-    @property
-    def output(self) -> Schema:
-        """The columns of what a shard gives."""
-        return self.blocks[-1][1].output
+from viewmill.runtime.spark.programs import ShardProgram
 
 
 class Shard:
@@ -49,7 +34,9 @@ class Shard:
         self._runtime = InProcessRuntime()
         for each in programs:
             made = [
-                Block(name, program, build(program, self.dictionary, compiled=compiled), {each.view})
+                Block(
+                    name, program, build(program, self.dictionary, compiled=compiled), {each.view}
+                )
                 for name, program in each.blocks
             ]
             if each.empty:
@@ -123,40 +110,3 @@ def _load(blocks: Sequence[Block], snapshot: bytes) -> None:
         block.maintainer.load(state, [] if table is None else table.to_batches())
     for block in blocks:
         block.maintainer.commit()
-
-
-def write_tables(tables: Sequence[Any]) -> bytes:
-    """Tables, of which any may be None, as bytes."""
-    sink = pa.BufferOutputStream()
-    for table in tables:
-        piece = b"" if table is None else write_table(table)
-        sink.write(len(piece).to_bytes(8, "little"))
-        sink.write(piece)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def read_tables(data: bytes) -> list[Any]:
-    """The inverse of `write_tables`."""
-    tables: list[Any] = []
-    view, at = memoryview(data), 0
-    while at < len(view):
-        size = int.from_bytes(view[at : at + 8], "little")
-        at += 8
-        tables.append(read_table(view[at : at + size]) if size else None)
-        at += size
-    return tables
-
-
-def write_table(table: pa.Table) -> bytes:
-    """A table in Arrow's stream format."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def read_table(data: Any) -> pa.Table:
-    """The inverse of `write_table`."""
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

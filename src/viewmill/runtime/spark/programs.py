@@ -1,0 +1,22 @@
+"""What shards run for a view. Data only, so that it can travel to workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewmill.algebra.schema import Schema
+from viewmill.program.program import Program
+
+
+@dataclass(frozen=True)
+class ShardProgram:
+    """What shards run for one view: its blocks, the last of which has the view's name."""
+
+    view: str
+    blocks: tuple[tuple[str, Program], ...]
+    empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
+
+    @property
+    def output(self) -> Schema:
+        """The columns of what a shard gives."""
+        return self.blocks[-1][1].output

@@ -1,0 +1,181 @@
+"""Placement shards on Spark: the views equal those of one process, through faults and restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.pipeline.harness import write_orders
+
+import viewmill as vm
+from viewmill.errors import EvaluationFailed, ForbiddenChange, InvalidArgument
+from viewmill.pipeline.pipeline import Pipeline
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id BIGINT, customer STRING, amount BIGINT, op STRING"
+REGIONS = [("ann", "north"), ("bob", "south"), ("cy", "north")]
+VIEWS = {
+    "by_customer": "SELECT customer, sum(amount) AS s, max(amount) AS m FROM orders"
+    " GROUP BY customer",
+    "by_region": "SELECT region, sum(amount) AS s, count(*) AS n, avg(amount) AS a"
+    " FROM orders o JOIN regions r ON o.customer = r.name GROUP BY region",
+    "total": "SELECT count(*) AS n, sum(amount) AS s FROM orders WHERE amount > 2",
+    "largest": "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer"
+    " ORDER BY s DESC LIMIT 1",
+    "above": "SELECT count(*) AS n FROM orders WHERE amount > (SELECT avg(amount) FROM orders)",
+    "middle": "SELECT median(amount) AS m FROM orders",
+    "of_view": "SELECT count(*) AS n FROM by_customer WHERE s > 5",
+}  # fmt: skip
+
+
+def orders(number: int) -> list[tuple[Any, ...]]:
+    """The rows of a file: some orders come, one of the file before goes."""
+    names = [name for name, _ in REGIONS] + ["dee"]
+    rows = [(10 * number + i, names[i % 4], (number + i) % 7, "insert") for i in range(8)]
+    if number:
+        rows.append((10 * (number - 1), names[0], (number - 1) % 7, "delete"))
+    return rows
+
+
+def pipeline(spark: Any, root: Path, views: dict[str, str] = VIEWS, *, shards: int = 2) -> Pipeline:
+    """Orders by file, one in each batch, and the regions as a batch source."""
+    (root / "orders").mkdir(exist_ok=True)
+    pipe: Pipeline = vm.Pipeline(spark, root / "storage", placement="shards", shards=shards)
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    pipe.source("orders", reader.parquet(str(root / "orders")), change="op")
+    pipe.source("regions", spark.createDataFrame(REGIONS, "name STRING, region STRING"))
+    for name, sql in views.items():
+        pipe.view(name, sql)
+    return pipe
+
+
+def in_process(root: Path, views: dict[str, str] = VIEWS) -> dict[str, Counter[Any]]:
+    """What the views show when one mill takes all files."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE orders (id BIGINT, customer STRING, amount BIGINT) UNCHECKED")
+        mill.sql("CREATE TABLE regions (name STRING, region STRING)")
+        mill.insert("regions", REGIONS)
+        mill.apply("orders", pq.read_table(root / "orders"), change="op")
+        for name, sql in views.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        return {name: Counter(mill[name].rows()) for name in views}
+
+
+def shown(pipe: Pipeline, views: dict[str, str] = VIEWS) -> dict[str, Counter[Any]]:
+    return {name: Counter(pipe[name].rows()) for name in views}
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param((2, 1), id="two-one"),
+        pytest.param((1, 1, 3, 2), id="more", marks=pytest.mark.slow),
+    ],
+)
+def test_views_in_shards_equal_those_of_one_process_at_any_number(spark, tmp_path, counts):
+    write_orders(tmp_path / "orders", "a", orders(0))
+    for number, shards in enumerate(counts, start=1):
+        write_orders(tmp_path / "orders", f"b{number}", orders(number))
+        with pipeline(spark, tmp_path, shards=shards) as pipe:
+            pipe.run_once()
+            assert shown(pipe) == in_process(tmp_path), f"{shards} shards"
+            assert pipe.status()["shards"]["count"] == shards
+            if number == 1:
+                assert pipe.status()["rows_in"] == {"orders": 17, "regions": 3}
+                said = {name: str(pipe[name].explain()) for name in VIEWS}
+    assert "by key customer" in said["by_customer"]
+    assert "hypercube" in said["by_region"]
+    assert "merges the parts" in said["by_region"]
+    assert "partial aggregates" in said["total"]
+    assert "one shard" in said["above"]
+    assert "one shard, the driver: recompute" in said["middle"]
+    assert "it reads the view by_customer" in said["of_view"]
+
+
+def test_bad_rows_are_refused_once_and_failures_are_told_as_they_are(spark, tmp_path):
+    views = {name: VIEWS[name] for name in ("by_customer", "by_region", "total")}
+    views["quotient"] = "SELECT customer, sum(100 / amount) AS q FROM orders GROUP BY customer"
+    rows = [(1, "ann", 5, "insert"), (2, "bob", 5, "no such word"), (3, "cy", 4, "insert")]
+    write_orders(tmp_path / "orders", "a", rows)
+    with pipeline(spark, tmp_path, views) as pipe:
+        pipe.run_once()
+        (letter,) = pipe.dead_letters().rows()
+        assert letter[0] == "orders"
+        assert "no such word" in letter[2]
+        before = shown(pipe, views)
+        assert before["total"] == Counter([(2, 9)])
+        write_orders(tmp_path / "orders", "b", [(4, "ann", 0, "insert")])
+        with pytest.raises(EvaluationFailed, match="division by zero"):
+            pipe.run_once()
+        assert shown(pipe, views) == before
+        write_orders(tmp_path / "orders", "c", [(4, "ann", 0, "delete")])
+        with pytest.raises(EvaluationFailed, match="division by zero"):
+            pipe.run_once()  # the batch is the same again, as Spark promised
+
+
+def workers_of(parent: int) -> list[int]:
+    """Python workers below a process: those that take work, not the one that forks them."""
+    said = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(maxsplit=2) for line in said.splitlines()]
+    below, found = {parent}, []
+    for _ in range(6):
+        below |= {int(pid) for pid, above, _ in rows if int(above) in below}
+    daemons = {int(pid) for pid, _, text in rows if int(pid) in below and "pyspark.daemon" in text}
+    for pid, above, _ in rows:
+        if int(pid) in daemons and int(above) in daemons:
+            found.append(int(pid))
+    return found
+
+
+def test_killed_workers_cost_nothing_but_time(spark, tmp_path):
+    views = {name: VIEWS[name] for name in ("by_customer", "by_region", "total")}
+    for number in range(6):
+        write_orders(tmp_path / "orders", f"{number}", orders(number))
+    stop = threading.Event()
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not stop.wait(0.4) and len(killed) < 4:
+            for pid in workers_of(os.getpid())[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    killer = threading.Thread(target=kill)
+    with pipeline(spark, tmp_path, views) as pipe:
+        pipe.run_once()
+        for number in range(6, 12):
+            write_orders(tmp_path / "orders", f"{number}", orders(number))
+        killer.start()
+        try:
+            pipe.run_once()
+        finally:
+            stop.set()
+            killer.join()
+        assert killed
+        assert shown(pipe, views) == in_process(tmp_path, views)
+
+
+def test_what_shards_cannot_do_is_said(spark, tmp_path):
+    one = {"total": VIEWS["total"]}
+    write_orders(tmp_path / "orders", "a", orders(0))
+    with pipeline(spark, tmp_path, one) as pipe:
+        pipe.run_once()
+    with pipeline(spark, tmp_path, {**one, "more": VIEWS["by_customer"]}) as pipe:
+        with pytest.raises(ForbiddenChange, match="state of other views"):
+            pipe.run_once()
+    with pytest.raises(ForbiddenChange, match="made with placement 'shards'"):
+        vm.Pipeline(spark, tmp_path / "storage")
+    with pytest.raises(InvalidArgument, match="shards=0"):
+        vm.Pipeline(spark, tmp_path / "other", placement="shards", shards=0)
+    with pytest.raises(InvalidArgument, match="placement='driver'"):
+        vm.Pipeline(spark, tmp_path / "other", shards=2)

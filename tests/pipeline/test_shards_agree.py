@@ -1,0 +1,117 @@
+"""Views in shards equal the same views in one process, whatever is forgotten or run twice.
+
+Slots over stores in memory stand for Spark here, so that many queries can be tried.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from tests.conftest import scaled
+from tests.equivalence.harness import REFUSALS
+from tests.pipeline.shards_in_process import LocalShards
+
+import viewmill as vm
+from viewmill.deltas.arrow import arrow_schema
+from viewmill.pipeline.shards import slot as slots
+from viewmill.testing.generate import Batch, Table, batches, feed, tables
+from viewmill.testing.generate_queries import Query, views, wide_views
+from viewmill.testing.oracle import differences
+
+
+@pytest.fixture(autouse=True)
+def _short_logs(monkeypatch):
+    """A snapshot after every third batch."""
+    monkeypatch.setattr(slots, "_LOG_ENTRIES", 2)
+
+
+class Both:
+    """The same tables and views in one mill and in shards."""
+
+    def __init__(self, over: Sequence[Table], queries: Sequence[Query]) -> None:
+        self.names = [f"v{i}" for i in range(len(queries))]
+        texts = dict(zip(self.names, (query.spark for query in queries), strict=True))
+        self.mill = vm.connect()
+        for table in over:
+            note(table.sql)
+            self.mill.sql(table.sql)
+        for name, text in texts.items():
+            note(f"{name}: {text}")
+            self.mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
+        columns = {table.name: _columns(table) for table in over}
+        self.shards = LocalShards(Path(tempfile.mkdtemp()), columns, texts)
+
+    def feed(self, batch: Batch, fault: str) -> None:
+        """One batch to both, in shards with a fault on the way."""
+        note(f"feed {batch}, {fault}")
+        feed(self.mill, batch)
+        rows = self.tables(batch)
+        if fault == "rerun":
+            before = {key: store.copy() for key, store in self.shards.stores.items()}
+            self.shards.give(rows)
+            self.shards.stores = before  # Spark did not commit, and runs the batch again
+        if fault == "worker lost":
+            slots._MEMORY.clear()
+        self.shards.take(rows)
+        self.compare()
+
+    def compare(self) -> None:
+        for name in self.names:
+            found = differences(self.mill[name].rows(), self.shards.mill[name].rows())
+            assert found == [], f"{name}: {self.shards.mill[name].explain()}"
+
+    def tables(self, batch: Batch) -> dict[str, pa.Table]:
+        """The rows of a batch with their multiplicity."""
+        found: dict[str, list[pa.Table]] = {}
+        for change in batch:
+            schema = self.mill.core.catalog.table(change.table).table.schema
+            sign = -1 if change.kind == "delete" else 1
+            times = change.times or (sign,) * len(change.rows)
+            fields = arrow_schema(schema)
+            values = zip(*change.rows, strict=True) if change.rows else ([] for _ in fields)
+            arrays = [pa.array(list(v), f.type) for v, f in zip(values, fields, strict=True)]
+            table = pa.Table.from_arrays(arrays, names=fields.names)
+            made = table.append_column("m", pa.array(list(times), pa.int64()))
+            found.setdefault(change.table, []).append(made)
+        return {name: pa.concat_tables(parts) for name, parts in found.items()}
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
+
+
+FAULTS = st.sampled_from(["none", "none", "rerun", "worker lost"])
+
+
+def run(both: Both, feeds: Sequence[Batch], data: st.DataObject) -> None:
+    both.compare()
+    for batch in feeds:
+        try:
+            both.feed(batch, data.draw(FAULTS))
+        except REFUSALS:
+            return  # which sums overflow first is not the same in parts
+
+
+@settings(max_examples=scaled(0.12))
+@given(data=st.data())
+def test_views_of_one_table(data, uncompiled):
+    table = data.draw(tables(keyed=False, unchecked=True))
+    queries = data.draw(st.lists(views(table), min_size=1, max_size=3))
+    feeds = data.draw(batches([table], tame=True, early_deletes=False))
+    run(Both([table], queries), feeds, data)
+
+
+@settings(max_examples=scaled(0.12))
+@given(data=st.data())
+def test_views_of_two_tables(data, uncompiled):
+    left = data.draw(tables("t", keyed=False, unchecked=True))
+    right = data.draw(tables("u", keyed=False, unchecked=True))
+    queries = data.draw(st.lists(wide_views(left, right), min_size=1, max_size=2))
+    feeds = data.draw(batches([left, right], tame=True))
+    run(Both([left, right], queries), feeds, data)
