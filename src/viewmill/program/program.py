@@ -11,6 +11,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
 from viewmill.program.exchange import ONE_SHARD, Exchange
+from viewmill.program.exchange import Single as Single  # a name of this module, too
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.states import State

@@ -19,7 +19,7 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Nested, Null
-from viewmill.program.program import Input, Program, Single, Trigger, Triggers
+from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.emit import RESERVED, sql_of
 from viewmill.strategies.aggregate_index.general_query import read_general
@@ -91,7 +91,6 @@ class _Writer:
                 replays=replays,
                 rebuild=True,
             ),
-            exchange=Single(),
         )
 
     # Triggers: one for each table, however often the query reads it.
