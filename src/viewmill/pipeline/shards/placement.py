@@ -61,7 +61,7 @@ from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView
 
-_PROCESSOR = "viewmill.pipeline.shards.processor:ShardProcessor"  # a subclass of Spark's
+_STATES = "viewmill.pipeline.shards.slot_states:SlotStates"  # a subclass of Spark's
 _STREAM_WEIGHT = 10.0  # a stream is expected to bring so many times the rows of a batch source
 _SLOTS = 4
 
@@ -182,9 +182,9 @@ class InShards:
             for each, packed in zip(streams, self._layout.sources, strict=True)
         ]
         packed = union(selected).mapInArrow(Pack(self._layout), PACKED)
-        processor = pkgutil.resolve_name(_PROCESSOR)(self._layout)
+        states = pkgutil.resolve_name(_STATES)(self._layout)
         return packed.groupBy("slot").transformWithStateInPandas(
-            processor, outputStructType=GIVEN, outputMode="Update", timeMode="None"
+            states, outputStructType=GIVEN, outputMode="Update", timeMode="None"
         )
 
     def settings(self) -> AbstractContextManager[object]:

@@ -2,7 +2,7 @@
 
 takes  the programs, deltas of streams
 gives  the change of each view's part; its states as bytes, and back
-next   pipeline.shards.processor, which keeps the bytes in Spark's state store
+next   pipeline.shards.slot_states, which keeps the bytes in Spark's state store
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stateful processor that Spark runs for every slot.
+"""What Spark runs for every slot, with the slot's part of its state store.
 
 takes  the packed blobs of a batch, by slot
 gives  GIVEN rows: what the slot's part of each view changed by, and what concerns the driver
@@ -24,7 +24,7 @@ from viewmill.runtime.spark.shard import Shard
 Row = tuple[str, str, int, bytes]
 
 
-class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
+class SlotStates(StatefulProcessor):  # type: ignore[misc]
     """Three states for each slot: the head, the log, the snapshot."""
 
     def __init__(self, layout: Layout) -> None:
@@ -69,7 +69,7 @@ class ShardProcessor(StatefulProcessor):  # type: ignore[misc]
 class _Store:
     """A slot's states under the names that `slot.take` uses."""
 
-    def __init__(self, states: ShardProcessor) -> None:
+    def __init__(self, states: SlotStates) -> None:
         self._states = states
 
     def head(self) -> Head:
