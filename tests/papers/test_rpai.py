@@ -167,7 +167,7 @@ def missed(*, coalesce: bool, by_broker: bool) -> Answer:
             for a in asks:
                 sums = groups.setdefault((b[0],) if by_broker else (), [])
                 if None not in (a[1], a[2], b[1], b[2]):
-                    sums.append(a[1] * a[2] - b[1] * b[2])  # type: ignore[operator]
+                    sums.append(a[1] * a[2] - b[1] * b[2])  # type: ignore[operator,arg-type]
         return Counter([(*key, total(sums)) for key, sums in groups.items()])
 
     return answer
@@ -277,6 +277,11 @@ def q18(lines: list[Line], brands: dict[int, str]) -> Counter[tuple[object, ...]
     return Counter({(key, each): 1 for key, each in sums.items() if each > 30})
 
 
+def rounded(rows) -> Counter[tuple[object, ...]]:
+    """To four digits: a division may differ in its last one."""
+    return Counter(tuple(x if x is None else round(Decimal(x), 4) for x in row) for row in rows)
+
+
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("sql", "answer"), [(Q17, q17), (Q18, q18)], ids=["q17", "q18"])
 def test_tpch_query_equals_the_loops(mill, sql, answer):
@@ -298,9 +303,5 @@ def test_tpch_query_equals_the_loops(mill, sql, answer):
             line = (choice.randint(1, 3), choice.randint(1, 4), quantity, Decimal(10))
             lines.append(line)
             mill.insert("lineitem", [line])
-        found = Counter(mill["v"].rows())
-        want = answer(lines, brands)
-        assert [[str(x)[:8] for x in row] for row in sorted(found)] == [
-            [str(x)[:8] for x in row] for row in sorted(want)
-        ]
+        assert rounded(mill["v"].rows()) == rounded(answer(lines, brands).elements())
     assert mill["v"].status()["engine_calls"] == asked
