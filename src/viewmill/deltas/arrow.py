@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import (
     BIGINT,
@@ -38,6 +39,7 @@ from viewmill.algebra.types import (
 )
 from viewmill.deltas.delta import Delta, Mask, Words, float_keys
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.packed import decode_packed, encode_packed
 from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
 
 MICROSECONDS = pa.timestamp("us")
@@ -172,6 +174,16 @@ def arrow_schema(schema: Schema) -> Any:
     return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in schema])
 
 
+def engine_schema(schema: Schema) -> Any:
+    """The same as an engine computes it: packed values in the form that they are encoded from."""
+    fields = []
+    for each in schema:
+        packed = isinstance(each.type, Packed)
+        type_ = nested_arrow_type(each.type.carrier) if packed else arrow_type(each.type)  # type: ignore[union-attr]
+        fields.append(pa.field(each.name, type_))
+    return pa.schema(fields)
+
+
 # Arrow → words.
 
 
@@ -205,7 +217,7 @@ def encode_array(array: Any, field: Field, dictionary: Dictionary) -> tuple[Word
         words = _WORDS[type(field.type)](array, field, dictionary)
     except UNFIT as why:
         raise wrong_value(array.to_pylist(), field, str(why)) from None
-    if mask is not None:
+    if mask is not None and words.ndim == 1:  # packed values are 0 where they are NULL
         words = np.where(mask, words.dtype.type(0), words)
     return words, mask
 
@@ -366,6 +378,11 @@ def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
     return _to_numpy(array)
 
 
+def _packed_words(array: Any, field: Field, _: Dictionary) -> Words:
+    assert isinstance(field.type, Packed)
+    return encode_packed(array, field.type.shape)
+
+
 def _nested_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
     return dictionary.encode_nested(array.to_pylist())
 
@@ -383,6 +400,7 @@ _WORDS: dict[type, Callable[[Any, Field, Dictionary], Words]] = {
     Date: _date_words,
     Timestamp: _timestamp_words,
     Nested: _nested_words,
+    Packed: _packed_words,
     Null: _null_words,
 }
 
@@ -419,11 +437,23 @@ def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dic
     type_ = field.type
     if isinstance(type_, String):
         return dictionary.decode(words, mask)
+    if isinstance(type_, Packed):
+        return decode_packed(words, mask, type_.shape, arrow_type(type_))
     if isinstance(type_, Nested):
         return dictionary.decode_nested(words, mask, arrow_type(type_))
     if isinstance(type_, Null):
         return pa.nulls(len(words))
     return fixed_width(_as_stored(words, type_), len(words), mask, arrow_type(type_))
+
+
+def shown(table: Any, schema: Schema, dictionary: Dictionary) -> Any:
+    """An Arrow table that an engine made, with packed values as SQL shows them."""
+    for i, field in enumerate(schema):
+        if isinstance(field.type, Packed):
+            words, mask = encode_array(table.column(i), field, dictionary)
+            array = decode_column(words, mask, field, dictionary)
+            table = table.set_column(i, pa.field(table.column_names[i], array.type), array)
+    return table
 
 
 def _as_stored(words: Words, type_: Type) -> npt.NDArray[Any]:
@@ -456,6 +486,7 @@ def fixed_width(stored: npt.NDArray[Any], size: int, mask: Mask | None, type_: A
 
 __all__ = [
     "BIGINT", "arrow_schema", "arrow_type", "decimal_words", "decode_column",
-    "decode_delta", "encode_array", "encode_columns", "float_keys", "from_arrow_type",
-    "nested_arrow_type", "nested_name", "wrong_value",
+    "decode_delta", "encode_array", "encode_columns", "engine_schema", "float_keys",
+    "from_arrow_type",
+    "nested_arrow_type", "nested_name", "shown", "wrong_value",
 ]  # fmt: skip

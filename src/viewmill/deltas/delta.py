@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Type, is_float_word
 from viewmill.deltas.late import LateColumns, LateMasks, LateWords
@@ -36,7 +37,7 @@ class Delta:
     @classmethod
     def empty(cls, schema: Schema) -> Delta:
         """No change."""
-        columns = tuple(np.empty(0, word_dtype(field.type)) for field in schema)
+        columns = tuple(no_words(field.type) for field in schema)
         return cls(schema, columns, (None,) * len(schema), None, 0)
 
     def multiplicities(self) -> npt.NDArray[np.int64]:
@@ -73,13 +74,17 @@ class Delta:
     def words(self) -> npt.NDArray[np.int64]:
         """One row of int64 words per row: a word per column, then a word of null bits for every 63.
 
-        Floats are given as `float_key` bits, so that rows are equal when SQL calls them equal.
+        Floats are given as `float_key` bits, so that rows are equal when SQL calls them equal;
+        packed values by a hash, from which there is no way back.
         """
         width = len(self.columns)
         matrix = np.empty((self.size, width + null_words(width)), np.int64)
         matrix[:, width:] = 0
         for i, (column, mask) in enumerate(zip(self.columns, self.nulls, strict=True)):
-            matrix[:, i] = float_keys(column) if column.dtype == np.float64 else column
+            if column.ndim == 2:
+                matrix[:, i] = _hashed(float_keys(column))
+            else:
+                matrix[:, i] = float_keys(column) if column.dtype == np.float64 else column
             if mask is not None:
                 bits = mask.astype(np.int64) << (i % 63)
                 matrix[:, width + i // 63] |= bits
@@ -104,9 +109,24 @@ class Delta:
         return cls(schema, tuple(columns), tuple(nulls), multiplicity, len(matrix))
 
 
+def no_words(type_: Type) -> Words:
+    """A column of no values."""
+    shape = (0, type_.width) if isinstance(type_, Packed) else 0
+    return np.empty(shape, word_dtype(type_))
+
+
+def _hashed(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A 64-bit hash of each row."""
+    hashes = np.zeros(len(bits), np.uint64)
+    for column in bits.T:
+        hashes = (hashes ^ column.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes ^= hashes >> np.uint64(29)
+    return hashes.view(np.int64)
+
+
 def word_dtype(type_: Type) -> type[np.int64] | type[np.float64]:
     """float64 for floats, int64 for all else."""
-    return np.float64 if is_float_word(type_) else np.int64
+    return np.float64 if is_float_word(type_) or isinstance(type_, Packed) else np.int64
 
 
 def null_words(width: int) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.deltas.arrow import arrow_schema, from_arrow_type
+from viewmill.deltas.arrow import arrow_schema, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
@@ -43,7 +43,7 @@ class DuckdbEngine:
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
         result = self._execute(render(relation, "duckdb", _internal), tables)
-        wanted = arrow_schema(relation.schema)
+        wanted = engine_schema(relation.schema)
         if not len(wanted):
             return result
         return _as_schema(result, wanted)

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.deltas.arrow import arrow_schema, from_arrow_type
+from viewmill.deltas.arrow import arrow_schema, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.sql.render import render
 from viewmill.sql.transpile import transpile
@@ -57,7 +57,7 @@ class SparkEngine:
         """The rows of `relation`, in exactly the types of its schema."""
         names = self._register(tables)
         result = self._execute(render(relation, "spark", lambda name: names[name.lower()]))
-        wanted = arrow_schema(relation.schema)
+        wanted = engine_schema(relation.schema)
         if not len(wanted):
             return result
         return _as_schema(result, wanted)

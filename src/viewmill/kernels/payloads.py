@@ -16,7 +16,8 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import Overflow
 from viewmill.program.states import Slot, StateKind
 
-# One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum.
+# One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum,
+# (n, size) float64 for floats.
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Payload = list[Values]
 
@@ -102,6 +103,9 @@ def _key_delta(kind: StateKind, keys: npt.NDArray[np.int64]) -> Delta:
 
 
 def _slot_values(slot: Slot, array: pa.Array) -> Values:
+    if slot.kind == "floats":
+        flat: npt.NDArray[np.float64] = array.flatten().to_numpy(zero_copy_only=False)
+        return flat.reshape(len(array), slot.size)
     # SUM of no rows is NULL in SQL; the payload of no rows is zero.
     if slot.kind == "wide":
         # A sum of decimals counts in units of their last digit, as the words of their rows do.
@@ -123,6 +127,9 @@ def _limbs(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _slot_array(slot: Slot, values: Values) -> pa.Array:
+    if slot.kind == "floats":
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, slot.size)
     if slot.kind != "wide":
         return pa.array(values)
     buffer = pa.py_buffer(np.ascontiguousarray(values))
@@ -132,4 +139,6 @@ def _slot_array(slot: Slot, values: Values) -> pa.Array:
 def _no_values(slot: Slot) -> Values:
     if slot.kind == "wide":
         return np.empty((0, 2), np.int64)
+    if slot.kind == "floats":
+        return np.empty((0, slot.size), np.float64)
     return np.empty(0, np.float64) if slot.kind == "sum" else np.empty(0, np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, Mask, Words
@@ -168,6 +169,8 @@ def payload_rows(keys: IntArray, slots: Sequence[Slot], payload: Payload) -> Int
             rows[:, at + 2] = np.abs(values).view(np.int64)
         elif slot.kind == "wide":
             rows[:, at : at + 2] = values
+        elif slot.kind == "floats":
+            rows[:, at : at + slot.words] = np.ascontiguousarray(values).view(np.int64)
         else:
             rows[:, at] = values
         at += slot.words
@@ -183,6 +186,8 @@ def row_payload(rows: IntArray, at: int, slots: Sequence[Slot]) -> tuple[IntArra
         if slot.kind == "sum":
             floats = words.view(np.float64)
             payload.append(floats[:, 0] + floats[:, 1])
+        elif slot.kind == "floats":
+            payload.append(words.view(np.float64))
         else:
             payload.append(words if slot.kind == "wide" else words[:, 0])
         at += slot.words
@@ -191,9 +196,14 @@ def row_payload(rows: IntArray, at: int, slots: Sequence[Slot]) -> tuple[IntArra
 
 def word_kinds(slots: Sequence[Slot]) -> list[int]:
     """What each payload word is to a structure that asks whether all is zero."""
-    return [keyed.IGNORED if slot.is_note else kind for slot in slots for kind in _KINDS[slot.kind]]
+    kinds: list[int] = []
+    for slot in slots:
+        ignored = slot.is_note or slot.kind == "floats"
+        kinds += [keyed.IGNORED] * slot.words if ignored else _KINDS[slot.kind]
+    return kinds
 
 
+# Floats of a ring are not asked: the bag of the rows that made them is exact.
 _KINDS = {
     "int": (keyed.EXACT,),
     "wide": (keyed.EXACT, keyed.EXACT),
@@ -205,22 +215,27 @@ class Outlet:
     """The rows a kernel hands out, until `take` makes a delta of them."""
 
     _ROOM = 8192
+    _WORDS = 1 << 20  # of packed values
 
     def __init__(self, schema: Schema) -> None:
         self._schema, width = schema, len(schema)
-        self._words = np.empty((width + 1, self._ROOM), np.int64)
-        self._nulls = np.zeros((max(width, 1), self._ROOM), np.uint8)
+        widths = [field.type.width if isinstance(field.type, Packed) else 1 for field in schema]
+        room = self._room = max(min(self._ROOM, self._WORDS // max(widths, default=1)), 16)
+        self._words = np.empty((width + 1, room), np.int64)
+        self._packed = {c: np.empty((room, w)) for c, w in enumerate(widths) if w > 1}
+        self._nulls = np.zeros((max(width, 1), room), np.uint8)
         header = np.zeros((FIRST_COLUMN + COLUMN_BYTES * width) // 8, np.int64)
         base, nulls = address_of(self._words), address_of(self._nulls)
-        header[1], header[2] = self._ROOM, width
-        header[3] = base + 8 * self._ROOM * width
+        header[1], header[2] = room, width
+        header[3] = base + 8 * room * width
         for c in range(width):
-            header[4 + 3 * c] = base + 8 * self._ROOM * c
-            header[5 + 3 * c] = nulls + self._ROOM * c
+            packed = self._packed.get(c)
+            words = base + 8 * room * c if packed is None else address_of(packed.view(np.int64))
+            header[4 + 4 * c : 8 + 4 * c] = words, nulls + room * c, 0, widths[c]
         self._header, self.handle = header, address_of(header)
         self._state = header.data
         self._floats = [c for c, field in enumerate(schema) if is_float_word(field.type)]
-        self._seen = range(6, 6 + 3 * width, 3)  # where the header says that a NULL was emitted
+        self._seen = range(6, 6 + 4 * width, 4)  # where the header says that a NULL was emitted
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
 
     def take(self) -> Delta:
@@ -232,6 +247,8 @@ class Outlet:
         multiplicity: Any = columns.pop()
         for c in self._floats:
             columns[c] = columns[c].view(np.float64)
+        for c, packed in self._packed.items():
+            columns[c] = packed[:n].copy()
         nulls = self._no_nulls
         for i in self._seen:
             if state[i]:

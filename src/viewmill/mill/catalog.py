@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from viewmill.algebra.packed import shown_schema
 from viewmill.algebra.refresh import Policy
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
@@ -129,7 +130,7 @@ class Catalog:
             case PlainEntry() as entry:
                 return entry.view
             case ViewEntry() as entry:
-                return entry.schema
+                return shown_schema(entry.schema)
 
     def names(self) -> Iterable[str]:
         """Every name, in its own case."""

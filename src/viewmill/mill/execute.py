@@ -17,7 +17,7 @@ from viewmill.algebra.expressions import Cast, Column, Literal
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import sources
-from viewmill.deltas.arrow import encode_columns
+from viewmill.deltas.arrow import encode_columns, shown
 from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
@@ -143,7 +143,8 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
             names |= core.catalog.reads_transitively(name)
         refresh_due(core, reading=names)
         tables = {each.name.lower(): history_table(core, each) for each in histories}
-        result = Result(core.run(relation, tables=tables))
+        table = core.run(relation, tables=tables)
+        result = Result(shown(table, relation.schema, core.dictionary))
     tell(core)
     return result
 

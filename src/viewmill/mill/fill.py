@@ -17,7 +17,7 @@ from viewmill.mill.core import Core
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 
@@ -81,18 +81,22 @@ def load_states(
     """Build states from their definitions, over `tables` where those are not as they are now."""
     queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
     for state in states:
-        if isinstance(state.definition, Values) and not state.definition.rows:
+        definition = state.definition
+        if isinstance(definition, Replay) or (
+            isinstance(definition, Values) and not definition.rows
+        ):
             block.maintainer.load(state.name, ())
         elif not state.derived:
-            definition = inline_blocks(state.definition, queries)
-            rows = core.run(definition, view=entry, tables=tables)
+            rows = core.run(inline_blocks(definition, queries), view=entry, tables=tables)
             block.maintainer.load(state.name, rows.to_batches())
 
 
 def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta]) -> None:
     maintainer = block.maintainer
     load_states(core, entry, block, block.program.states)
-    if isinstance(block.program.body, Windowed):
+    if is_replayed(block.program):
+        owed[block.name] = _replay(core, entry, block)
+    elif isinstance(block.program.body, Windowed):
         owed[block.name] = _replay_window(core, block)
     elif isinstance(block.program.body, Queries):
         maintainer.flush()
@@ -102,6 +106,21 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
             maintainer.apply(each.name, owed.get(each.source) or rows_owed(core, each))
         owed[block.name] = maintainer.flush()
     block.maintainer.commit()
+
+
+def is_replayed(program: Program) -> bool:
+    """Whether its states are built by feeding the inputs again: all of them, or none."""
+    return any(isinstance(state.definition, Replay) for state in program.states)
+
+
+def _replay(core: Core, entry: ViewEntry, block: Block) -> Delta:
+    """Feed a block its inputs again, one after another; its states are empty."""
+    blocks = {each.name: each for each in entry.blocks}
+    for each in block.program.inputs:
+        own = blocks.get(each.source)
+        rows = core.contents(each.source) if own is None else own.maintainer.contents()
+        block.maintainer.apply(each.name, rows)
+    return block.maintainer.flush()
 
 
 def _replay_window(core: Core, block: Block) -> Delta:

@@ -19,7 +19,14 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import ViewmillError
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill_blocks, load_states, rows_owed, unbuilt_blocks
+from viewmill.mill.fill import (
+    build,
+    fill_blocks,
+    is_replayed,
+    load_states,
+    rows_owed,
+    unbuilt_blocks,
+)
 from viewmill.mill.keeping import Keeping, Unit
 from viewmill.mill.table import expanded
 from viewmill.planner.allot import Claim, allot
@@ -128,9 +135,11 @@ def _needed(keeping: Keeping, changed: set[str]) -> set[Unit]:
 def _can_rebuild(core: Core, keeping: Keeping) -> bool:
     """Whether definitions alone say what was in the states.
 
-    They do not know rows deleted before they came, nor in what order rows of a window arrived.
+    They do not know rows deleted before they came, nor in what order rows of a window arrived, and
+    some states have none: they are fed again.
     """
-    if any(isinstance(block.program.body, Windowed) for block in keeping.own):
+    programs = [block.program for block in keeping.own]
+    if any(isinstance(each.body, Windowed) or is_replayed(each) for each in programs):
         return False
     return not _is_owed_rows(core, keeping)
 

@@ -14,7 +14,7 @@ from viewmill.algebra.display import display, tree
 from viewmill.errors import InvalidArgument
 from viewmill.planner.picture import picture
 from viewmill.planner.plan import Plan, PlannedBlock
-from viewmill.program.display import state_label
+from viewmill.program.display import definition_text, state_label
 from viewmill.program.states import Passing
 from viewmill.strategies.strategy import Candidate, Rejection
 
@@ -84,7 +84,7 @@ def _block(block: PlannedBlock, sizes: Mapping[str, int]) -> dict[str, Any]:
         {
             "name": state.name,
             "label": state_label(state),
-            "definition": display(state.definition),
+            "definition": definition_text(state),
             "bytes": sizes.get(state.name),
         }
         for state in block.program.states

@@ -6,7 +6,7 @@ from viewmill.algebra.display import display, tree
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program, Queries, Triggers
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.program.windows import Windowed
 
 
@@ -38,7 +38,14 @@ def display_program(program: Program) -> str:
 
 def display_state(state: State) -> str:
     """A state and its definition."""
-    return tree(state_label(state), [display(state.definition)])
+    return tree(state_label(state), [definition_text(state)])
+
+
+def definition_text(state: State) -> str:
+    """The definition of a state as text."""
+    if isinstance(state.definition, Replay):
+        return "the inputs, fed again"
+    return display(state.definition)
 
 
 def state_label(state: State) -> str:

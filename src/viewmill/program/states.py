@@ -11,7 +11,17 @@ from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, DOUBLE, Boolean, Date, Decimal, Integer, String, Type
+from viewmill.algebra.types import (
+    BIGINT,
+    DOUBLE,
+    Boolean,
+    Date,
+    Decimal,
+    Integer,
+    Nested,
+    String,
+    Type,
+)
 
 
 @dataclass(frozen=True)
@@ -22,24 +32,34 @@ class Slot:
     wide  a 128-bit integer in two words: sums of integers and decimals never overflow inside
     sum   a compensated float in two words, then the largest magnitude that went into it, which
           tells what rounding left from what is there; NaN and infinities are counted in int slots
+    floats  `size` floats of which only their ring knows what they are. Nobody asks whether they
+          are zero: a bag in an int slot says whether there are rows behind them
 
     A note is computed from other states: an entry in which all else is zero is dropped, whatever
     its notes say. No journal has it; after a load or a rollback `rebuild` writes it again.
     """
 
     name: str
-    kind: OneOf["int", "wide", "sum"]
+    kind: OneOf["int", "wide", "sum", "floats"]
     is_note: bool = field(default=False, repr=False)
+    size: int = 1
 
     @property
     def words(self) -> int:
         """How many 8-byte words it takes."""
-        return {"int": 1, "wide": 2, "sum": 3}[self.kind]
+        return {"int": 1, "wide": 2, "sum": 3, "floats": self.size}[self.kind]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether adding and taking away leaves exactly what was there."""
+        return self.kind in ("int", "wide")
 
     @property
     def type(self) -> Type:
         """The type of its column in definitions and snapshots."""
-        types: dict[str, Type] = {"int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE}
+        types: dict[str, Type] = {
+            "int": BIGINT, "wide": Decimal(38, 0), "sum": DOUBLE, "floats": Nested("ARRAY<DOUBLE>"),
+        }  # fmt: skip
         return types[self.kind]
 
 
@@ -433,14 +453,26 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
     return tuple(Field(slot.name, slot.type, nullable=False) for slot in payload)
 
 
+# Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
+# floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero.
+# cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, b, ...), (columns, ...))
+# cofactor_add(s, e, k, p, n)  cofactor_show(p, block, order, columns)
+# bag_row((w, ...))  bag_times(a, b)  bag_add(s, e, k, x)   tell whether rows are behind a payload.
+
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
-# row under way, emit_null(out, c) makes it NULL, emit(out, m) completes it; emit_full(out) says
-# that there is no room for two more; emit_cancel(out) drops the last two if they are the same row.
-EMIT = ("emit_word", "emit_float", "emit_null", "emit", "emit_full", "emit_cancel")
+# row under way, emit_packed(out, c, p) does so with a value of several words, emit_null(out, c)
+# makes it NULL, emit(out, m) completes it; emit_full(out) says that there is no room for two more;
+# emit_cancel(out) drops the last two if they are the same row.
+EMIT = ("emit_word", "emit_float", "emit_packed", "emit_null", "emit", "emit_full", "emit_cancel")
 
 # fail(errors, code, row) notes the first failure, failed(errors) asks; the code is a message's.
 # text(texts, i) is the dictionary id of Triggers.texts[i].
 OTHERS = ("fail", "failed", "text", "float_key", "key_float", "is_finite", "is_nan")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The definition of a state that no SQL states: the inputs fed again, one after another."""
 
 
 @dataclass(frozen=True)
@@ -449,5 +481,5 @@ class State:
 
     name: str
     kind: StateKind
-    definition: Relation
+    definition: Relation | Replay
     derived: bool = False  # computed from the other states by `flush`, never loaded

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
-from viewmill.program.states import Passing, State
+from viewmill.program.states import Passing, Replay, State
 
 # What adds to a state, or only asks the memory for it ahead of time.
 _ADDS = frozenset(
@@ -57,7 +57,8 @@ def is_one_unit(program: Program) -> bool:
     body = program.body
     if not isinstance(body, Triggers):
         return True
-    return body.rebuild or any(each.derived for each in program.states)
+    together = (each.derived or isinstance(each.definition, Replay) for each in program.states)
+    return body.rebuild or any(together)
 
 
 def units_of(program: Program) -> dict[str, tuple[State, ...]]:
@@ -69,6 +70,8 @@ def units_of(program: Program) -> dict[str, tuple[State, ...]]:
 
 def inputs_of(program: Program, state: State) -> frozenset[str]:
     """The inputs that a state is computed from."""
+    if isinstance(state.definition, Replay):
+        return frozenset(each.name for each in program.inputs)
     aliases = {(scan.source, scan.alias) for scan in scans(state.definition)}
     found = {each.name for each in program.inputs if (each.source, each.name) in aliases}
     if len(found) < len(aliases):  # an input under another name: by its source

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from viewmill.algebra.expressions import Aggregate, Expression, Frame, Literal, Over, SortKey
+from viewmill.algebra.display import display_expression
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Column,
+    Expression,
+    Frame,
+    Literal,
+    Over,
+    SortKey,
+)
+from viewmill.algebra.packed import cofactor_type, regression_type
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -19,6 +29,7 @@ from viewmill.algebra.types import (
     Interval,
     Nested,
     Type,
+    is_numeric,
 )
 from viewmill.errors import Span, TypeMismatch
 from viewmill.sql import decimals, operators
@@ -87,6 +98,31 @@ def _truth(arguments: Arguments, what: str) -> Typed:
     return (operators.boolean(arguments[0], what),), BOOLEAN, True
 
 
+def _cofactor(arguments: Arguments, what: str) -> Typed:
+    return _columns(arguments, what), cofactor_type([*map(_bare_name, arguments)]), False
+
+
+def _regression(arguments: Arguments, what: str) -> Typed:
+    return _columns(arguments, what), regression_type([*map(_bare_name, arguments)]), True
+
+
+def _columns(arguments: Arguments, what: str) -> Arguments:
+    for each in arguments:
+        if not is_numeric(each.type):
+            raise TypeMismatch(
+                f"{what} takes columns of numbers, got {each.type}",
+                hint="A category is a GROUP BY column, or CASE WHEN c = 'red' THEN 1 ELSE 0 END.",
+                span=each.span,
+            )
+    return tuple(cast(each, DOUBLE) for each in arguments)
+
+
+def _bare_name(argument: Expression) -> str:
+    if isinstance(argument, Column):
+        return argument.name.split(".")[-1]
+    return display_expression(argument)
+
+
 def _list(arguments: Arguments, what: str) -> Typed:
     return arguments, Nested(f"ARRAY<{arguments[0].type}>"), False
 
@@ -101,6 +137,10 @@ _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "regr_sxy": (_statistic, 2), "regr_count": (_pair_count, 2), "bool_and": (_truth, 1),
     "bool_or": (_truth, 1), "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1),
     "collect_list": (_list, 1), "max_by": (_by, 2), "min_by": (_by, 2),
+}  # fmt: skip
+# These take any number of columns, and at least so many.
+_MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
+    "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
 }  # fmt: skip
 
 _WINDOW_TYPES: dict[str, Type] = {
@@ -119,7 +159,8 @@ def canonical(name: str) -> str:
 
 def is_aggregate(name: str) -> bool:
     """Whether the catalog has an aggregate of this name."""
-    return canonical(name) in _TYPERS or canonical(name) in ("count", "count_if")
+    name = canonical(name)
+    return name in _TYPERS or name in _MANY or name in ("count", "count_if")
 
 
 def is_window_function(name: str) -> bool:
@@ -129,7 +170,7 @@ def is_window_function(name: str) -> bool:
 
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
-    return {*_TYPERS, *SYNONYMS, "count", "count_if", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+    return {*_TYPERS, *_MANY, *SYNONYMS, "count", "count_if", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
 
 
 def aggregate(
@@ -146,6 +187,8 @@ def aggregate(
         condition = operators.boolean(arguments[0], "count_if")
         both = operators.conjunction([each for each in (where, condition) if each is not None])
         return Aggregate("count", (), BIGINT, False, False, both, span)
+    if distinct and name in _MANY:
+        raise TypeMismatch(f"{name} counts every row: DISTINCT has no place in it", span=span)
     converted, type_, nullable = _typed(name, arguments, span)
     if where is not None:
         where = operators.boolean(where, "FILTER")
@@ -159,6 +202,12 @@ def aggregate(
 def _typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
     if name == "count":
         return _count(arguments, name)
+    if name in _MANY:
+        typer, least = _MANY[name]
+        if len(arguments) < least:
+            more = "a label and at least one column" if least == 2 else "at least one column"
+            raise TypeMismatch(f"{name} takes {more}", span=span)
+        return typer(arguments, name)
     typer, count = _TYPERS[name]
     if len(arguments) != count:
         raise TypeMismatch(f"{name} takes {count} arguments, got {len(arguments)}", span=span)
@@ -177,6 +226,8 @@ def over(
 ) -> Over:
     """The function `name` over a window."""
     name = canonical(name)
+    if name in _MANY:
+        raise TypeMismatch(f"{name} has no OVER: it is an aggregate of groups", span=span)
     if is_aggregate(name):
         call = aggregate(name, arguments, span=span)
         arguments, type_, nullable = call.arguments, call.type, call.nullable

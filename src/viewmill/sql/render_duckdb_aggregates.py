@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from viewmill.algebra.packed import LARGEST, Packed
 from viewmill.algebra.types import Decimal, Float, Type
 from viewmill.sql import render_decimals
-from viewmill.sql.render_names import duckdb_type
+from viewmill.sql.render_names import duckdb_text, duckdb_type
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ def aggregate_sql(
             return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
         case "collect_list":
             return _list(group)
+        case "cofactor" | "linear_regression":
+            return _moments(group)
         case _:
             return group.of(function)
 
@@ -126,3 +129,21 @@ def _list(group: _Group) -> str:
     # NULLs are left out, and no rows make an empty list.
     kept = f"list_filter({group.of('list')}, lambda x: x IS NOT NULL)"
     return f"COALESCE({kept}, [])"
+
+
+def _moments(group: _Group) -> str:
+    """Count, sums and products of the rows where all columns are numbers that can be squared."""
+    columns = group.arguments
+    assert isinstance(group.result, Packed)
+    whole = " AND ".join(f"abs({each}) < {LARGEST!r}" for each in columns)  # NaN is the largest
+    names = ", ".join(duckdb_text(each) for each in group.result.shape.names)
+
+    def total(value: str) -> str:
+        return f"coalesce({group.of('fsum', f'CASE WHEN {whole} THEN {value} END')}, 0.0)"
+
+    products = [f"{a} * {b}" for i, a in enumerate(columns) for b in columns[i:]]
+    return (
+        f"{{'n': {group.of('count', f'CASE WHEN {whole} THEN 1 END')}, 'names': [{names}], "
+        f"'sums': [{', '.join(map(total, columns))}], "
+        f"'products': [{', '.join(map(total, products))}]}}"
+    )

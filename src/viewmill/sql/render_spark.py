@@ -23,9 +23,10 @@ from viewmill.algebra.expressions import (
     ScalarSubquery,
     SortKey,
 )
+from viewmill.algebra.packed import LARGEST, Packed
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Date, Timestamp, Type
-from viewmill.sql.render_names import spark_literal, spark_name
+from viewmill.sql.render_names import spark_literal, spark_name, spark_text
 
 _OPERATORS = frozenset({
     "+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "&", "|", "^",
@@ -111,7 +112,25 @@ class SparkExpressions:
         given = self._list(call.arguments) or ("*" if call.function == "count" else "")
         distinct = "DISTINCT " if call.distinct else ""
         where = "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
+        if isinstance(call.type, Packed):
+            return self._moments(call.type, [self.render(each) for each in call.arguments], where)
         return f"{call.function}({distinct}{given}){where}"
+
+    def _moments(self, type_: Packed, columns: Sequence[str], where: str) -> str:
+        """Count, sums and products of the rows where all columns are numbers."""
+        whole = " AND ".join(f"abs({each}) < {LARGEST!r}D" for each in columns)
+        names = ", ".join(spark_text(each) for each in type_.shape.names)
+
+        def total(value: str) -> str:
+            return f"coalesce(sum(CASE WHEN {whole} THEN {value} END){where}, 0D)"
+
+        products = [f"{a} * {b}" for i, a in enumerate(columns) for b in columns[i:]]
+        return (
+            f"named_struct('n', count(CASE WHEN {whole} THEN 1 END){where}, "
+            f"'names', array({names}), "
+            f"'sums', array({', '.join(map(total, columns))}), "
+            f"'products', array({', '.join(map(total, products))}))"
+        )
 
     def _over(self, call: Over) -> str:
         given = self._list(call.arguments) or ("*" if call.function == "count" else "")

@@ -21,6 +21,15 @@ from viewmill.kernels.plain.arithmetic import (
     sort_word,
     sub_checked,
 )
+from viewmill.kernels.plain.bag import bag_add, bag_plus, bag_row, bag_times
+from viewmill.kernels.plain.blocks import floats_at, floats_clear, scratch
+from viewmill.kernels.plain.cofactor import (
+    cofactor_add,
+    cofactor_join,
+    cofactor_lift,
+    cofactor_none,
+    cofactor_show,
+)
 from viewmill.kernels.plain.dates import (
     date_add_months,
     date_day,
@@ -123,6 +132,7 @@ from viewmill.kernels.plain.outlet import (
     emit_float,
     emit_full,
     emit_null,
+    emit_packed,
     emit_room,
     emit_word,
     fail,
@@ -165,6 +175,15 @@ from viewmill.kernels.plain.wide_values import (
 
 __all__ = [
     "add_checked",
+    "bag_add",
+    "bag_plus",
+    "bag_row",
+    "bag_times",
+    "cofactor_add",
+    "cofactor_join",
+    "cofactor_lift",
+    "cofactor_none",
+    "cofactor_show",
     "date_add_months",
     "date_day",
     "date_day_of_week",
@@ -180,6 +199,7 @@ __all__ = [
     "emit_float",
     "emit_full",
     "emit_null",
+    "emit_packed",
     "emit_room",
     "emit_word",
     "fail",
@@ -188,6 +208,8 @@ __all__ = [
     "float_key",
     "float_lt",
     "float_to_int",
+    "floats_at",
+    "floats_clear",
     "indexed_add",
     "indexed_add_sum",
     "indexed_add_wide",
@@ -270,6 +292,7 @@ __all__ = [
     "pair_add",
     "scale_down_half_up",
     "scale_up",
+    "scratch",
     "sort_word",
     "sorted_after",
     "sorted_end",

@@ -14,7 +14,10 @@ def zero_of(payload: Sequence[Slot]) -> Values:
     values: Values = {}
     at = 0
     for slot in payload:
-        values[at] = (Fraction(0), Fraction(0)) if slot.kind == "sum" else 0
+        if slot.kind == "floats":
+            values[at] = [Fraction(0)] * slot.size
+        else:
+            values[at] = (Fraction(0), Fraction(0)) if slot.kind == "sum" else 0
         at += slot.words
     return values
 

@@ -11,8 +11,9 @@ from viewmill.program.states import Keyed
 
 Key = tuple[int, ...]
 # By the number of the slot's first word: int and wide are Python ints, a sum is an exact fraction
-# and the largest magnitude that went into it.
-Values = dict[int, int | tuple[Fraction, Fraction]]
+# and the largest magnitude that went into it; floats are a list that is replaced, never changed.
+Slot = int | tuple[Fraction, Fraction] | list[Fraction]
+Values = dict[int, Slot]
 
 
 class PlainKeyed:
@@ -72,8 +73,10 @@ class PlainKeyed:
         self.positions = [old.get(key, now[key]) if committed else now[key] for key in now]
 
 
-def is_zero(value: int | tuple[Fraction, Fraction]) -> bool:
-    """Whether a slot is zero, a sum but for rounding."""
+def is_zero(value: Slot) -> bool:
+    """Whether a slot is zero, a sum but for rounding; floats of a ring are not asked."""
+    if isinstance(value, list):
+        return True
     if isinstance(value, tuple):
         total, largest = value
         return abs(total) <= largest / 2**40

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Value = int | float | None
+Value = int | float | list[float] | None
 
 
 @dataclass
@@ -69,6 +70,11 @@ def emit_word(out: Rows, c: int, x: int) -> None:
 def emit_float(out: Rows, c: int, x: float) -> None:
     """Column c of the row under way is the float x."""
     out.current[c] = float(x)
+
+
+def emit_packed(out: Rows, c: int, p: Sequence[Any]) -> None:
+    """Column c of the row under way is the numbers of p."""
+    out.current[c] = [float(x) for x in p]
 
 
 def emit_null(out: Rows, c: int) -> None:

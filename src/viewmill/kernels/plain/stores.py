@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.kernels.payloads import Payload
@@ -86,14 +87,19 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
             payload.append(np.array([nearest_float(total) for total, _ in values], np.float64))
         elif slot.kind == "wide":
             payload.append(np.array([to_limbs(x) for x in values], np.int64).reshape(-1, 2))
+        elif slot.kind == "floats":
+            floats = [[nearest_float(x) for x in each] for each in values]
+            payload.append(np.array(floats, np.float64).reshape(-1, slot.size))
         else:
             payload.append(np.array(values, np.int64))
         k += slot.words
     return payload
 
 
-def from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction]:
+def from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction] | list[Fraction]:
     """The value of a slot."""
+    if kind == "floats":
+        return [Fraction(each) for each in value]
     if kind == "sum":
         exact = Fraction(value)
         return exact, abs(exact)
@@ -123,9 +129,12 @@ class Outlet:
         nulls: list[Mask | None] = []
         for c, field in enumerate(self._schema):
             values = [row[c] for row, _ in rows]
-            filled = [0 if value is None else value for value in values]
+            none: Any = [0.0] * field.type.width if isinstance(field.type, Packed) else 0
+            filled = [none if value is None else value for value in values]
             mask = np.array([value is None for value in values], np.uint8)
             column: Any = np.array(filled, word_dtype(field.type))
+            if isinstance(field.type, Packed):
+                column = column.reshape(len(rows), field.type.width)
             columns.append(column)
             nulls.append(mask if mask.any() else None)
         multiplicity = np.array([m for _, m in rows], np.int64)

@@ -18,6 +18,15 @@ from viewmill.kernels.structures.arithmetic import (
     scale_up,
     sub_checked,
 )
+from viewmill.kernels.structures.bag import bag_add, bag_plus, bag_row, bag_times
+from viewmill.kernels.structures.blocks import floats_at, floats_clear, scratch
+from viewmill.kernels.structures.cofactor import (
+    cofactor_add,
+    cofactor_join,
+    cofactor_lift,
+    cofactor_none,
+    cofactor_show,
+)
 from viewmill.kernels.structures.dates import (
     date_add_months,
     date_day,
@@ -33,6 +42,7 @@ from viewmill.kernels.structures.emit import (
     emit_float,
     emit_full,
     emit_null,
+    emit_packed,
     emit_room,
     emit_word,
 )
@@ -171,6 +181,15 @@ from viewmill.kernels.structures.wide_values import (
 
 __all__ = [
     "add_checked",
+    "bag_add",
+    "bag_plus",
+    "bag_row",
+    "bag_times",
+    "cofactor_add",
+    "cofactor_join",
+    "cofactor_lift",
+    "cofactor_none",
+    "cofactor_show",
     "date_add_months",
     "date_day",
     "date_day_of_week",
@@ -186,6 +205,7 @@ __all__ = [
     "emit_float",
     "emit_full",
     "emit_null",
+    "emit_packed",
     "emit_room",
     "emit_word",
     "fail",
@@ -194,6 +214,8 @@ __all__ = [
     "float_key",
     "float_lt",
     "float_to_int",
+    "floats_at",
+    "floats_clear",
     "indexed_add",
     "indexed_add_sum",
     "indexed_add_wide",
@@ -276,6 +298,7 @@ __all__ = [
     "pair_add",
     "scale_down_half_up",
     "scale_up",
+    "scratch",
     "sort_word",
     "sorted_after",
     "sorted_end",

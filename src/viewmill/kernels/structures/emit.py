@@ -1,12 +1,14 @@
 """Rows going out.
 
 The header: rows so far, room, number of columns, address of the multiplicities; then for each
-column the address of its words, the address of its null mask, and whether any NULL was emitted.
+column the address of its words, the address of its null mask, whether any NULL was emitted, and how
+many words a value takes: one, or those of a packed value.
 """
 
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import clear_bytes, copy_bytes
 from viewmill.kernels.structures.memory import (
     float_bits,
     load_byte,
@@ -16,7 +18,7 @@ from viewmill.kernels.structures.memory import (
 )
 
 ROWS, ROOM, COLUMNS, MULTIPLICITY = 0, 8, 16, 24
-FIRST_COLUMN, COLUMN_BYTES = 32, 24
+FIRST_COLUMN, COLUMN_BYTES = 32, 32
 
 
 @structure
@@ -32,11 +34,20 @@ def emit_float(out, c, x):
 
 
 @structure
+def emit_packed(out, c, p):
+    """Column c of the row under way is the words at p."""
+    column = out + FIRST_COLUMN + COLUMN_BYTES * c
+    size = 8 * load_word(column + 24)
+    copy_bytes(load_word(column) + size * load_word(out + ROWS), p, size)
+
+
+@structure
 def emit_null(out, c):
     """Column c of the row under way is NULL."""
     column = out + FIRST_COLUMN + COLUMN_BYTES * c
     row = load_word(out + ROWS)
-    store_word(load_word(column) + 8 * row, 0)
+    size = 8 * load_word(column + 24)
+    clear_bytes(load_word(column) + size * row, size)
     store_byte(load_word(column + 8) + row, 1)
     store_word(column + 16, 1)
 
@@ -63,8 +74,12 @@ def emit_cancel(out):
         return
     for c in range(load_word(out + COLUMNS)):
         column = out + FIRST_COLUMN + COLUMN_BYTES * c
-        words, nulls = load_word(column) + 8 * last, load_word(column + 8) + last
-        if load_word(words) != load_word(words - 8) or load_byte(nulls) != load_byte(nulls - 1):
+        size, nulls = 8 * load_word(column + 24), load_word(column + 8) + last
+        words = load_word(column) + size * last
+        for at in range(words, words + size, 8):
+            if load_word(at) != load_word(at - size):
+                return
+        if load_byte(nulls) != load_byte(nulls - 1):
             return
     multiplicity = load_word(out + MULTIPLICITY) + 8 * last
     m = load_word(multiplicity) + load_word(multiplicity - 8)

@@ -70,19 +70,24 @@ def bits_float(typing_context, bits):
     return types.float64(types.int64), generate
 
 
-@intrinsic
-def spill(typing_context, key):
-    """The address of a tuple's words on the stack, good until the caller returns."""
-    if not isinstance(key, types.BaseTuple):
-        return None
+def _spiller(kind, value_type):
+    def spill(typing_context, key):
+        if not isinstance(key, types.BaseTuple):
+            return None
 
-    def generate(context, builder, signature, arguments):
-        size = max(len(key), 1)
-        memory = cgutils.alloca_once(builder, _I64, size=size)
-        for i, kind in enumerate(key):
-            word = builder.extract_value(arguments[0], i)
-            word = context.cast(builder, word, kind, types.int64)
-            builder.store(word, builder.gep(memory, [ir.Constant(_I64, i)]))
-        return builder.ptrtoint(memory, _I64)
+        def generate(context, builder, signature, arguments):
+            memory = cgutils.alloca_once(builder, kind, size=max(len(key), 1))
+            for i, each in enumerate(key):
+                word = builder.extract_value(arguments[0], i)
+                word = context.cast(builder, word, each, value_type)
+                builder.store(word, builder.gep(memory, [ir.Constant(_I64, i)]))
+            return builder.ptrtoint(memory, _I64)
 
-    return types.int64(key), generate
+        return types.int64(key), generate
+
+    return spill
+
+
+# The address of a tuple's words or floats on the stack, good until the caller returns.
+spill = intrinsic(_spiller(_I64, types.int64))
+spill_floats = intrinsic(_spiller(_F64, types.float64))

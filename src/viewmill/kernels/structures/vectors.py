@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
 
-_I8, _I64 = ir.IntType(8), ir.IntType(64)
+_I8, _I64, _F64 = ir.IntType(8), ir.IntType(64), ir.DoubleType()
 
 
 @intrinsic
@@ -33,6 +33,29 @@ def store_at(typing_context, base, i, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def load_float_at(typing_context, base, i):
+    """Float i after `base`."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _F64.as_pointer())
+        return builder.load(builder.gep(pointer, [arguments[1]]))
+
+    return types.float64(types.int64, types.int64), generate
+
+
+@intrinsic
+def store_float_at(typing_context, base, i, value):
+    """Float i after `base` becomes `value`."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _F64.as_pointer())
+        builder.store(arguments[2], builder.gep(pointer, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64), generate
 
 
 @intrinsic

@@ -36,6 +36,10 @@ _CALLED_PREFIXES = (
     "pair_",
     "float_",
     "moment_",
+    "scratch",
+    "floats_",
+    "cofactor_",
+    "bag_",
 )
 
 

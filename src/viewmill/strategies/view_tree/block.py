@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -143,7 +144,9 @@ def _grouped(
 ) -> Block:
     if group.grouping_sets is not None:
         raise NotTaken("grouping sets are not maintained by a view tree", group.span)
-    builder = _Builder(group.input)
+    # Numbers over one table are dataflow's; a ring is kept by a tree of one leaf.
+    alone = any(isinstance(call.type, Packed) for _, call in group.aggregates)
+    builder = _Builder(group.input, alone=alone)
     by_name = builder.columns
     keys = [(name, substitute(each, by_name)) for name, each in group.keys]
     calls = tuple((name, substitute(each, by_name)) for name, each in group.aggregates)
@@ -180,11 +183,11 @@ def _listed(
 class _Builder:
     """Gathers occurrences, conditions and variables of the join below a group-by."""
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: Relation, *, alone: bool = False) -> None:
         self.scans: list[Scan] = []
         self.conditions: list[Expression] = []
         self.columns: dict[str, Expression] = self._flatten(relation)
-        if len(self.scans) < 2:
+        if len(self.scans) < 2 and not alone:
             raise NotTaken("the query reads one table: there is nothing to join", relation.span)
         self.alias_of = {name: scan.alias for scan in self.scans for name in scan.schema.names}
         self.where: dict[str, list[Expression]] = {scan.alias: [] for scan in self.scans}

@@ -12,7 +12,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import walk_relations
 from viewmill.program.display import state_label
 from viewmill.program.program import Program, Triggers
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.definitions import Definitions
@@ -26,8 +26,12 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     block, layout, places = plan.block, plan.layout, plan.places
     definitions = Definitions(block, layout.numbers)
     result = Result(block, layout)
-    states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
-    states.append(State(STATE, result.kind, definitions.result(result)))
+    if layout.is_of_numbers:
+        states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
+        states.append(State(STATE, result.kind, definitions.result(result)))
+    else:
+        states = [State(p.state, p.kind, Replay()) for p in places.all]
+        states.append(State(STATE, result.kind, Replay()))
     names = [state.name for state in states]
     result.functions_arguments = ", ".join(names)
 
@@ -42,6 +46,9 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     )
     result.write_flush(source)
     result.write_contents(source)
+    rebuild = block.is_global and not layout.is_of_numbers
+    if rebuild:
+        result.write_rebuild(source)
     head = _header(block.query, plan, states)
     return Program(
         strategy=strategy,
@@ -55,6 +62,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             texts=tuple(source.texts),
             lookups=tuple(source.lookups),
             messages=tuple(source.messages),
+            rebuild=rebuild,
         ),
     )
 

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from viewmill.algebra.expressions import Aggregate
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.rings.bag import Bag
+from viewmill.strategies.view_tree.rings.cofactor import TAKEN as COFACTOR
+from viewmill.strategies.view_tree.rings.cofactor import Cofactor
 from viewmill.strategies.view_tree.rings.numbers import Numbers
 from viewmill.strategies.view_tree.rings.ring import Ring
 from viewmill.strategies.view_tree.tree import View
+
+
+def is_of_ring(call: Aggregate) -> bool:
+    """Whether an aggregate has a ring of its own."""
+    return call.function in COFACTOR
 
 
 @dataclass
@@ -27,9 +36,26 @@ class Layout:
     ring_of: dict[str, Ring] = field(init=False)  # by the name of an aggregate
 
     def __post_init__(self) -> None:
-        self.numbers = Numbers(self.block, self.root, self.block.aggregates)
-        self.rings = (self.numbers,)
-        self.ring_of = {name: self.numbers for name, _ in self.block.aggregates}
+        of_numbers = [each for each in self.block.aggregates if not is_of_ring(each[1])]
+        self.numbers = Numbers(self.block, self.root, tuple(of_numbers))
+        self.ring_of = {name: self.numbers for name, _ in of_numbers}
+        for name, call in self.block.aggregates:
+            if is_of_ring(call):
+                self.ring_of[name] = self._ring(name, call)
+        others = tuple(ring for ring in self.ring_of.values() if ring is not self.numbers)
+        self.rings = (self.numbers, *others)
+        if others:
+            self.rings += (Bag(self.root, self.numbers, others),)
+
+    def _ring(self, name: str, call: Aggregate) -> Ring:
+        """The ring of an aggregate that is more than numbers."""
+        slot = f"{call.function}_{len(self.ring_of) + 1}"
+        return Cofactor(self.block, self.root, name, call, slot)
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether SQL can state what each view keeps."""
+        return len(self.rings) == 1
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """The slots of a view, ring after ring; an indicator counts the keys of its table."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Column, walk
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
 from viewmill.program.states import Indexed, Slot
@@ -136,6 +137,16 @@ class Result:
             source.line("return -1")
         source.line()
 
+    def write_rebuild(self, source: Source) -> None:
+        """After a load of nothing: a view without GROUP BY has its row."""
+        with source.block(f"def rebuild({self.functions_arguments}, texts, errors):"):
+            source.line(f"e = indexed_touch({STATE}, ())")
+            place = f"{STATE}, e, {self.kind.word(PRESENT)}"
+            with source.block(f"if int_at({place}) == 0:"):
+                source.line(f"indexed_add({place}, 1)")
+            source.line("return 0")
+        source.line()
+
     def _show(self, source: Source, times: str) -> None:
         """Write what shows entry e, or goes on to the next."""
         if self.block.is_global:
@@ -183,6 +194,9 @@ class Result:
 
 
 def _emit_column(source: Source, i: int, operand: Operand, field: Field) -> None:
+    if isinstance(field.type, Packed):
+        source.line(f"emit_packed(out, {i}, {operand.value})")
+        return
     word = "emit_float" if isinstance(field.type, Float) else "emit_word"
     value = f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value
     if operand.null is None:

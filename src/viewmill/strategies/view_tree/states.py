@@ -154,7 +154,7 @@ def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -
 
 def _has_floats(slots: Iterable[Slot]) -> bool:
     """Whether taking a change away may not leave exactly what was there: a journal must."""
-    return any(slot.kind == "sum" for slot in slots)
+    return not all(slot.is_exact for slot in slots)
 
 
 def _fields(places: Places, names: tuple[str, ...]) -> tuple[Field, ...]:

@@ -255,7 +255,7 @@ class TriggerWriter:
                 if name not in signs:
                     counted = name not in self.places.same
                     signs[name] = self._count(each.indicator, change, keys) if counted else change
-                one = [ring.one(signs[name]) for ring in self.layout.rings]
+                one = [ring.one(source, signs[name]) for ring in self.layout.rings]
                 if signs[name] == change:
                     self._climb(each.path, 0, one, keys, {}, totals)
                 else:

@@ -122,7 +122,13 @@ def add(source: Source, place: str, slot: Slot, value: Value) -> None:
 def read(place: str, slot: Slot) -> Value:
     """The value of the slot at a place: state, entry, word."""
     function = {"int": "int_at", "wide": "wide_at", "sum": "sum_at"}[slot.kind]
-    return Value(f"{function}({place})", slot.kind)
+    return Value(f"{function}({place})", kind_of(slot))
+
+
+def kind_of(slot: Slot) -> Kind:
+    """The kind of a slot of numbers."""
+    assert slot.kind != "floats"
+    return slot.kind
 
 
 def zero(kind: Kind) -> str:

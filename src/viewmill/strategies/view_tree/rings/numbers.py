@@ -37,7 +37,13 @@ from viewmill.strategies.view_tree.polynomials import (
     variable_owner,
 )
 from viewmill.strategies.view_tree.rings import arithmetic
-from viewmill.strategies.view_tree.rings.arithmetic import Kind, Value, join_kind, leaf_kind
+from viewmill.strategies.view_tree.rings.arithmetic import (
+    Kind,
+    Value,
+    join_kind,
+    kind_of,
+    leaf_kind,
+)
 from viewmill.strategies.view_tree.rings.finish_numbers import finish
 from viewmill.strategies.view_tree.rings.ring import Spot
 from viewmill.strategies.view_tree.rows import Rows
@@ -192,7 +198,7 @@ class Numbers:
         factors = self._leaf_factors(leaf)
         return {signature: _factor(source, factor, rows) for signature, factor in factors.items()}
 
-    def one(self, times: str) -> Values:
+    def one(self, source: Source, times: str) -> Values:
         """The product of nothing."""
         return {(): Value(times, "int")}
 
@@ -241,7 +247,7 @@ class Numbers:
         for each in self.root_slots:
             if each.slot.kind != "sum":
                 name = totals[each.slot.name] = source.name(f"total_{each.slot.name}")
-                source.line(f"{name} = {arithmetic.zero(each.slot.kind)}")
+                source.line(f"{name} = {arithmetic.zero(kind_of(each.slot))}")
         return totals
 
     def gather(self, source: Source, total: dict[str, str], payload: Values, spot: Spot) -> None:
@@ -252,13 +258,13 @@ class Numbers:
                 if name is None:
                     arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
                 else:
-                    source.line(f"{name} = {arithmetic.plus(name, value, each.slot.kind)}")
+                    source.line(f"{name} = {arithmetic.plus(name, value, kind_of(each.slot))}")
 
     def end(self, source: Source, total: dict[str, str], spot: Spot) -> None:
         """Add the totals of the batch."""
         for each in self.root_slots:
             if each.slot.name in total:
-                value = Value(total[each.slot.name], each.slot.kind)
+                value = Value(total[each.slot.name], kind_of(each.slot))
                 arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:

@@ -46,8 +46,8 @@ class Ring(Protocol):
     def lift(self, source: Source, leaf: View, rows: Rows) -> Payload:
         """Write m times the payload of row i."""
 
-    def one(self, times: str) -> Payload:
-        """The ring's one, so many times: a change of an indicator."""
+    def one(self, source: Source, times: str) -> Payload:
+        """Write the ring's one, so many times: a change of an indicator."""
 
     def stored(self, view: View, spot: Spot) -> Payload:
         """The payload of a view that is kept."""

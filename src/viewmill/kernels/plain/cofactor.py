@@ -1,0 +1,69 @@
+"""The cofactor ring over exact fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+from viewmill.kernels.plain.blocks import Block
+from viewmill.kernels.plain.indexed import PlainIndexed
+
+
+def cofactor_none(p: Block, n: int) -> None:
+    """The zero of the ring."""
+    p[:] = [Fraction(0)] * n
+
+
+def cofactor_lift(p: Block, m: int, xs: Sequence[float]) -> None:
+    """The block of a row, m times."""
+    z = [Fraction(1), *(Fraction(float(x)) for x in xs)]
+    p[:] = [int(m) * a * b for a, b in combinations_with_replacement(z, 2)]
+
+
+def cofactor_add(s: PlainIndexed, e: int, k: int, p: Block, n: int) -> None:
+    """A kept block += the block p."""
+    kept = s.entries[e][1][k]
+    assert isinstance(kept, list)
+    s.entries[e][1][k] = [a + b for a, b in zip(kept, p, strict=False)] + kept[n:]
+
+
+def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> None:
+    """The product of blocks over disjoint columns, two at a time."""
+    total, columns = [Fraction(1)], 0
+    for part, size in zip(parts, sizes, strict=True):
+        total = _product(_matrix(total, columns), _matrix(part, size))
+        columns += size
+    p[:] = total
+
+
+def _matrix(block: Block, k: int) -> list[list[Fraction]]:
+    """The full symmetric matrix of a block."""
+    found = iter(block)
+    full = [[Fraction(0)] * (k + 1) for _ in range(k + 1)]
+    for i in range(k + 1):
+        for j in range(i, k + 1):
+            full[i][j] = full[j][i] = next(found)
+    return full
+
+
+def _product(a: list[list[Fraction]], b: list[list[Fraction]]) -> list[Fraction]:
+    """c = ca cb, s = (cb sa, ca sb), Q = [[cb Qa, sa sbᵀ], [.., ca Qb]]: definition 7.2."""
+    left, right = len(a), len(b)
+
+    def entry(i: int, j: int) -> Fraction:
+        if j < left:
+            return a[i][j] * b[0][0]
+        if i < left:
+            return a[0][i] * b[0][j - left + 1] if i else a[0][0] * b[0][j - left + 1]
+        return a[0][0] * b[i - left + 1][j - left + 1]
+
+    size = left + right - 1
+    return [entry(i, j) for i in range(size) for j in range(i, size)]
+
+
+def cofactor_show(q: Block, block: Block, order: Sequence[int], k: int) -> None:
+    """Count, sums and products of a block, its columns in another order."""
+    full = _matrix(block, k)
+    chosen = [0, *(1 + i for i in order)]
+    q[:] = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]

@@ -1,0 +1,38 @@
+"""Floats that a ring keeps side by side in an entry, and the room for one under way."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import clear_bytes
+
+_I64 = ir.IntType(64)
+
+
+@intrinsic(prefer_literal=True)
+def scratch(typing_context, words):
+    """The address of so many words on the stack, the same ones at every pass."""
+    if not isinstance(words, types.IntegerLiteral):
+        return None
+    size = words.literal_value
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(cgutils.alloca_once(builder, _I64, size=size), _I64)
+
+    return types.int64(words), generate
+
+
+@structure
+def floats_at(s, e, k):
+    """The floats kept at word k of an entry."""
+    return e + 8 * k
+
+
+@structure
+def floats_clear(s, e, k, n):
+    """Make n floats zero."""
+    clear_bytes(e + 8 * k, 8 * n)

@@ -1,0 +1,201 @@
+"""The cofactor ring: count, sums and products of columns, for cofactor() and linear_regression().
+
+takes  one aggregate and the tree
+gives  blocks (see kernels.structures.cofactor): a view keeps one of the columns below it
+
+A column is lifted at its table; a join variable where the tree sums it out, once. A row in which a
+column is NULL, NaN or too large to be squared, or that FILTER leaves out, lifts to zero: it has no
+place in any join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
+from viewmill.algebra.packed import LARGEST
+from viewmill.algebra.types import BOOLEAN, DOUBLE, Integer
+from viewmill.program.states import Slot
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.view_tree.block import Block, conjuncts
+from viewmill.strategies.view_tree.polynomials import columns_in
+from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rows import Rows
+from viewmill.strategies.view_tree.tree import View
+
+TAKEN = ("cofactor", "linear_regression")
+_MOST_COLUMNS = 256  # a block under way lies on the stack
+
+
+@dataclass
+class Cofactor:
+    """The ring of one aggregate."""
+
+    block: Block
+    root: View
+    name: str
+    call: Aggregate
+    slot: str  # its name in every view
+    _by_table: dict[str, list[int]] = field(init=False)
+    _by_variable: dict[str, list[int]] = field(init=False)
+    _guards: dict[str, list[Expression]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.call.arguments) > _MOST_COLUMNS:
+            raise NotTaken(f"more than {_MOST_COLUMNS} columns", self.call.span)
+        scans = [each.scan for each in self.block.occurrences]
+        self._alias_of = {name: scan.alias for scan in scans for name in scan.schema.names}
+        self._by_table = {scan.alias: [] for scan in scans}
+        self._by_variable = {each.name: [] for each in self.block.variables}
+        self._guards = {scan.alias: [] for scan in scans}
+        for i, argument in enumerate(self.call.arguments):
+            self._place(i, argument)
+        for each in conjuncts(self.call.where) if self.call.where is not None else ():
+            self._guards[self._table(each)].append(each)
+
+    def _place(self, i: int, argument: Expression) -> None:
+        """Say where a column is lifted."""
+        variable = self._variable(argument)
+        if variable is not None:
+            self._by_variable[variable].append(i)
+            return
+        table = self._table(argument)
+        self._by_table[table].append(i)
+        size = Call("abs", (argument,), DOUBLE, argument.nullable)
+        limit = Literal(LARGEST, DOUBLE)
+        self._guards[table].append(Call("<", (size, limit), BOOLEAN, argument.nullable))
+
+    def _table(self, expression: Expression) -> str:
+        aliases = {self._alias_of[name] for name in columns_in(expression)}
+        if len(aliases) > 1:
+            raise NotTaken(f"{self.call.function} of an expression over several tables",
+                           expression.span)  # fmt: skip
+        return next(iter(aliases), self.block.occurrences[0].alias)
+
+    def _variable(self, argument: Expression) -> str | None:
+        """The join variable that an argument is, if its word is a whole number."""
+        while isinstance(argument, Cast):
+            argument = argument.input
+        for each in self.block.variables:
+            if each.is_joined and isinstance(each.type, Integer):
+                for _, member in each.members:
+                    if isinstance(argument, Column) and member == argument:
+                        return each.name
+        return None
+
+    def columns(self, view: View) -> list[int]:
+        """The arguments below a view in the order of its block."""
+        if view.is_leaf:
+            (alias,) = view.relations
+            return self._by_table[alias]
+        below = [i for child in view.children for i in self.columns(child)]
+        return below + self._lifted_at(view)
+
+    def _lifted_at(self, view: View) -> list[int]:
+        return [i for variable in view.variables for i in self._by_variable[variable]]
+
+    def _size(self, view: View) -> int:
+        return block_size(len(self.columns(view)))
+
+    def slots(self, view: View) -> tuple[Slot, ...]:
+        """The block, and what rounding took from it."""
+        return (Slot(self.slot, "floats", size=2 * self._size(view)),)
+
+    def reads(self, leaf: View) -> Sequence[Expression]:
+        """The columns of the table, and what guards them."""
+        (alias,) = leaf.relations
+        return [*(self.call.arguments[i] for i in self._by_table[alias]), *self._guards[alias]]
+
+    def lift(self, source: Source, leaf: View, rows: Rows) -> str:
+        """The block of row i."""
+        (alias,) = leaf.relations
+        block, size = source.name("block"), self._size(leaf)
+        source.line(f"{block} = scratch({size})")
+        values = [rows.value(self.call.arguments[i]).value for i in self._by_table[alias]]
+        guards = [rows.guard(each) for each in self._guards[alias]]
+        lifted = f"cofactor_lift({block}, m, {_tuple(values)})"
+        if not guards:
+            source.line(lifted)
+            return block
+        with source.block(f"if {' and '.join(guards)}:"):
+            source.line(lifted)
+        with source.block("else:"):
+            source.line(f"cofactor_none({block}, {size})")
+        return block
+
+    def one(self, source: Source, times: str) -> str:
+        """The block of no columns."""
+        block = source.name("block")
+        source.line(f"{block} = scratch(1)")
+        source.line(f"cofactor_lift({block}, {times}, ())")
+        return block
+
+    def stored(self, view: View, spot: Spot) -> str:
+        """The block in the entry."""
+        return f"floats_at({spot.at(self.slot)})"
+
+    def join(
+        self,
+        source: Source,
+        above: View,
+        parts: Sequence[tuple[View, str]],
+        keys: Mapping[str, Operand],
+    ) -> str:
+        """The product of the blocks, in the order of the children."""
+        by_name = {view.name: payload for view, payload in parts}
+        blocks = [by_name[child.name] for child in above.children]
+        sizes = [len(self.columns(child)) for child in above.children]
+        for view, payload in parts:
+            if view.indicates:  # the change is that of an indicator: no child, and no columns
+                blocks.append(payload)
+                sizes.append(0)
+        values = [keys[v].value for v in above.variables for _ in self._by_variable[v]]
+        if values:
+            block, lifted = source.name("block"), [f"float({each})" for each in values]
+            source.line(f"{block} = scratch({block_size(len(values))})")
+            source.line(f"cofactor_lift({block}, 1, {_tuple(lifted)})")
+            blocks.append(block)
+            sizes.append(len(values))
+        if len(blocks) == 1:
+            return blocks[0]
+        made = source.name("block")
+        source.line(f"{made} = scratch({self._size(above)})")
+        source.line(f"cofactor_join({made}, {_tuple(blocks)}, {_tuple(map(str, sizes))})")
+        return made
+
+    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+        """Add float by float."""
+        source.line(f"cofactor_add({spot.at(self.slot)}, {payload}, {self._size(view)})")
+
+    def begin(self, source: Source) -> None:
+        """Nothing: what rounding takes is kept with the entry."""
+
+    def gather(self, source: Source, total: None, payload: str, spot: Spot) -> None:
+        """To the entry right away."""
+        self.add(source, self.root, payload, spot)
+
+    def end(self, source: Source, total: None, spot: Spot) -> None:
+        """All is added."""
+
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+        """Count, sums and products in the order of the arguments."""
+        source, columns = scalar.source, self.columns(self.root)
+        shown, m = source.name(self.slot), len(columns)
+        order = [str(columns.index(i)) for i in range(m)]
+        source.line(f"{shown} = scratch({block_size(m)})")
+        block = f"floats_at({spot.at(self.slot)})"
+        source.line(f"cofactor_show({shown}, {block}, {_tuple(order)}, {m})")
+        return Operand(shown)
+
+
+def block_size(columns: int) -> int:
+    """How many floats the block of so many columns has."""
+    return (columns + 1) * (columns + 2) // 2
+
+
+def _tuple(texts: Sequence[str] | map[str]) -> str:
+    inside = list(texts)
+    return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"

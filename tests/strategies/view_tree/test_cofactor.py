@@ -1,0 +1,288 @@
+"""cofactor() and linear_regression() over tables and joins, against sums that DuckDB computes."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viewmill as vm
+from viewmill.errors import TypeMismatch
+from viewmill.testing.oracle import Oracle
+
+TABLES = {
+    "r": (("k", "INT"), ("g", "INT"), ("x", "INT"), ("y", "DOUBLE")),
+    "s": (("k", "INT"), ("l", "INT"), ("z", "DOUBLE")),
+    "t": (("l", "INT"), ("w", "INT")),
+}
+ALONE = "FROM r"
+CHAIN = "FROM r JOIN s ON r.k = s.k JOIN t ON s.l = t.l"
+PAIR = "FROM r JOIN s ON r.k = s.k"
+SELF = "FROM r JOIN r AS q ON r.k = q.k"
+# What is read, the columns of the aggregate, the group, a condition.
+SHAPES = {
+    "one table": (ALONE, ("x", "y"), None, None),
+    "one table by group": (ALONE, ("x", "y"), "g", None),
+    "chain": (CHAIN, ("x", "y", "z", "w"), None, None),
+    "chain with its keys": (CHAIN, ("r.k", "x", "s.l", "w"), None, "z > 0"),
+    "chain by group": (CHAIN, ("w", "z", "y"), "g", None),
+    "chain by join key": (CHAIN, ("w", "z", "y"), "s.l", "x < 2"),
+    "pair with its key": (PAIR, ("z", "x", "r.k", "y"), None, None),
+    "self-join": (SELF, ("r.x", "q.y"), None, None),
+    "an expression": (CHAIN, ("x + 1", "z * 2"), None, None),
+}
+
+
+def moments(columns: tuple[str, ...]) -> str:
+    """The count, the sums and the products as columns of their own."""
+    whole = " AND ".join(f"{each} IS NOT NULL" for each in columns)
+    pairs = [f"({a}) * ({b})" for a, b in combinations_with_replacement(columns, 2)]
+    sums = [f"coalesce(sum(({each})::DOUBLE), 0)" for each in (*columns, *pairs)]
+    filtered = [f"{each[:-4]} FILTER (WHERE {whole}), 0)" for each in sums]
+    return ", ".join([f"count(*) FILTER (WHERE {whole})", *filtered])
+
+
+def rows_of(table: str) -> Any:
+    values = {"INT": st.integers(-1, 2), "DOUBLE": st.sampled_from([-1.5, 0.1, 0.7, 2.0])}
+    columns = [st.none() | values[type_] for _, type_ in TABLES[table]]
+    return st.tuples(*columns)
+
+
+CHANGES = st.lists(
+    st.sampled_from(sorted(TABLES)).flatmap(
+        lambda t: st.tuples(st.just(t), rows_of(t), st.integers(0, 3))
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+class Both:
+    """A mill with one view, and the oracle beside it."""
+
+    def __init__(self, shape: str) -> None:
+        from_, columns, group, where = SHAPES[shape]
+        self.mill, self.oracle, self.rows = vm.connect(), Oracle(), dict[str, list[Any]]()
+        tail = (f" WHERE {where}" if where else "") + (f" GROUP BY {group}" if group else "")
+        key = f"{group}, " if group else ""
+        for name, schema in TABLES.items():
+            self.oracle.create(name, schema)
+            self.rows[name] = []
+            self.mill.sql(f"CREATE TABLE {name} ({', '.join(map(' '.join, schema))})")
+        call = f"cofactor({', '.join(columns)})"
+        self.mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {key}{call} AS c {from_}{tail}")
+        self.query = f"SELECT {key}{moments(columns)} {from_}{tail}"
+        assert self.mill["v"].status()["strategy"] == "view_tree"
+
+    def change(self, table: str, row: Any, action: int) -> None:
+        """Insert a row, or delete one that is there."""
+        known = self.rows[table]
+        if action == 0 and known:
+            gone = known.pop(0)
+            self.mill.delete(table, [gone])
+            self.oracle.change(table, gone, -1)
+        else:
+            known.append(row)
+            self.mill.insert(table, [row])
+            self.oracle.change(table, row, 1)
+
+    def check(self) -> None:
+        shown = sorted(map(flat, self.mill["v"].rows()), key=repr)
+        expected = sorted(self.oracle.ask(self.query), key=repr)
+        assert len(shown) == len(expected)
+        for ours, theirs in zip(shown, expected, strict=True):
+            assert len(ours) == len(theirs)
+            for a, b in zip(ours, theirs, strict=True):
+                assert a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9), (ours, theirs)
+
+
+def flat(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    value = row[-1]
+    return (*row[:-1], value["n"], *value["sums"], *value["products"])
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@given(changes=CHANGES)
+@settings(max_examples=6, deadline=None)
+def test_cofactor_equals_duckdb_sums(shape: str, changes: Any, monkeypatch_module: Any) -> None:
+    both = Both(shape)
+    with both.mill:
+        for table, row, action in changes:
+            both.change(table, row, action)
+            both.check()
+        assert both.mill["v"].verify() == []
+    both.oracle.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def monkeypatch_module() -> Any:
+    """The trigger source is the same; plain structures need no compiling."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VIEWMILL_COMPILER", "off")
+        yield patch
+
+
+def test_compiled_blocks_equal_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    monkeypatch.setenv("VIEWMILL_COMPILER", "on")
+    both = Both("pair with its key")
+    with both.mill:
+        for name, schema in TABLES.items():
+            rows = [tuple(int(x) for x in random.integers(-2, 4, len(schema))) for _ in range(60)]
+            for row in rows:
+                both.oracle.change(name, row, 1)
+            both.mill.insert(name, rows)
+            both.mill.delete(name, rows[:20])
+            for row in rows[:20]:
+                both.oracle.change(name, row, -1)
+        both.check()
+    both.oracle.close()
+
+
+def test_an_emptied_group_disappears_and_comes_back_clean() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (g INT, x DOUBLE, y DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT g, cofactor(x, y) AS c FROM t GROUP BY g")
+        rows = [(1, 0.1 * i, 1 / (i + 3)) for i in range(50)]
+        mill.insert("t", rows)
+        mill.delete("t", rows[::-1])
+        assert mill["v"].rows() == []
+        mill.insert("t", [(1, 2.0, 3.0)])
+        assert flat(mill["v"].rows()[0]) == (1, 1, 2.0, 3.0, 4.0, 6.0, 9.0)
+
+
+def test_huge_rows_that_leave_take_nothing_with_them() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x DOUBLE, y DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT cofactor(x, y) AS c FROM t")
+        mill.insert("t", [(0.1, 0.2), (3e9, 1e10), (0.3, 0.7)])
+        mill.insert("t", [(1e12, 7.0)] * 5)
+        mill.delete("t", [(1e12, 7.0)] * 5)
+        mill.delete("t", [(3e9, 1e10)])
+        ((shown),) = mill["v"].rows()
+        expected = (2, 0.4, 0.9, 0.1, 0.1 * 0.2 + 0.3 * 0.7, 0.2**2 + 0.7**2)
+        assert flat(shown) == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_with_nan_or_null_are_skipped() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x DOUBLE, y DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT cofactor(x, y) AS c, count(*) AS n FROM t")
+        odd = [(math.nan, 1.0), (1.0, math.inf), (None, 2.0), (1e200, 1.0)]
+        mill.insert("t", [*odd, (2.0, 3.0)])
+        ((value, count),) = mill["v"].rows()
+        assert flat((value,)) == (1, 2.0, 3.0, 4.0, 6.0, 9.0)
+        assert count == 5
+        assert mill["v"].verify() == []
+        mill.delete("t", odd)
+        assert mill["v"].verify() == []
+
+
+def test_linear_regression_equals_lstsq_on_the_join() -> None:
+    random = np.random.default_rng(1)
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (k INT, x DOUBLE, y DOUBLE)")
+        mill.sql("CREATE TABLE s (k INT, z DOUBLE)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT linear_regression(y, x, z) AS m "
+            "FROM r JOIN s ON r.k = s.k"
+        )
+        assert mill["v"].rows() == [(None,)]
+        r = [(int(k), float(a), float(b)) for k, a, b in random.normal(3, 2, (40, 3)) // 0.01 / 100]
+        s = [(int(k), float(a)) for k, a in random.normal(3, 2, (40, 2))]
+        mill.insert("r", r)
+        mill.insert("s", s)
+        ((found,),) = mill["v"].rows()
+        joined = np.array([(1.0, x, z, y) for k, x, y in r for j, z in s if k == j])
+        expected = np.linalg.lstsq(joined[:, :3], joined[:, 3], rcond=None)[0]
+        assert found["n"] == len(joined)
+        assert found["label"] == "y"
+        assert found["names"] == ["x", "z"]
+        assert [found["intercept"], *found["coefficients"]] == pytest.approx(expected, rel=1e-8)
+        assert mill["v"].verify() == []
+
+
+def test_collinear_and_constant_columns_do_not_fail() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (y DOUBLE, a DOUBLE, b DOUBLE, c DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT linear_regression(y, a, b, c) AS m FROM t")
+        mill.insert("t", [(3.0 * i + 1, float(i), 2.0 * i, 5.0) for i in range(10)])
+        ((found,),) = mill["v"].rows()
+        slope = found["coefficients"][0] + 2 * found["coefficients"][1]
+        assert slope == pytest.approx(3.0)
+        assert found["coefficients"][2] == 0.0
+        assert found["intercept"] == pytest.approx(1.0)
+        assert found["r2"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("cofactor()", "at least one column"),
+        ("linear_regression(x)", "a label and at least one column"),
+        ("cofactor(DISTINCT x)", "DISTINCT"),
+        ("cofactor(name)", "number"),
+        ("cofactor(x) OVER ()", "OVER"),
+    ],
+    ids=["no column", "no feature", "distinct", "text", "over"],
+)
+def test_wrong_calls_are_refused_kindly(call: str, says: str) -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x DOUBLE, name STRING)")
+        with pytest.raises(TypeMismatch, match=says):
+            mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {call} FROM t")
+
+
+def test_a_durable_mill_comes_back_with_its_moments(tmp_path: Any) -> None:
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql("CREATE TABLE t (g INT, x DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT g, cofactor(x) AS c FROM t GROUP BY g")
+        mill.insert("t", [(1, 0.1), (1, 0.2), (2, 5.0)])
+        before = sorted(mill["v"].rows(), key=repr)
+    with vm.connect(tmp_path / "m.mill") as mill:
+        assert sorted(mill["v"].rows(), key=repr) == before
+        mill.delete("t", [(2, 5.0)])
+        assert len(mill["v"].rows()) == 1
+
+
+def test_a_delete_may_come_before_its_insert() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (k INT, x DOUBLE) UNCHECKED")
+        mill.sql("CREATE TABLE s (k INT, y DOUBLE) UNCHECKED")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT cofactor(x, y) AS c FROM r JOIN s ON r.k = s.k"
+        )
+        mill.insert("s", [(1, 10.0)])
+        mill.delete("r", [(1, 3.0)])
+        mill.insert("r", [(1, 5.0)])
+        ((value,),) = mill["v"].rows()
+        assert (value["n"], value["sums"]) == (0, [2.0, 0.0])
+        mill.insert("s", [(1, 1.0)])
+        mill.insert("r", [(1, 3.0)])
+        ((value,),) = mill["v"].rows()
+        assert flat((value,)) == (2, 10.0, 11.0, 50.0, 55.0, 101.0)
+
+
+def test_a_triangle_has_cofactors() -> None:
+    random = np.random.default_rng(3)
+    with vm.connect() as mill:
+        for name, a, b in (("r", "a", "b"), ("s", "b", "c"), ("t", "c", "a")):
+            mill.sql(f"CREATE TABLE {name} ({a} INT, {b} INT, x{name} DOUBLE)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT cofactor(xr, xs, xt, r.a, s.b) AS c FROM r "
+            "JOIN s ON r.b = s.b JOIN t ON s.c = t.c AND t.a = r.a"
+        )
+        assert mill["v"].status()["strategy"] == "view_tree"
+        rows = random.integers(0, 3, (24, 3)).tolist()
+        for i, row in enumerate(rows):
+            mill.insert("rst"[i % 3], [tuple(row)])
+        assert mill["v"].verify() == []
+        assert mill["v"].rows()[0][0]["n"] > 0
+        for i, row in enumerate(rows[:18]):
+            mill.delete("rst"[i % 3], [tuple(row)])
+            assert mill["v"].verify() == []
