@@ -53,7 +53,7 @@ from viewmill.pipeline.storage import Storage, write_file
 from viewmill.pipeline.union import union
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.runtime.spark.shard import Shard
@@ -252,6 +252,8 @@ def fill_without_rows(program: ShardProgram, mill: Mill, *, compiled: bool) -> S
     queries = {name: each.query for name, each in program.blocks[:-1]}
 
     def rows(state: State) -> list[Any]:
+        if isinstance(state.definition, Replay):
+            return []
         definition = inline_blocks(state.definition, queries)
         if isinstance(definition, Values) and not definition.rows:
             return []
