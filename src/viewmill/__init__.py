@@ -26,6 +26,7 @@ from viewmill.errors import ViewmillError
 
 if TYPE_CHECKING:
     # As names of this package, also for type checkers.
+    from viewmill.deltas.factorize import factorize as factorize
     from viewmill.mill.changes import Change as Change
     from viewmill.mill.mill import Mill as Mill
     from viewmill.mill.readers import Result as Result
@@ -43,6 +44,7 @@ _LAZY = {
     "Difference": "viewmill.mill.verify:Difference",
     "Result": "viewmill.mill.readers:Result",
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
+    "factorize": "viewmill.deltas.factorize:factorize",
     "spark": "viewmill.pipeline.spark",
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import viewmill as vm
@@ -166,4 +167,102 @@ def test_example_6_1_triangles_are_counted(figure_2c):
     assert mill["v"].rows() == [(4,)]  # 1-2-3 from each corner, and 1-1-1
     mill.delete("X", [(1, 1)])
     assert mill["v"].rows() == [(3,)]
+    assert mill["v"].verify() == []
+
+
+# Example 2.3: union, join and aggregation over a ring.
+
+
+def test_example_2_3_union_join_and_aggregation(figure_2c):
+    """R: (a1,b1) r1, (a2,b1) r2; S: (a2,b1) s1, (a3,b2) s2; T: (b1,c1) t1, (b2,c2) t2; g_A is a."""
+    mill = figure_2c
+    r1, r2, s1, s2, t1, t2 = 2, 3, 5, 7, 11, 13
+    mill.sql("CREATE TABLE U (A BIGINT NOT NULL, B BIGINT NOT NULL, P BIGINT NOT NULL) UNCHECKED")
+    mill.sql("CREATE TABLE W (B BIGINT NOT NULL, C BIGINT NOT NULL, P BIGINT NOT NULL) UNCHECKED")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v STRATEGY view_tree AS "
+        "SELECT U.B, W.C, SUM(U.P * W.P * U.A) AS s FROM U JOIN W ON U.B = W.B GROUP BY U.B, W.C"
+    )
+    mill.insert("U", [(1, 1, r1), (2, 1, r2)])
+    mill.insert("W", [(1, 1, t1), (2, 2, t2)])
+    mill.insert("U", [(2, 1, s1), (3, 2, s2)])  # the union of R and S
+    assert sorted(mill["v"].rows()) == [
+        (1, 1, r1 * t1 * 1 + (r2 + s1) * t1 * 2),
+        (2, 2, s2 * t2 * 3),
+    ]
+
+
+# Section 5.
+
+
+def test_example_5_2_a_product_climbs_as_three_factors(figure_2c):
+    mill = figure_2c
+    fill(mill)
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS SELECT SUM(1) AS n {JOINED}")
+    mill.apply_product("S", [{"A": [1, 2]}, {"C": [1, 2]}, {"E": [7, 8, 9]}])
+    # (sum over A of V_R) (sum over C of V_T) (sum over E of 1) = (2 + 1) (1 + 2) 3 more than 10
+    assert mill["v"].rows() == [(10 + 27,)]
+    assert mill["v"].verify() == []
+
+
+# Section 7.
+
+
+CHAIN = """SELECT /*+ VARIABLE_ORDER(x1(x5(x3(x2, x4)))) */
+    A1.x1, A4.x5, SUM(A1.P * A2.P * A3.P * A4.P) AS P FROM A1 JOIN A2 ON A1.x2 = A2.x2
+    JOIN A3 ON A2.x3 = A3.x3 JOIN A4 ON A3.x4 = A4.x4 GROUP BY A1.x1, A4.x5"""
+
+
+def test_example_7_1_four_matrices_under_a_rank_one_update(figure_2c):
+    mill, n = figure_2c, 3
+    random = np.random.default_rng(1)
+    matrices = [random.integers(-3, 4, (n, n)) for _ in range(4)]
+    for k, matrix in enumerate(matrices, 1):
+        keys = f"x{k} INT NOT NULL, x{k + 1} INT NOT NULL"
+        mill.sql(f"CREATE TABLE A{k} ({keys}, P BIGINT NOT NULL) UNCHECKED")
+        mill.insert(f"A{k}", [(i, j, int(matrix[i, j])) for i in range(n) for j in range(n)])
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS {CHAIN}")
+    assert {"v_a1_a2_at_x2", "v_a3_a4_at_x4"} <= set(states_of(mill))  # as in the paper
+    u, v = [1, -2, 3], [2, 0, -1]
+    mill.apply_product("A2", [{"x2": range_of(n), "P": u}, {"x3": range_of(n), "P": v}], "P")
+    first, second, third, fourth = matrices
+    product = first @ (second + np.outer(u, v)) @ third @ fourth
+    assert {(i, j): p for i, j, p in mill["v"].rows()} == {
+        (i, j): product[i, j] for i in range(n) for j in range(n)
+    }
+    assert mill["v"].verify() == []
+
+
+def states_of(mill: Mill) -> list[str]:
+    return [each.name for each in mill._core.catalog.view("v").block.program.states]
+
+
+def range_of(n: int) -> list[int]:
+    return list(range(n))
+
+
+def test_examples_7_5_and_7_6_the_result_as_payloads(figure_2c):
+    mill = figure_2c
+    fill(mill)
+    shown = f"SELECT /*+ VARIABLE_ORDER(A(B, C(D, E))) */ R.A, R.B, S.C, T.D {JOINED}"
+    mill.sql(f"CREATE MATERIALIZED VIEW v RESULT FACTORIZED AS {shown}")
+    # Figure 2e, factorized: V_ST a1 {c1:2, c2:2}, a2 {c2:2}; root {a1:8, a2:2}
+    assert state(mill, "v_C_in_s_t") == {(1, 1): (2,), (1, 2): (2,), (2, 2): (2,)}
+    assert state(mill, "v_A_in_r_s_t") == {(1,): (8,), (2,): (2,)}
+    assert state(mill, "v_r_rows") == {(1, 1): (1,), (1, 2): (1,), (2, 3): (1,), (3, 4): (1,)}
+    assert state(mill, "v_t_rows") == {(1, 1): (1,), (2, 2): (1,), (2, 3): (1,), (3, 4): (1,)}
+    assert (mill["v"].count(), mill["v"].count(distinct=True)) == (10, 8)
+    rows = mill["v"].rows()
+    assert rows.count((1, 1, 1, 1)) == rows.count((1, 2, 1, 1)) == 2
+    assert all(rows.count(row) == 1 for row in rows if row[2:] != (1, 1))
+    mill.sql(f"CREATE MATERIALIZED VIEW listed AS {shown}")
+    assert sorted(mill["listed"].rows()) == sorted(rows)
+
+
+def test_example_7_6_without_d_the_unions_of_d_values_are_gone(figure_2c):
+    mill = figure_2c
+    fill(mill)
+    mill.sql(f"CREATE MATERIALIZED VIEW v RESULT FACTORIZED AS SELECT R.A, R.B, S.C {JOINED}")
+    assert "v_t_rows" not in states_of(mill)
+    assert (mill["v"].count(), mill["v"].count(distinct=True)) == (10, 5)
     assert mill["v"].verify() == []

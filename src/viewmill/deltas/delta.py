@@ -60,6 +60,11 @@ class Delta:
         late = self.late
         return sum(each.nbytes for each in self.columns) if late is None else late.nbytes
 
+    @property
+    def deletes(self) -> int:
+        """How many rows go."""
+        return 0 if self.multiplicity is None else int((self.multiplicity < 0).sum())
+
     def negated(self) -> Delta:
         """The opposite change."""
         return Delta(self.schema, self.columns, self.nulls, -self.multiplicities(), self.size)

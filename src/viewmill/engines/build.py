@@ -14,6 +14,7 @@ from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product
 from viewmill.program.program import Program, Queries
 
 Run = Callable[[Relation], Any]  # a relation in, an Arrow table out
@@ -33,7 +34,7 @@ class QueryMaintainer:
         self._committed = Delta.empty(program.output)
         self._next: Delta | None = None
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Nothing to do: the query reads its sources when it runs."""
 
     def flush(self) -> Delta:

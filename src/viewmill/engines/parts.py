@@ -18,6 +18,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product
 from viewmill.program.kept_parts import KeptParts, is_change, is_same
 from viewmill.program.parts import PartQueries, PartQuery, PartSource, PartsRead
 from viewmill.program.program import Program
@@ -49,7 +50,7 @@ class PartMaintainer(KeptParts):
 
     # The maintainer.
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Sources with parts say themselves what changed; one without makes all parts due."""
         if input not in self._sources:
             self._all_due = self._all_due or delta.size > 0

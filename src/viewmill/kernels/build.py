@@ -19,6 +19,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product, Shape
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
 from viewmill.kernels import (
     compiler,
@@ -28,14 +29,17 @@ from viewmill.kernels import (
     stores,
     tree_stores,
 )
+from viewmill.kernels.columns import checked_words, no_nulls, once_each
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.kernels.enumerator import Enumerator
 from viewmill.kernels.lookups import Lookups, text_table
 from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
+from viewmill.kernels.product_feed import ProductFeed
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
-from viewmill.program.program import Message, Program, Trigger, Triggers
+from viewmill.program.program import Message, ProductTrigger, Program, Trigger, Triggers
 from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
 
 Kernel = Callable[..., int]
@@ -97,7 +101,10 @@ class TriggerMaintainer:
         self._all = tuple(self._stores.values())
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
-        self._undo: list[tuple[_Feed, Delta, int]] = []
+        self._undo: list[tuple[_Feed | ProductFeed, Delta | Product, int]] = []
+        # How to learn what takes a product; set by who knows the plan.
+        self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
+        self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
         ids = [dictionary.intern(each) for each in body.texts]
@@ -118,16 +125,30 @@ class TriggerMaintainer:
         }
         emitting = (WORD,) * (len(handles) + 4)
         self._end = (*handles, self._outlet.handle, *end)
-        self._flush = functions("flush", emitting)
         self._functions, self._emitting = functions, emitting
+        self.enumerator: Enumerator | None = None
+        self._flush: Kernel | None = None
+        if body.enumeration is None:
+            self._flush = functions("flush", emitting)
+        else:
+            self.enumerator = Enumerator(
+                body.enumeration, functions, self._stores, self._outlet, self._end,
+                self._raise_failure,
+            )  # fmt: skip
         self._contents: Kernel | None = None
         self._is_incomplete = False  # states were loaded, `rebuild` was not called yet
         self._replays: dict[str, _Feed] = {}
         self._is_replayed = False  # since the commit: derived states went from row to row
         self._is_loaded = False  # states were loaded, those derived from them are not computed
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
+        if isinstance(delta, Product):
+            product = self._product_feed(input, delta)
+            if product is not None:
+                self._apply_product(product, delta)
+                return
+            delta = delta.delta()
         self._settle()
         feed = self._feeds.get(input)
         size = delta.size
@@ -149,6 +170,35 @@ class TriggerMaintainer:
             self._undo.append((feed, delta, done))
         if self._failure.noted():
             raise self._failed(in_batch=True)
+
+    def _product_feed(self, input: str, product: Product) -> ProductFeed | None:
+        """What takes products of this shape, compiled when the first one comes."""
+        shape = product.shape
+        if (input, shape) not in self._product_feeds:
+            trigger = None if self.products is None else self.products(input, shape)
+            made = None if trigger is None else self._new_product_feed(input, trigger)
+            self._product_feeds[input, shape] = made
+        return self._product_feeds[input, shape]
+
+    def _new_product_feed(self, input: str, trigger: ProductTrigger) -> ProductFeed:
+        states = [each.handle for each in self._all]
+        functions = _functions(
+            self.program.strategy, trigger.source, _header(self.program), self.compiled
+        )
+        scratch = [_new_store(kind, self.compiled) for _, kind in trigger.scratch]
+        made = stores.Texts if self.compiled else plain_stores.Texts
+        texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
+        return ProductFeed(
+            _schema_of(self.program, input), trigger, functions, states, scratch, texts,
+            self._failure.handle,
+        )  # fmt: skip
+
+    def _apply_product(self, feed: ProductFeed, product: Product) -> None:
+        self._settle()
+        if feed.run(product) and self._is_undone:
+            self._undo.append((feed, product, 1))
+        if self._failure.noted():
+            raise self._failed(in_batch=True, messages=feed.trigger.messages)
 
     def can_replay(self, input: str) -> bool:
         """Whether `replay` takes this input."""
@@ -184,6 +234,8 @@ class TriggerMaintainer:
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
         self._settle()
+        if self._flush is None:
+            return Delta.empty(self.program.output)  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
             raise self._failed(in_batch=False)
@@ -215,13 +267,21 @@ class TriggerMaintainer:
         """Take back what states without a journal hold: the last change first, negated."""
         while self._undo:
             feed, delta, done = self._undo.pop()
-            feed.kernel(0, done, *feed.arguments(delta.negated()))
+            if isinstance(feed, ProductFeed):
+                assert isinstance(delta, Product)
+                feed.run(delta.negated())
+            else:
+                assert isinstance(delta, Delta)
+                feed.kernel(0, done, *feed.arguments(delta.negated()))
         if self._failure.noted():  # by a row that had failed before
             self._failure.take()
 
     def contents(self) -> Delta:
         """The output as committed."""
         self._settle()
+        if self.enumerator is not None:
+            rows = list(self.enumerator.deltas())
+            return concat(self.program.output, rows) if rows else Delta.empty(self.program.output)
         if self._contents is None:
             self._contents = self._functions("contents", self._emitting)
         for store in self._all:
@@ -298,15 +358,21 @@ class TriggerMaintainer:
             parts.append(self._outlet.take())
         return concat(self.program.output, parts)
 
+    def _raise_failure(self) -> None:
+        if self._failure.noted():
+            raise self._failed(in_batch=False)
+
     def _make_room(self) -> None:
         grown = [store.make_room() for store in self._all]
         if not any(grown):
             raise RuntimeError("a trigger stopped, but no state is full")
 
-    def _failed(self, *, in_batch: bool) -> ViewmillError:
+    def _failed(
+        self, *, in_batch: bool, messages: tuple[Message, ...] | None = None
+    ) -> ViewmillError:
         code, row = self._failure.take()
         self._outlet.clear()
-        message = self._body.messages[code]
+        message = (self._body.messages if messages is None else messages)[code]
         detail = f"row {row} of the batch" if in_batch and row >= 0 else ""
         return _error_class(message)(message.text, detail=detail, span=message.span)
 
@@ -405,38 +471,15 @@ class _Feed:
         """Everything after start and size, checked: compiled code believes what it is given."""
         size, multiplicity = delta.size, delta.multiplicity
         result: list[Any] = [
-            _ones(size) if multiplicity is None else _checked(multiplicity, I64, size)
+            once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
         ]
         columns, nulls = delta.columns, delta.nulls
         for i, dtype, nullable in self._columns:
-            result.append(_checked(columns[i], dtype, size))
+            result.append(checked_words(columns[i], dtype, size))
             mask = nulls[i]
             if nullable:
-                result.append(_zeros(size) if mask is None else _checked(mask, U8, size))
+                result.append(no_nulls(size) if mask is None else checked_words(mask, U8, size))
             elif mask is not None and mask.any():
                 raise InvalidArgument(f"NULL in column {i}, which is declared NOT NULL")
         result += self._end
         return result
-
-
-def _checked(array: npt.NDArray[Any], dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-    """The array, or a contiguous copy of it."""
-    if array.dtype != dtype or array.ndim != 1 or len(array) != size:
-        raise InvalidArgument(
-            f"a column of {size} values of {dtype} is needed, got {array.shape} of {array.dtype}"
-        )
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-# Deltas of inserts only and columns without NULL share these; a kernel reads the first rows.
-_SHARED_ROWS = 65536
-_ONES = np.ones(_SHARED_ROWS, np.int64)
-_ZEROS = np.zeros(_SHARED_ROWS, np.uint8)
-
-
-def _ones(size: int) -> npt.NDArray[np.int64]:
-    return _ONES if size <= _SHARED_ROWS else np.ones(size, np.int64)
-
-
-def _zeros(size: int) -> npt.NDArray[np.uint8]:
-    return _ZEROS if size <= _SHARED_ROWS else np.zeros(size, np.uint8)

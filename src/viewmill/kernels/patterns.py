@@ -27,6 +27,7 @@ from viewmill.algebra.types import Nested, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product
 from viewmill.errors import Overflow
 from viewmill.kernels.pattern_kernels import (
     COUNT,
@@ -98,7 +99,7 @@ class PatternMaintainer(KeptParts):
 
     # The maintainer.
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """The source says itself which parts changed."""
 
     def flush(self) -> Delta:

@@ -24,6 +24,7 @@ from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.build import TriggerMaintainer, build
 from viewmill.kernels.pane_queue import Groups, PaneQueue
 from viewmill.kernels.window_answers import Answers
@@ -126,8 +127,9 @@ class WindowMaintainer:
 
     # The maintainer's calls.
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Put rows into their panes."""
+        delta = rows_of(delta)
         self._begin()
         if not delta.size:
             return

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from viewmill.algebra.packed import shown_schema
 from viewmill.algebra.refresh import Policy
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Changed
 from viewmill.errors import NameInUse, NameTaken, UnknownName, nearest
 from viewmill.mill.keeping import Keeping
 from viewmill.mill.table import Table
@@ -61,7 +63,7 @@ class ViewEntry:
     refreshes: int = 0
     rows_changed: int = 0
     rows: int = 0
-    waiting: dict[str, list[Delta]] = field(default_factory=dict)
+    waiting: dict[str, list[Changed]] = field(default_factory=dict)
     waiting_rows: int = 0
     waiting_since: int = 0
     failure: str | None = None  # why the last refresh that was due did not happen
@@ -80,6 +82,11 @@ class ViewEntry:
     def block(self) -> Block:
         """The block whose rows are the view's."""
         return self.blocks[-1]
+
+    @property
+    def enumerator(self) -> Any:
+        """What reads the rows of a factorized result, None of a listed one."""
+        return getattr(self.block.maintainer, "enumerator", None)
 
     def state_bytes(self) -> dict[str, dict[str, int]]:
         """Bytes held, by block and state."""

@@ -169,20 +169,29 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
     if is_pattern(statement.query):
         made = plan_pattern(core, statement, sql)
         return made, made.query
-    _refuse_future_clauses(statement)
     query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
     query = core.reshape(statement.name, query)
-    wish = Wish(statement.refresh_policy, statement.strategy, statement.hints)
+    _refuse_factorized_sources(core, query)
+    if statement.result == "factorized" and statement.memory_bytes is not None:
+        raise UnsupportedQuery(
+            "RESULT FACTORIZED does not go with MEMORY",
+            detail="The states are the result: none can be released.",
+            span=statement.span,
+        )
+    wish = Wish(statement.refresh_policy, statement.strategy, statement.hints, statement.result)
     return plan(statement.name, query, statistics(core, query), wish), query
 
 
-def _refuse_future_clauses(statement: CreateMaterializedView) -> None:
-    if statement.result == "factorized":
-        raise UnsupportedQuery(
-            "RESULT FACTORIZED is not there yet",
-            detail="It comes with view trees.",
-            span=statement.span,
-        )
+def _refuse_factorized_sources(core: Core, query: Relation) -> None:
+    """A factorized view does not list its changes, so no view can follow it."""
+    for name in sources(query):
+        entry = core.catalog.get(name)
+        if isinstance(entry, ViewEntry) and entry.enumerator is not None:
+            raise UnsupportedQuery(
+                f'view "{entry.name}" is factorized, so no view can be kept over it',
+                detail="A factorized result does not list its changes.",
+                hint="Read the tables that it reads, or keep it with RESULT LISTED.",
+            )
 
 
 def install_view(core: Core, entry: ViewEntry) -> None:
@@ -197,13 +206,18 @@ def install_view(core: Core, entry: ViewEntry) -> None:
 def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
     """Put a new definition in the place of an old one; what reads it sees the difference."""
     readers = core.catalog.readers(old.name)
+    if new.enumerator is not None and (readers or old.listeners):
+        raise NameInUse(
+            f'"{old.name}" is read or subscribed to, and a factorized result lists no changes',
+            hint="Drop what reads it, or keep RESULT LISTED.",
+        )
     if readers and _shape(new.schema) != _shape(old.schema):
         names = ", ".join(each.name for each in readers)
         raise NameInUse(
             f'"{old.name}" is read by {names}, and its columns would change',
             hint="Drop those first, or keep the columns.",
         )
-    change = _change(new, old.block.maintainer.contents())
+    change = _change(new, old)
     new.listeners = old.listeners
     _exchange(core, old, new)
     try:
@@ -236,15 +250,21 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
             hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",
         )
     refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
-    before = entry.block.maintainer.contents()
+    before = None if entry.enumerator is not None else entry.block.maintainer.contents()
     fill(core, entry)
     entry.refresh_kind = "full"
-    _pass_on(core, entry, _change(entry, before))
+    if before is not None:
+        after = entry.block.maintainer.contents()
+        change = consolidate(concat(entry.schema, [after, before.negated()]))
+        _pass_on(core, entry, change)
 
 
-def _change(entry: ViewEntry, before: Delta) -> Delta:
-    after = entry.block.maintainer.contents()
-    return consolidate(concat(entry.schema, [after, before.negated()]))
+def _change(new: ViewEntry, old: ViewEntry) -> Delta:
+    """How a view differs from the one in whose place it comes; nobody reads a factorized one."""
+    if not old.listeners and (new.enumerator is not None or old.enumerator is not None):
+        return Delta.empty(new.schema)
+    after, before = (each.block.maintainer.contents() for each in (new, old))
+    return consolidate(concat(new.schema, [after, before.negated()]))
 
 
 def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:

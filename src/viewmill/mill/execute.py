@@ -32,6 +32,7 @@ from viewmill.mill.create import (
     plan_view,
 )
 from viewmill.mill.histories import history_table, length_of
+from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
 from viewmill.mill.refresh import refresh_due, tell
 from viewmill.mill.temporal import create_temporal_view
@@ -143,8 +144,13 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
             names |= core.catalog.reads_transitively(name)
         refresh_due(core, reading=names)
         tables = {each.name.lower(): history_table(core, each) for each in histories}
-        table = core.run(relation, tables=tables)
-        result = Result(shown(table, relation.schema, core.dictionary))
+        counted = counted_view(core, relation)
+        if counted is not None:
+            result = Result(pa.table({counted[0]: [counted[1]]}))
+        else:
+            tables |= rows_for_limit(core, relation)
+            table = core.run(relation, tables=tables)
+            result = Result(shown(table, relation.schema, core.dictionary))
     tell(core)
     return result
 

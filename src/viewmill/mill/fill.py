@@ -43,8 +43,11 @@ class _Unbuilt:
 def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     """The maintainer of a program."""
     if isinstance(program.body, Triggers):
-        made: Maintainer = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
-        return made
+        made = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
+        chosen = next((b.chosen for b in entry.plan.blocks if b.program is program), None)
+        made.products = None if chosen is None else chosen.product_trigger
+        triggers: Maintainer = made
+        return triggers
     if isinstance(program.body, Windowed):
         window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
         return window
@@ -56,8 +59,10 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
 def fill(core: Core, entry: ViewEntry) -> None:
     """Build every state in bulk from its definition; a recomputed view runs its query."""
     fill_blocks(core, entry, entry.blocks)
-    contents = entry.block.maintainer.contents()
-    entry.rows = int(contents.multiplicities().sum())
+    if (enumerator := entry.enumerator) is not None:
+        entry.rows = enumerator.count()
+    else:
+        entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"
     entry.waiting.clear()

@@ -16,6 +16,7 @@ from typing import Any
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -59,6 +60,8 @@ def attach(core: Core, entry: ViewEntry) -> None:
     bodies = [block.program.body for block in entry.blocks]
     if not all(isinstance(body, Triggers | Windowed) for body in bodies):
         return
+    if any(isinstance(body, Triggers) and body.enumeration is not None for body in bodies):
+        return  # its states are its rows
     candidate = Candidate("recompute", entry.query, Cost(0, 0, 0))
     program = Recompute().emit(candidate, entry.name)
     again = Block(entry.name, program, build(core, program, entry), {entry.name})
@@ -81,10 +84,10 @@ def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:
 # Waking.
 
 
-def refresh_blocks(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
+def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
     """Apply the change of sources to the views in `among`; what they need is made to be there."""
     if core.catalog.keepers():
-        _wake_views(core, deltas, among)
+        _wake_views(core, {name: as_delta(each) for name, each in deltas.items()}, among)
     return core.runtime.refresh(deltas, among)
 
 

@@ -17,7 +17,10 @@ from typing import Any
 
 from viewmill.algebra.display import display
 from viewmill.deltas.consolidate import consolidate
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.factorize import products_in
+from viewmill.deltas.factors import to_product
+from viewmill.deltas.product import Changed, Product, as_delta, joined
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
 from viewmill.mill.changes import Change, Changes
@@ -60,7 +63,7 @@ class Mill:
         selector = check_selector(selection)
         store = None if path is None else Store.open(path)
         self._core = Core(store, spark, budget, selector, reshape)
-        self._batch: dict[str, list[Delta]] | None = None
+        self._batch: dict[str, list[Delta | Product]] | None = None
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
         try:
@@ -102,7 +105,8 @@ class Mill:
             entry = self._core.catalog.table(table)
             pending = None
             if self._batch is not None and self._batch.get(entry.name):
-                pending = consolidate(concat(entry.table.schema, self._batch[entry.name]))
+                waiting = joined(entry.table.schema, self._batch[entry.name])
+                pending = consolidate(as_delta(waiting))
             delta = entry.table.replacement(self._delta(table, rows), pending)
             self.change(table, delta)
 
@@ -121,6 +125,35 @@ class Mill:
                 hint='mill.apply("t", rows, change="_change_type")',
             )
         self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
+
+    def apply_product(
+        self,
+        table: str,
+        factors: Any,
+        value: str | None = None,
+        *,
+        multiplicity: str | None = None,
+    ) -> None:
+        """Apply a product of row sets over disjoint columns, without making its rows.
+
+        Each factor is a frame, a list of dicts or tuples, or a dict of columns. The rows are the
+        combinations of one row of each; their multiplicities (a column named by `multiplicity`, or
+        `_multiplicity`) multiply, and so do the numbers in the column `value`, which several
+        factors may have: `[u, v]` with values is the outer product of two vectors. What
+        `vm.factorize` gives, one product or all, may stand for the factors.
+        """
+        self._core.require_open()
+        with self._core.lock:
+            schema = self._core.catalog.table(table).table.schema
+            products = [
+                to_product(
+                    each, schema, self._core.dictionary, value=own, multiplicity=multiplicity
+                )
+                for each, own in products_in(factors, value)
+            ]
+            made = [each if each.is_plain else each.delta() for each in products if each]
+        if made:
+            self.change(table, *made)
 
     def replay(self, table: str, rows: Any, *, view: str, multiplicity: str | None = None) -> Any:
         """Apply rows one at a time; an Arrow table of what the view shows after each.
@@ -145,19 +178,19 @@ class Mill:
             schema = self._core.catalog.table(table).table.schema
             return to_delta(rows, schema, self._core.dictionary, **signs)
 
-    def change(self, table: str, delta: Delta) -> None:
+    def change(self, table: str, *parts: Delta | Product) -> None:
         """Commit the change of one table, or note it for the end of the batch."""
         self._core.require_open()
         core = self._core
         with core.lock:
             name = core.catalog.table(table).name
             if self._batch is not None:
-                self._batch.setdefault(name, []).append(delta)
+                self._batch.setdefault(name, []).extend(parts)
                 return
-            self._commit({name: delta})
+            self._commit({name: joined(parts[0].schema, parts)})
         tell(core)
 
-    def _commit(self, changes: dict[str, Delta]) -> None:
+    def _commit(self, changes: dict[str, Changed]) -> None:
         self.writer = threading.get_ident()
         commit_batch(self._core, changes)
         if is_checkpoint_due(self._core):
@@ -175,8 +208,7 @@ class Mill:
             yield self
             changes, self._batch = self._batch, None
             with self._core.lock:
-                schemas = {name: deltas[0].schema for name, deltas in changes.items()}
-                self._commit({n: concat(schemas[n], deltas) for n, deltas in changes.items()})
+                self._commit({n: joined(parts[0].schema, parts) for n, parts in changes.items()})
         finally:
             self._batch = None
         tell(self._core)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from viewmill.errors import InvalidArgument
 
-_SHOWN = 20
+SHOWN = 20
 
 
 class Readers:
@@ -21,10 +21,7 @@ class Readers:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Tuples of plain Python values."""
-        table = self.to_arrow()
-        if table.num_columns == 0:
-            return [()] * table.num_rows
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return rows_of(self.to_arrow())
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame."""
@@ -60,7 +57,7 @@ class Readers:
         head = "".join(f"<th>{_html(name)}</th>" for name in table.column_names)
         body = "".join(
             "<tr>" + "".join(f"<td>{_html(value)}</td>" for value in row) + "</tr>"
-            for row in self.rows()[:_SHOWN]
+            for row in self.rows()[:SHOWN]
         )
         more = f"<p>{table.num_rows} rows</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -73,6 +70,13 @@ def in_utc(table: Any) -> Any:
         if pa.types.is_timestamp(field.type):
             schema = schema.set(i, field.with_type(pa.timestamp("us", "UTC")))
     return table.cast(schema)
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of an Arrow table or batch as tuples of plain Python values."""
+    if table.num_columns == 0:
+        return [()] * table.num_rows
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 class Result(Readers):
@@ -91,12 +95,12 @@ class Result(Readers):
 
 def table_text(names: list[str], rows: list[tuple[Any, ...]], count: int) -> str:
     """Rows as text in columns, the first twenty of them."""
-    shown = [[_cell(value) for value in row] for row in rows[:_SHOWN]]
+    shown = [[_cell(value) for value in row] for row in rows[:SHOWN]]
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
     lines = ["  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))]
     lines.append("  ".join("─" * width for width in widths))
     lines += ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in shown]
-    if count > _SHOWN:
+    if count > SHOWN:
         lines.append(f"... {count} rows")
     return "\n".join(line.rstrip() for line in lines)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 from viewmill.algebra.refresh import Policy
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Product, joined
+from viewmill.deltas.product_arrow import decode_product, is_product
 from viewmill.errors import DamagedFile
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
@@ -29,7 +32,7 @@ from viewmill.mill.part_snapshots import (
     restore_catalogs,
     settle,
 )
-from viewmill.mill.refresh import MULTIPLICITY
+from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
 from viewmill.sql.catalog import PlainView
@@ -75,25 +78,39 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
         core.ticks[name] = saved["tick"]
     snapshot = store.load_table(saved["key"])
     if snapshot is not None and snapshot.num_rows:
-        _take(core, table, snapshot, 0)
+        _take(core, table, [snapshot], 0)
+    for piece in islice(piece_names(saved["key"]), 1, None):
+        product = store.load_table(piece)
+        if product is None:
+            break
+        _take(core, table, [product], 0)
 
 
 def _replay(core: Core, store: Store) -> None:
     by_key = {entry.key: entry.table for entry in core.catalog.tables()}
     for entry in store.replay():
-        for key, rows in entry.deltas.items():
+        pieces: dict[str, list[Any]] = {}
+        for name, rows in entry.deltas.items():
+            pieces.setdefault(piece_key(name), []).append(rows)
+        for key, tables in pieces.items():
             if key in by_key:  # else the table was dropped later
-                _take(core, by_key[key], rows, entry.version)
+                _take(core, by_key[key], tables, entry.version)
 
 
-def _take(core: Core, table: Table, rows: Any, version: int) -> None:
+def _take(core: Core, table: Table, pieces: list[Any], version: int) -> None:
+    table.stage(joined(table.schema, [_piece(core, table, rows) for rows in pieces]))
+    table.commit(version)
+
+
+def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
+    if is_product(rows):
+        return decode_product(rows, table.schema, core.dictionary)
     width = len(table.schema)
     delta = encode_columns(table.schema, rows.select(range(width)), core.dictionary)
     multiplicity = rows.column(MULTIPLICITY).combine_chunks().to_numpy(zero_copy_only=False)
     if not (multiplicity == 1).all():
         delta.multiplicity = np.ascontiguousarray(multiplicity, np.int64)
-    table.stage(delta)
-    table.commit(version)
+    return delta
 
 
 def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) -> None:
@@ -182,7 +199,13 @@ def checkpoint(core: Core) -> None:
     """Write every table as a snapshot; the log before it is no longer needed."""
     if core.store is None:
         return
-    tables = {e.key: _batches(core, e.table.kept()) for e in core.catalog.tables()}
+    tables: dict[str, Any] = {}
+    for entry in core.catalog.tables():
+        names = piece_names(entry.key)
+        tables[next(names)] = _batches(core, entry.table.kept())
+        tables |= {
+            name: encoded(core, p) for name, p in zip(names, entry.table.products, strict=False)
+        }
     core.store.checkpoint(core.version, tables, part_states(core), part_notes(core))
 
 

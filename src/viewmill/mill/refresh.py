@@ -7,11 +7,15 @@ does   stage tables → refresh blocks → append to the store (the commit point
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any
 
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.product import Changed, Product, as_delta, parts_of
+from viewmill.deltas.product_arrow import encode_product
 from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -23,28 +27,28 @@ MULTIPLICITY = "_multiplicity"
 _LOG = logging.getLogger("viewmill")
 
 
-def commit_batch(core: Core, changes: Mapping[str, Delta]) -> None:
+def commit_batch(core: Core, changes: Mapping[str, Changed]) -> None:
     """Apply the change of each table and refresh what is due; an error leaves all as it was."""
     try:
         _commit(core, {name: delta for name, delta in changes.items() if delta.size})
     except (Overflow, EvaluationFailed):
         # A row that came and went inside the batch is not judged: its net effect counts.
-        net = {name: consolidate(delta) for name, delta in changes.items()}
-        if all(net[name].size == delta.size for name, delta in changes.items()):
+        net = {name: consolidate(as_delta(change)) for name, change in changes.items()}
+        if all(net[name].size == change.size for name, change in changes.items()):
             raise
         _commit(core, {name: delta for name, delta in net.items() if delta.size})
     refresh_due(core, reading=None)
 
 
-def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
+def _commit(core: Core, changed: Mapping[str, Changed]) -> None:
     if not changed:
         return
     entries = {name: core.catalog.table(name) for name in changed}
     version = core.version + 1
     staged: list[TableEntry] = []
     outputs: dict[str, Delta] = {}
-    admitted: dict[str, Delta] = {}
-    by_source: dict[str, Delta] = {}
+    admitted: dict[str, Changed] = {}
+    by_source: dict[str, Changed] = {}
     try:
         for name, delta in changed.items():
             staged.append(entries[name])
@@ -67,51 +71,55 @@ def _commit(core: Core, changed: Mapping[str, Delta]) -> None:
     _keep(core, version, staged, by_source, outputs)
 
 
-def _stage(entry: TableEntry, delta: Delta) -> Delta:
-    """Stage a table's delta; what its views see of it, with what retention ends."""
-    entry.table.stage(delta)
+def _stage(entry: TableEntry, change: Changed) -> Changed:
+    """Stage a table's change; what its views see of it, with what retention ends."""
+    entry.table.stage(change)
     expired = entry.table.expire()
-    return delta if expired is None else concat(delta.schema, [delta, expired])
+    return change if expired is None else concat(change.schema, [as_delta(change), expired])
 
 
 def _keep(
     core: Core,
     version: int,
     staged: Iterable[TableEntry],
-    changed: Mapping[str, Delta],
+    changed: Mapping[str, Changed],
     outputs: Mapping[str, Delta],
 ) -> None:
     _note_arrivals(core, changed)
     for entry in staged:
         entry.table.commit(version)
     publish(core, version, changed, outputs)
+    for change in changed.values():
+        for part in parts_of(change):
+            if isinstance(part, Product):
+                part.forget_rows()
     if any(entry.table.parts is not None for entry in staged):
         core.forget_old_parts()
 
 
-def _note_arrivals(core: Core, changed: Mapping[str, Delta]) -> None:
+def _note_arrivals(core: Core, changed: Mapping[str, Changed]) -> None:
     """What came, for those who predict what comes next."""
     now = core.now()
     for entry in core.catalog.tables():
-        arrivals, delta = core.arrivals_of(entry), changed.get(entry.name)
-        if delta is None:
+        arrivals, change = core.arrivals_of(entry), changed.get(entry.name)
+        if change is None:
             arrivals.note_others()
         else:
-            times = delta.multiplicity
-            deletes = 0 if times is None else int((times < 0).sum())
-            arrivals.note(delta.size, deletes, entry.table.rows, now)
+            deletes = sum(each.deletes for each in parts_of(change))
+            arrivals.note(change.size, deletes, entry.table.rows, now)
 
 
 def _is_appended(core: Core, version: int) -> bool:
     return core.store is not None and core.store.last_version() >= version
 
 
-def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
+def _append(core: Core, version: int, changes: Mapping[str, Changed]) -> None:
     if core.store is None:
         return
     tables = {
-        key: decode_delta(delta, core.dictionary, multiplicity=MULTIPLICITY)
-        for key, delta in deltas.items()
+        name: encoded(core, part)
+        for key, change in changes.items()
+        for name, part in zip(piece_names(key), parts_of(change), strict=False)
     }
     objects: dict[str, str | None] = {}
     for starting in core.starting.values():
@@ -119,8 +127,27 @@ def _append(core: Core, version: int, deltas: Mapping[str, Delta]) -> None:
     core.store.append(version, tables, objects)
 
 
+def encoded(core: Core, part: Delta | Product) -> Any:
+    """A piece of a change as an Arrow table."""
+    if isinstance(part, Product):
+        return encode_product(part, core.dictionary)
+    return decode_delta(part, core.dictionary, multiplicity=MULTIPLICITY)
+
+
+def piece_names(key: str) -> Iterator[str]:
+    """The names of the pieces of one table's change in the log: t@3, t@3#1, t@3#2, ..."""
+    yield key
+    yield from (f"{key}#{i}" for i in count(1))
+
+
+def piece_key(name: str) -> str:
+    """The key of the table that a piece belongs to."""
+    table, at, rest = name.rpartition("@")
+    return f"{table}{at}{rest.partition('#')[0]}"
+
+
 def publish(
-    core: Core, version: int, changed: Mapping[str, Delta], outputs: Mapping[str, Delta]
+    core: Core, version: int, changed: Mapping[str, Changed], outputs: Mapping[str, Delta]
 ) -> None:
     """Publish: blocks, version, what waits for the deferred views, listeners."""
     core.version = version
@@ -133,24 +160,27 @@ def publish(
 
 
 def _leave_waiting(
-    core: Core, changed: Mapping[str, Delta], outputs: Mapping[str, Delta], now: int
+    core: Core, changed: Mapping[str, Changed], outputs: Mapping[str, Delta], now: int
 ) -> None:
     """Keep the change for the views that take it later."""
     deferred = core.catalog.deferred()
     if not deferred:
         return
-    moved = {**changed, **{name: delta for name, delta in outputs.items() if delta.size}}
+    moved: dict[str, Changed] = {
+        **changed,
+        **{name: delta for name, delta in outputs.items() if delta.size},
+    }
     for entry in deferred:
         for name, delta in moved.items():
             if name.lower() in entry.reads and entry.name not in outputs:
                 _wait(entry, name, delta, now)
 
 
-def _wait(entry: ViewEntry, source: str, delta: Delta, now: int) -> None:
+def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
     if entry.waiting_rows == 0:
         entry.waiting_since = now
-    entry.waiting.setdefault(source, []).append(delta)
-    entry.waiting_rows += delta.size
+    entry.waiting.setdefault(source, []).append(change)
+    entry.waiting_rows += change.size
     entry.failure = None
 
 
@@ -159,7 +189,10 @@ def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int) -> None
     entry.refreshes += 1
     entry.refresh_kind = _kind_of(entry)
     entry.rows_changed += output.size
-    entry.rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
+    if (enumerator := entry.enumerator) is not None:
+        entry.rows = enumerator.count()
+    else:
+        entry.rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
     notify(core, entry, output)
 
 
@@ -238,8 +271,8 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
 def netted(entry: ViewEntry) -> dict[str, Delta]:
     """The net change of each source since the view's version."""
     return {
-        source: consolidate(concat(deltas[0].schema, deltas))
-        for source, deltas in entry.waiting.items()
+        source: consolidate(concat(changes[0].schema, [as_delta(each) for each in changes]))
+        for source, changes in entry.waiting.items()
     }
 
 

@@ -18,6 +18,7 @@ from viewmill.algebra.relations import Aggregate, Limit, Project, Relation, Sort
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.product import Product
 from viewmill.errors import EvaluationFailed, InvalidArgument
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
@@ -69,7 +70,7 @@ class _Replaying:
         self._maintainer, self._delta = maintainer, delta
         self.shown: Delta | None = None
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         if delta is not self._delta:
             raise EvaluationFailed(
                 "a row of the replay fails", detail="Without it the rest could be applied."

@@ -1,5 +1,7 @@
 """Rows of a table that needs no index: deltas one behind the other, small ones merged in tiers.
 
+A product stays one until someone reads rows.
+
 A million single-row inserts must not become a million small arrays, nor may an insert copy the
 whole table: sixteen small neighbours of one tier become one of the next, what is large stays.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
 _LARGE = 512  # rows
@@ -19,36 +22,36 @@ class Segments:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._large: list[Delta] = []  # in order of arrival, before everything in the tiers
+        # In order of arrival, before everything in the tiers.
+        self._large: list[Delta | Product] = []
         self._tiers: list[list[Delta]] = []  # higher tiers are older
-        self._staged: list[Delta] = []
+        self._staged: list[Delta | Product] = []
         self._has_deletes = False
 
-    def stage(self, delta: Delta) -> None:
-        """Add a delta that is not committed yet."""
-        self._staged.append(delta)
+    def stage(self, change: Delta | Product) -> None:
+        """Add a change that is not committed yet."""
+        self._staged.append(change)
 
     def commit(self) -> None:
         """Keep what was staged."""
-        for delta in self._staged:
-            if delta.size:
-                if (late := delta.late) is not None:
+        for change in self._staged:
+            if change.size:
+                if isinstance(change, Delta) and (late := change.late) is not None:
                     late.forget()  # the views have read what they need
-                self._add(delta)
-                if delta.multiplicity is not None and (delta.multiplicity < 0).any():
-                    self._has_deletes = True
+                self._add(change)
+                self._has_deletes |= has_deletes(change)
         self._staged.clear()
 
     def rollback(self) -> None:
         """Forget what was staged."""
         self._staged.clear()
 
-    def _add(self, delta: Delta) -> None:
-        if delta.size < _LARGE:
-            self._push(0, delta)
+    def _add(self, change: Delta | Product) -> None:
+        if isinstance(change, Delta) and change.size < _LARGE:
+            self._push(0, change)
             return
         self._seal()
-        self._large.append(delta)
+        self._large.append(change)
 
     def _seal(self) -> None:
         """Close the tiers, so that what comes next comes after them."""
@@ -75,10 +78,8 @@ class Segments:
         committed = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
         if not committed and not self._staged:
             return Delta.empty(self._schema)
-        whole = concat(self._schema, [*committed, *self._staged])
-        if not self._has_deletes and not any(
-            each.multiplicity is not None for each in self._staged
-        ):
+        whole = concat(self._schema, [rows_of(each) for each in (*committed, *self._staged)])
+        if not self._has_deletes and not any(has_deletes(each) for each in self._staged):
             if not self._staged:
                 self._large, self._tiers = [whole], []
             return whole
@@ -88,7 +89,23 @@ class Segments:
         return netted
 
     @property
+    def products(self) -> list[Product]:
+        """The committed changes that are still products."""
+        return [each for each in self._large if isinstance(each, Product)]
+
+    def listed(self) -> Delta:
+        """The committed rows that are not in a product."""
+        tiers = (delta for tier in reversed(self._tiers) for delta in tier)
+        rows = [*(each for each in self._large if isinstance(each, Delta)), *tiers]
+        return concat(self._schema, rows) if rows else Delta.empty(self._schema)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held."""
-        deltas = [*self._large, *(delta for tier in self._tiers for delta in tier)]
-        return sum(delta.nbytes for delta in deltas)
+        held = [*self._large, *(delta for tier in self._tiers for delta in tier)]
+        return sum(each.nbytes for each in held)
+
+
+def has_deletes(change: Delta | Product) -> bool:
+    """Whether a change takes rows away."""
+    return change.deletes > 0

@@ -15,9 +15,11 @@ from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Changed, Pieces, Product, as_delta
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
+from viewmill.mill.held_products import HeldProducts
 from viewmill.mill.parted import Parted, PartOptions, Refused
-from viewmill.mill.segments import Segments
+from viewmill.mill.segments import Segments, has_deletes
 from viewmill.sql.statements import CreateTable
 
 _ROW_INDEX = "viewmill.kernels.row_index:RowIndex"  # imports Numba, so only when a table needs it
@@ -70,6 +72,7 @@ class Table:
         self._index: Any = None
         self._segments: Segments | None = None
         self._order: npt.NDArray[np.int64] | None = None
+        self._held: HeldProducts | None = None  # what a checked table keeps as products
         self.parts = None if options.parts is None else Parted(name, schema, options.parts)
         self._late: Delta | None = None  # what the batch under way brings too late
         needs_index = bool(options.primary_key) or not (
@@ -99,6 +102,7 @@ class Table:
         row_index = pkgutil.resolve_name(_ROW_INDEX)
         width = len(self.schema) + (len(self.schema) + 62) // 63
         keys = [self.schema.names.index(name) for name in self.options.primary_key]
+        self._held = HeldProducts(self.name, keys)
         if not keys:
             self._index = row_index(width, 0)
             return
@@ -113,8 +117,11 @@ class Table:
 
     # Late rows and old parts.
 
-    def admit(self, delta: Delta) -> Delta:
-        """The delta without the rows that come too late, which are refused, counted and listed."""
+    def admit(self, change: Changed) -> Changed:
+        """The change without the rows that come too late, which are refused, counted and listed."""
+        if self.parts is None and self.options.timestamp_by is None:
+            return change
+        delta = as_delta(change)
         late = None if self.parts is None else self.parts.too_late(delta)
         if late is None:
             return delta
@@ -163,15 +170,14 @@ class Table:
 
     # Changes.
 
-    def check_allowed(self, delta: Delta) -> None:
+    def check_allowed(self, change: Delta | Product) -> None:
         """Whether the declaration allows the change at all."""
         if self.options.static and self.rows:
             raise ForbiddenChange(
                 f'table "{self.name}" is STATIC and already loaded',
                 hint="Drop and create it again, or declare it without STATIC.",
             )
-        deletes = delta.multiplicity is not None and bool((delta.multiplicity < 0).any())
-        if deletes and (self.options.append_only or self.options.static):
+        if (self.options.append_only or self.options.static) and has_deletes(change):
             word = "APPEND ONLY" if self.options.append_only else "STATIC"
             raise ForbiddenChange(f'table "{self.name}" is {word}: rows cannot be deleted')
 
@@ -192,9 +198,53 @@ class Table:
         """The largest value of the TIMESTAMP BY column so far, of the batch under way too."""
         return self._newest if self._coming_newest is None else self._coming_newest
 
-    def stage(self, delta: Delta) -> None:
+    def stage(self, change: Changed) -> None:
         """Apply a change that is not committed yet; it is judged on its net effect."""
+        if isinstance(change, Pieces):
+            self._stage_pieces(change)
+        else:
+            self._stage_delta(change)
+
+    def _stage_pieces(self, pieces: Pieces) -> None:
+        """Products stay products, unless rows must be looked at to judge what comes with them."""
+        deltas = [each for each in pieces.parts if isinstance(each, Delta)]
+        products = [each for each in pieces.parts if isinstance(each, Product)]
+        if self._segments is not None:
+            for each in pieces.parts:
+                self.check_allowed(each)
+                self._segments.stage(each)
+            self._stamp += 1
+            self._staged_rows = sum(_net_rows(each) for each in pieces.parts)
+            return
+        assert self._held is not None
+        small = any(each.has_deletes and each.is_small for each in products)
+        if small or any(map(has_deletes, deltas)) or (self.options.primary_key and deltas):
+            self._stage_delta(pieces.delta())
+            return
+        is_empty = not len(self._index) and not self._held.committed
+        for each in products:
+            self.check_allowed(each)
+            self._held.stage(each, is_empty=is_empty)
+        if deltas:
+            self._stage_delta(concat(self.schema, deltas))
+        self._stamp += 1
+        self._staged_rows += sum(each.net_rows for each in products)
+
+    def _fold(self) -> None:
+        """Put the rows of held products into the index: someone looks at rows."""
+        if self._held is None or not self._held.committed:
+            return
+        for product in self._held.committed:
+            rows = product.delta()
+            product.forget_rows()
+            self._index.stage(self._words(rows), rows.multiplicities())
+        self._index.commit()
+        self._held.committed = []
+
+    def _stage_delta(self, delta: Delta) -> None:
         self.check_allowed(delta)
+        if has_deletes(delta) or self.options.primary_key:
+            self._fold()
         self._note_time(delta)
         self._stamp += 1
         multiplicity = delta.multiplicity
@@ -260,6 +310,8 @@ class Table:
             self._commit_parts(version)
         if self._holder is not None:
             self._holder.commit()
+        if self._held is not None:
+            self._held.commit()
         self.rows += self._staged_rows
         self._newest, self._coming_newest = self.newest, None
         self._staged_rows, self._staged = 0, None
@@ -273,6 +325,8 @@ class Table:
         self._coming_newest = None
         if self._holder is not None:
             self._holder.rollback()
+        if self._held is not None:
+            self._held.rollback()
         self._staged_rows, self._staged = 0, None
         self._stamp += 1
 
@@ -289,6 +343,7 @@ class Table:
             )
         if not delta.size:
             return delta
+        self._fold()
         width = len(self.options.primary_key)
         keys = self._words(delta)[:, :width]
         last, _ = group_rows(keys[::-1])
@@ -307,6 +362,7 @@ class Table:
         Of the images of one key the one with the largest `order` counts, of equal ones an inserted
         one, then the last. It replaces the row that has its key, unless that row is newer.
         """
+        self._fold()
         signs, at = delta.multiplicities(), self.schema.find(order) if order else None
         ranks = [signs] if at is None else [signs, delta.columns[at]]
         delta = delta.take(np.lexsort(ranks)) if at is not None else delta
@@ -328,6 +384,7 @@ class Table:
             return None
         if self._index is None:
             return self._part_problem(delta)
+        self._fold()
         staged = consolidate(delta) if self._order is not None else delta
         self._index.stage(self._words(staged), staged.multiplicities())
         problem = self._index.check()
@@ -359,15 +416,34 @@ class Table:
             return self.parts.contents()
         if self._segments is not None:
             return self._segments.contents()
+        assert self._held is not None
+        products = self._held.changes()
+        if self._staged is None and not products:
+            self._fold()
+        products += [each.delta() for each in self._held.committed]
         words, times = self._index.export()
         committed = self._from_words(words, times)
-        if self._staged is None:
+        if self._staged is None and not products:
             return committed
-        return consolidate(concat(self.schema, [committed, self._staged]))
+        staged = [] if self._staged is None else [self._staged]
+        return consolidate(concat(self.schema, [committed, *staged, *products]))
 
     def kept(self) -> Delta:
-        """The same with the old parts that only views still read."""
-        return self.contents() if self.parts is None else self.parts.kept()
+        """The same with the old parts that only views still read; without `products`."""
+        if self.parts is not None:
+            return self.parts.kept()
+        if self._segments is not None and self._segments.products:
+            return self._segments.listed()
+        if self._held is not None and self._held.committed:
+            return self._from_words(*self._index.export())
+        return self.contents()
+
+    @property
+    def products(self) -> list[Product]:
+        """The committed changes that are still products."""
+        if self._segments is not None:
+            return self._segments.products
+        return [] if self._held is None else self._held.committed
 
     def arrow(self) -> Any:
         """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
@@ -393,7 +469,15 @@ class Table:
         held = 0 if self.parts is None else self.parts.nbytes
         if self._index is not None:
             held += self._index.bytes
+        if self._held is not None:
+            held += self._held.nbytes
         return int(held if self._segments is None else self._segments.nbytes)
+
+
+def _net_rows(change: Delta | Product) -> int:
+    if isinstance(change, Product):
+        return change.net_rows
+    return change.size if change.multiplicity is None else int(change.multiplicity.sum())
 
 
 def _part_options(statement: CreateTable) -> PartOptions | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
-from viewmill.errors import UnknownName
+from viewmill.errors import UnknownName, UnsupportedQuery
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.core import Core
 from viewmill.mill.create import refresh_fully
+from viewmill.mill.lazy_rows import first_rows, lazy_batches
 from viewmill.mill.life import life_of
-from viewmill.mill.readers import Readers
+from viewmill.mill.readers import SHOWN, Readers, rows_of, table_text
 from viewmill.mill.refresh import refresh_due, refresh_view, tell
 from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.table import expanded
@@ -70,6 +72,44 @@ class View(Readers):
             return sorted_table(table, keys)
         return table
 
+    def batches(self) -> Iterator[Any]:
+        """The rows as record batches; of a factorized view they are made as they are asked for.
+
+        A change of the view ends the reading with an error, for its rows are not kept anywhere.
+        """
+        with self._core.lock:
+            refresh_due(self._core, reading=[self._entry.name])
+            reader = lazy_batches(self._core, self._entry)
+        tell(self._core)
+        yield from self.to_arrow().to_batches() if reader is None else reader
+
+    def head(self, rows: int = 10) -> Any:
+        """The first rows as an Arrow table; of a factorized view no others are made."""
+        with self._core.lock:
+            refresh_due(self._core, reading=[self._entry.name])
+            table = first_rows(self._core, self._entry, rows)
+        tell(self._core)
+        return self.to_arrow().slice(0, rows) if table is None else table
+
+    def count(self, *, distinct: bool = False) -> int:
+        """How many rows there are, or how many different ones; nothing is listed for it."""
+        with self._core.lock:
+            refresh_due(self._core, reading=[self._entry.name])
+            entry = self._entry
+            enumerator = entry.enumerator
+            if not distinct:
+                found = entry.rows
+            elif enumerator is not None:
+                found = enumerator.distinct_count()
+            else:
+                found = consolidate(entry.block.maintainer.contents()).size
+        tell(self._core)
+        return int(found)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self.batches():
+            yield from rows_of(batch)
+
     def to_spark(self, spark: Any = None) -> Any:
         """A Spark DataFrame on the given session, the mill's, or the active one."""
         return super().to_spark(spark or self._core.spark)
@@ -111,6 +151,12 @@ class View(Readers):
         """Call `fn(delta)` after each refresh that changed something; gives a function to stop."""
         with self._core.lock:
             entry = self._entry
+            if entry.enumerator is not None:
+                raise UnsupportedQuery(
+                    f'view "{entry.name}" is factorized and does not list its changes',
+                    detail="One row of a table may change millions of rows of the result.",
+                    hint="Read it after a refresh, or keep it with RESULT LISTED.",
+                )
 
             def listener(version: int, delta: Delta) -> None:
                 fn(Change(entry.name, version, delta, self._core.dictionary))
@@ -163,6 +209,7 @@ class View(Readers):
             "freshness": "stale" if waits.rows else "fresh",
             "version": entry.version if waits.rows else core.version,
             "rows": entry.rows,
+            "result": "listed" if entry.enumerator is None else "factorized",
             "state_bytes": entry.kept_bytes(),
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
@@ -185,5 +232,6 @@ class View(Readers):
                 entry = self._entry
             except UnknownName:
                 return f"view {self._name} (dropped)"
-            strategy = entry.plan.strategy
-            return f"view {entry.name}: {entry.rows} rows, {strategy}\n{self._table_text()}"
+            head = f"view {entry.name}: {entry.rows} rows, {entry.plan.strategy}"
+            table = self.head(SHOWN)
+            return head + "\n" + table_text(table.column_names, rows_of(table), entry.rows)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from viewmill.algebra.hints import Hints
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
@@ -50,11 +50,14 @@ class Wish:
     refresh_policy: OneOf["auto", "incremental", "incremental_strict", "full"] = "auto"
     strategy: str | None = None
     hints: Hints = field(default_factory=Hints)
+    result: OneOf["listed", "factorized"] = "listed"
 
 
 def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
     """The cheapest way that the wish allows."""
     wish = _checked(wish or Wish())
+    if wish.result == "factorized":
+        return _plan_factorized(view, query, statistics, wish)
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     if min(ways, key=_cost)[0].candidates[0].is_linear:
@@ -74,6 +77,34 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     if len(best) > 1:
         rejections = []  # of the whole query, which is no news: it was cut
     return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish))
+
+
+def _plan_factorized(view: str, query: Relation, statistics: Statistics, wish: Wish) -> Plan:
+    """A view tree whose views are the result: nothing else keeps one."""
+    if wish.strategy not in (None, "view_tree") or wish.refresh_policy == "full":
+        asked = f"STRATEGY {wish.strategy}" if wish.strategy else "REFRESH POLICY FULL"
+        raise UnsupportedQuery(
+            f"RESULT FACTORIZED does not go with {asked}",
+            detail="The views of a view tree are the result.",
+        )
+    answer: Candidate | Rejection
+    if isinstance(query, Sort):
+        answer = Rejection("view_tree", "ORDER BY: rows come in the order of the lists", query.span)
+    elif any(scan.window for scan in scans(query)):
+        answer = Rejection("view_tree", "it knows no windows on tables")
+    else:
+        answer = ViewTree(wish.hints, factorized=True).match(query, statistics)
+    if isinstance(answer, Rejection):
+        raise UnsupportedQuery(
+            f'the result of view "{view}" cannot be kept factorized',
+            detail=answer.reason,
+            hint="It takes inner joins on equality, filters of one table, and columns of them; "
+            "RESULT LISTED takes everything.",
+            span=answer.span,
+        )
+    cut = Cut(view, query, (answer,), ())
+    blocks = (_planned(cut, is_last=True),)
+    return Plan(view, query, blocks, (), (), "RESULT FACTORIZED was asked for")
 
 
 def _ask(

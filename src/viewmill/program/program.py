@@ -14,7 +14,7 @@ from viewmill.program.exchange import ONE_SHARD, Exchange
 from viewmill.program.exchange import Single as Single  # a name of this module, too
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.states import State
+from viewmill.program.states import Indexed, State
 from viewmill.program.text_functions import Lookup
 from viewmill.program.windows import Windowed
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from viewmill.deltas.delta import Delta
+    from viewmill.deltas.product import Product
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,64 @@ class Trigger:
 
 
 @dataclass(frozen=True)
+class FactorColumns:
+    """What a product trigger reads of a factor: columns in the order of the arguments, a value."""
+
+    columns: tuple[str, ...]
+    has_value: bool
+
+
+@dataclass(frozen=True)
+class ProductTrigger:
+    """What runs when a product of one shape arrives.
+
+    function(size, multiplicity, column, [column_null,] ... for each factor, state, ..., scratch,
+    ..., texts, errors) gives 1, or 0 if it failed before it changed anything. Scratch states are
+    empty when it starts; nobody else reads them.
+    """
+
+    source: str
+    function: str
+    factors: tuple[FactorColumns, ...]
+    value: str | None  # the column whose shares the factors have
+    scratch: tuple[tuple[str, Indexed], ...]
+    texts: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
 class Message:
     """What failure number i means."""
 
     kind: str  # the name of an error class in viewmill.errors
     text: str
     span: Span | None = None
+
+
+@dataclass(frozen=True)
+class ListedFactor:
+    """A list of a factorized result, found by `first`, and the lists that an entry leads to."""
+
+    state: str
+    first: tuple[str, ...]
+    rest: tuple[str, ...]
+    children: tuple[ListedFactor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """How the rows of a factorized result are put together.
+
+    function(at, state, ..., out, texts, errors) emits rows from the positions `at` on, as many as
+    `out` takes and the word behind the positions asks for, and gives 1 if there are more. `counted`
+    is the state whose only entry holds the number of rows. `factors` are the lists at the top, None
+    where different values may make equal rows.
+    """
+
+    function: str
+    depth: int
+    counted: str
+    factors: tuple[ListedFactor, ...] | None
 
 
 @dataclass(frozen=True)
@@ -72,6 +125,7 @@ class Triggers:
     rebuild: bool = False  # after a load rebuild(state, ..., texts, errors) completes the states
     lookups: tuple[Lookup, ...] = ()  # functions of strings: look_word(texts, i, id)
     replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: the view after each row
+    enumeration: Enumeration | None = None  # then `flush` emits nothing, and there is no `contents`
 
 
 @dataclass(frozen=True)
@@ -110,7 +164,7 @@ class Maintainer(Protocol):
     rollback goes back to exactly the last commit.
     """
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
 
     def flush(self) -> Delta:

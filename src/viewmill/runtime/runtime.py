@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Changed
 from viewmill.program.program import Maintainer, Program
 
 
@@ -38,7 +39,7 @@ class Runtime(Protocol):
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
 
-    def refresh(self, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
+    def refresh(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
         """Apply the change of sources to the blocks of the views in `among`; not committed.
 
         Gives the output change of every view that was applied to.

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from viewmill.algebra.relations import Relation
+from viewmill.deltas.product import Shape
 from viewmill.errors import Span
-from viewmill.program.program import Program
+from viewmill.program.program import ProductTrigger, Program
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Candidate:
     notes: tuple[str, ...] = ()
     passing: bool = False  # the output feeds another block: its rows need not be kept
     is_linear: bool = False  # a refresh costs more the more rows there are
+
+    def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
+        """What takes a product of this shape to an input; None if its rows must be listed."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Changed, parts_of
 from viewmill.program.parts import Moving
 from viewmill.runtime.runtime import Block
 
@@ -42,9 +43,9 @@ class InProcessRuntime:
         """The output change of a block that was refreshed but not committed."""
         return self._outputs.get(name)
 
-    def refresh(self, deltas: Mapping[str, Delta], among: set[str]) -> dict[str, Delta]:
+    def refresh(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
-        changed = dict(deltas)
+        changed: dict[str, Changed] = dict(deltas)
         outputs: dict[str, Delta] = {}
         inner: list[str] = []
         for block in self._blocks.values():
@@ -55,7 +56,8 @@ class InProcessRuntime:
                 continue
             self._touched.append(block)
             for input_ in arrived:
-                block.maintainer.apply(input_.name, changed[input_.source])
+                for part in parts_of(changed[input_.source]):
+                    block.maintainer.apply(input_.name, part)
             output = block.maintainer.flush()
             if block.name in block.views:
                 outputs[block.name] = self._outputs[block.name] = output

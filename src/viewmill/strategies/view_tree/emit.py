@@ -16,6 +16,7 @@ from viewmill.program.states import Replay, State
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.definitions import Definitions
+from viewmill.strategies.view_tree.enumeration import write_enumeration
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
@@ -44,8 +45,12 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     triggers = tuple(
         writer.write(path, plan.reactions.get(path.leaf, ()), names) for path in plan.paths
     )
-    result.write_flush(source)
-    result.write_contents(source)
+    enumeration = None
+    if plan.result is None:
+        result.write_flush(source)
+        result.write_contents(source)
+    else:
+        enumeration = write_enumeration(source, plan, names)
     rebuild = block.is_global and not layout.is_of_numbers
     if rebuild:
         result.write_rebuild(source)
@@ -63,6 +68,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             lookups=tuple(source.lookups),
             messages=tuple(source.messages),
             rebuild=rebuild,
+            enumeration=enumeration,
         ),
     )
 

@@ -7,6 +7,7 @@ next   emit, explain
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viewmill.strategies.strategy import Statistics
@@ -23,6 +24,27 @@ from viewmill.strategies.view_tree.variable_order import Order
 
 
 @dataclass(frozen=True)
+class Node:
+    """A place of a factorized result: a list of values of a variable, and what each leads to.
+
+    `rows` are lists of rows of tables that show columns of their own, `counted` views that only say
+    how often a row is there. The top has no variable.
+    """
+
+    variable: str | None
+    rows: tuple[View, ...]
+    children: tuple[Node, ...]
+    counted: tuple[View, ...]
+    values: View | None = None
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
 class TreePlan:
     """A view tree, ready to be written."""
 
@@ -36,6 +58,7 @@ class TreePlan:
     reactions: dict[str, list[Reaction]]  # by occurrence
     steps: float  # of an update of one row, on average
     entries: float  # in all states
+    result: Node | None = None  # of a factorized result: how rows are put together
 
 
 def plan_tree(

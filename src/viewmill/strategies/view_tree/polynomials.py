@@ -268,10 +268,10 @@ def float_terms(term: Term) -> FloatTerms:
     finite = _each(term, lambda x: Factor((x,), (is_finite(x),)))
     rows = _each(term, lambda x: Factor(), exact=True)
     finite_rows = _each(term, lambda x: Factor((), (is_finite(x),)), exact=True)
-    signs = _each(term, lambda x: Factor((_sign(x),), (_is_number(x),)), exact=True)
-    finite_signs = _each(term, lambda x: Factor((_sign(x),), (is_finite(x),)), exact=True)
-    sized = _each(term, lambda x: Factor((), (_is_number(x), _is_not_zero(x))), exact=True)
-    finite_sized = _each(term, lambda x: Factor((), (is_finite(x), _is_not_zero(x))), exact=True)
+    signs = _each(term, lambda x: Factor((sign(x),), (is_number(x),)), exact=True)
+    finite_signs = _each(term, lambda x: Factor((sign(x),), (is_finite(x),)), exact=True)
+    sized = _each(term, lambda x: Factor((), (is_number(x), is_not_zero(x))), exact=True)
+    finite_sized = _each(term, lambda x: Factor((), (is_finite(x), is_not_zero(x))), exact=True)
     infinite = [(1, sized), (-1, finite_sized)]
     signed = [(1, signs), (-1, finite_signs)]
     plus, minus = _sum(infinite + signed), _sum(infinite + [(-n, t) for n, t in signed])
@@ -306,16 +306,19 @@ def is_finite(value: Expression) -> Expression:
     return Call("<", (size, Literal(float("inf"), DOUBLE)), BOOLEAN, value.nullable)
 
 
-def _is_number(value: Expression) -> Expression:
+def is_number(value: Expression) -> Expression:
+    """The guard of a float that is not NaN."""
     is_nan = Call("isnan", (value,), BOOLEAN, value.nullable)
     return Call("not", (is_nan,), BOOLEAN, value.nullable)
 
 
-def _is_not_zero(value: Expression) -> Expression:
+def is_not_zero(value: Expression) -> Expression:
+    """The guard of a float that is not zero."""
     return Call("<>", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
 
 
-def _sign(value: Expression) -> Expression:
+def sign(value: Expression) -> Expression:
+    """-1, 0 or 1."""
     one, less = Literal(1, INT), Literal(-1, INT)
     up = Call(">", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
     down = Call("<", (value, Literal(0.0, DOUBLE)), BOOLEAN, value.nullable)
@@ -324,7 +327,7 @@ def _sign(value: Expression) -> Expression:
 
 def judges(guard: Expression, value: Expression) -> bool:
     """Whether a guard only asks something of a value that is computed anyway."""
-    known = (not_null(value), is_finite(value), _is_number(value), _is_not_zero(value))
+    known = (not_null(value), is_finite(value), is_number(value), is_not_zero(value))
     return guard in known
 
 

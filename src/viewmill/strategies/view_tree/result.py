@@ -189,11 +189,12 @@ class Result:
         operands = [scalar.emit(each) for _, each in self.block.outputs]
         fields = self.block.query.schema.fields
         for i, (operand, field) in enumerate(zip(operands, fields, strict=True)):
-            _emit_column(source, i, operand, field)
+            emit_column(source, i, operand, field)
         source.line(f"emit(out, {times})")
 
 
-def _emit_column(source: Source, i: int, operand: Operand, field: Field) -> None:
+def emit_column(source: Source, i: int, operand: Operand, field: Field) -> None:
+    """Write what sets one column of the row under way."""
     if isinstance(field.type, Packed):
         source.line(f"emit_packed(out, {i}, {operand.value})")
         return

@@ -138,6 +138,11 @@ def _indexed(places: Places, views: list[View]) -> Place:
     return Place(state, kind, tuple(views), (), names)
 
 
+def listed_place(places: Places, view: View, first: tuple[str, ...]) -> Place:
+    """A list of a factorized result."""
+    return _listed(places, view, first, False)
+
+
 def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
     rest = tuple(key for key in view.keys if key not in bound)
     slots = places.layout.slots(view)

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
-from viewmill.program.program import Program
+from viewmill.deltas.product import Shape
+from viewmill.program.program import ProductTrigger, Program
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 from viewmill.strategies.view_tree.block import block_of
 from viewmill.strategies.view_tree.emit import emit_program
 from viewmill.strategies.view_tree.explain import notes
+from viewmill.strategies.view_tree.factorized import plan_factorized
 from viewmill.strategies.view_tree.hint import hinted_order
 from viewmill.strategies.view_tree.plan import TreePlan, plan_tree
+from viewmill.strategies.view_tree.products import product_trigger
 
 # Measured on two cores: a call into the kernel, and one lookup or addition.
 _CALL_US = 10.0
@@ -31,21 +34,29 @@ class TreeCandidate(Candidate):
 
     plan: TreePlan | None = None
 
+    def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
+        """Factors climb the tree side by side."""
+        assert self.plan is not None
+        return product_trigger(self.plan, input_name, shape)
+
 
 class ViewTree:
     """One tree of views over a variable order."""
 
     name = "view_tree"
 
-    def __init__(self, hints: Hints | None = None) -> None:
-        self._hints = hints or Hints()
+    def __init__(self, hints: Hints | None = None, *, factorized: bool = False) -> None:
+        self._hints, self._factorized = hints or Hints(), factorized
 
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if the query is a join, or an aggregate over one."""
         try:
             block = block_of(query)
             order = hinted_order(block, self._hints) if self._hints.order else None
-            plan = plan_tree(block, statistics, order, indicators=self._hints.indicators)
+            if self._factorized:
+                plan = plan_factorized(block, statistics, order)
+            else:
+                plan = plan_tree(block, statistics, order, indicators=self._hints.indicators)
             program = emit_program(plan, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)

@@ -26,6 +26,7 @@ from viewmill.strategies.view_tree.states import Place, Places
 from viewmill.strategies.view_tree.tree import View
 
 RESERVED = (
+    "at",
     "start",
     "size",
     "multiplicity",

@@ -97,7 +97,7 @@ class Numbers:
             self.shown[name] = self._aggregate(call, decomposer)
         for view in self.root.walk():
             if view is not self.root:
-                self.by_signature[view.name] = self._view_slots(view)
+                self.by_signature[view.name] = self.view_slots(view)
 
     # Which products.
 
@@ -151,7 +151,8 @@ class Numbers:
         owners = view.relations | {variable_owner(each) for each in view.lifted()}
         return tuple((owner, factor) for owner, factor in factors if owner in owners)
 
-    def _view_slots(self, view: View) -> dict[Signature, Slot]:
+    def view_slots(self, view: View) -> dict[Signature, Slot]:
+        """A slot for each product that comes from below a view."""
         slots: dict[Signature, Slot] = {}
         for term in self.terms:
             signature = self.restrict(term.factors, view)
@@ -232,8 +233,21 @@ class Numbers:
                 for value in self._root_values(each, payload):
                     arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
             return
-        for signature, slot in self.by_signature[view.name].items():
-            arithmetic.add(source, spot.at(slot.name), slot, payload[signature])
+        self.add_values(source, self.by_signature[view.name].items(), payload, spot)
+
+    def add_values(
+        self,
+        source: Source,
+        slots: Iterable[tuple[Signature, Slot]],
+        payload: Values,
+        spot: Spot,
+    ) -> None:
+        """Add products to slots; what is known to fit 64 bits need not be multiplied in 64."""
+        for signature, slot in slots:
+            value = payload[signature]
+            if slot.kind == "int" and value.kind == "wide":
+                value = Value(f"wide_low({value.text})", "int")
+            arithmetic.add(source, spot.at(slot.name), slot, value)
 
     def _root_values(self, root_slot: RootSlot, payload: Values) -> list[Value]:
         return [
