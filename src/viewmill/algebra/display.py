@@ -92,7 +92,8 @@ def _label(relation: Relation) -> str:
         case Filter():
             return f"Filter: {display_expression(relation.condition)}"
         case Project():
-            return f"Project: {_named(relation.outputs)}"
+            way = " by row" if relation.by_row else ""
+            return f"Project{way}: {_named(relation.outputs)}"
         case Join():
             condition = relation.condition
             on = "" if condition is None else f": {display_expression(condition)}"

@@ -63,11 +63,15 @@ class Filter:
 
 @dataclass(frozen=True)
 class Project:
-    """One output row per input row, each column an expression."""
+    """One output row per input row, each column an expression.
+
+    With `by_row` it is kept apart, because Python computes it and not a trigger.
+    """
 
     input: Relation
     outputs: tuple[Named, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    by_row: bool = False
 
     @property
     def schema(self) -> Schema:

@@ -16,13 +16,14 @@ from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
-from viewmill.program.program import Input, Maintainer, Program, Queries, Triggers
+from viewmill.program.program import ByRow, Input, Maintainer, Program, Queries, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 
 BUILDERS = {
     "kernels": "viewmill.kernels.build:build",
+    "rows": "viewmill.kernels.by_row:build",
     "windows": "viewmill.kernels.window_build:build_window",
     "engine": "viewmill.engines.build:build",
 }
@@ -48,6 +49,9 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
         made.products = None if chosen is None else chosen.product_trigger
         triggers: Maintainer = made
         return triggers
+    if isinstance(program.body, ByRow):
+        rows: Maintainer = pkgutil.resolve_name(BUILDERS["rows"])(program, core.dictionary)
+        return rows
     if isinstance(program.body, Windowed):
         window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
         return window

@@ -64,17 +64,36 @@ class _Cutter:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
         below: list[Cut] = []
         above = self._replace(query, below)
-        if not below:
+        if below:
+            candidates, rejections = self.match(above)
+        if candidates:
+            return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
+        return self._cut_apart(above, name, below, rejections)
+
+    def _cut_apart(
+        self, query: Relation, name: str, below: list[Cut], rejections: list[Rejection]
+    ) -> list[Cut]:
+        """The first heavy operator as a block, and what keeps nothing over it."""
+        if not is_linear(query) or is_filtered_scan(query):
             raise NotCut(query, rejections)
+        made: list[Cut] = []
+        above = self._part(query, made)
         candidates, rejections = self.match(above)
         if not candidates:
             raise NotCut(above, rejections)
-        return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
+        return [*below, *made, Cut(name, above, tuple(candidates), tuple(rejections))]
 
-    def _replace(self, relation: Relation, below: list[Cut]) -> Relation:
+    def _part(self, relation: Relation, made: list[Cut]) -> Relation:
+        if is_linear(relation):
+            return map_inputs(relation, lambda each: self._part(each, made))
+        return self._block(relation, made)
+
+    def _replace(self, relation: Relation, below: list[Cut], *, top: bool = True) -> Relation:
         """The relation with the inputs of its first heavy operator as scans of blocks."""
         if is_linear(relation):
-            return map_inputs(relation, lambda each: self._replace(each, below))
+            return map_inputs(relation, lambda each: self._replace(each, below, top=False))
+        if isinstance(relation, Project) and not top:
+            return self._block(relation, below)
         return map_inputs(relation, lambda each: self._input(relation, each, below))
 
     def _input(self, heavy: Relation, relation: Relation, below: list[Cut]) -> Relation:
@@ -95,8 +114,10 @@ def block_name(view: str, number: int) -> str:
 
 
 def is_linear(relation: Relation) -> bool:
-    """Whether a relation keeps nothing: each row is treated alone."""
-    return isinstance(relation, Project | Filter | Sort)
+    """Whether a relation keeps nothing, each row being treated alone, and triggers can write it."""
+    if isinstance(relation, Project):
+        return not relation.by_row
+    return isinstance(relation, Filter | Sort)
 
 
 def is_filtered_scan(relation: Relation) -> bool:
@@ -114,7 +135,7 @@ def _inputs(relation: Relation) -> tuple[Relation, ...]:
 def _goes_together(heavy: Relation, below: Relation) -> bool:
     """Inner joins of inner joins are one join, unions of unions one union."""
     if isinstance(heavy, Join) and heavy.kind in ("inner", "cross"):
-        while isinstance(below, Project | Filter):
+        while isinstance(below, Project | Filter) and is_linear(below):
             below = below.input
         return isinstance(below, Join) and below.kind in ("inner", "cross")
     if isinstance(heavy, SetOperation) and heavy.kind == "union" and heavy.all:

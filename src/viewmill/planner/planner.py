@@ -23,6 +23,7 @@ from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex
+from viewmill.strategies.dataflow.by_row import compute_by_row
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.shared_window.strategy import SharedWindow
@@ -128,7 +129,9 @@ def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return None
     cuts = cut_blocks(
-        view, spread_values(decorrelate(query)), lambda part: _ask_worthy(part, statistics, wish)
+        view,
+        compute_by_row(spread_values(decorrelate(query))),
+        lambda part: _ask_worthy(part, statistics, wish),
     )
     return [replace(cut, candidates=_best_first(cut, wish)) for cut in cuts]
 

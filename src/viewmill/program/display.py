@@ -5,7 +5,7 @@ from __future__ import annotations
 from viewmill.algebra.display import display, tree
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.program import Program, Queries, Triggers
+from viewmill.program.program import ByRow, Program, Queries, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.program.windows import Windowed
 
@@ -19,6 +19,8 @@ def display_program(program: Program) -> str:
     match program.body:
         case Triggers(source=source):
             return f"{head}\n\n{source}"
+        case ByRow():
+            return f"{head}\n\ncomputed row by row\n{display(program.query)}"
         case Queries(query=query):
             return f"{head}\n\n{display(query)}"
         case PartQueries(initialize=first, update=following, length=length):

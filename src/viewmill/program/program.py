@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.expressions import Expression
+from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
 from viewmill.program.exchange import ONE_SHARD, Exchange
@@ -135,7 +136,19 @@ class Queries:
     query: Relation
 
 
-Body = Triggers | Queries | PartQueries | Windowed | PatternQueries
+@dataclass(frozen=True)
+class ByRow:
+    """A body without states: the rows that pass, with what Python computes of each of them.
+
+    `names` are the input's columns as the expressions call them.
+    """
+
+    names: tuple[str, ...]
+    where: tuple[Expression, ...]
+    outputs: tuple[Named, ...]
+
+
+Body = Triggers | ByRow | Queries | PartQueries | Windowed | PatternQueries
 
 
 @dataclass(frozen=True)

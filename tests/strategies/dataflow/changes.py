@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pytest
 
 import viewmill as vm
 
-Row = tuple[object, object, object, object]  # a, b, c, d; any may be None
+Row = tuple[object, ...]  # a to h; any may be None
 
 TABLES = ("r", "s", "t")
-TEXTS = ("x", "yy", "zab", "", "Q")
+COLUMNS = "a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(9,2), f DATE, g TIMESTAMP, h BOOLEAN"
+TEXTS = ("x", "yy", "zab", "", "Q", " 12 ", "a-b", "7")
 
 
 def rows(source: random.Random, count: int) -> list[Row]:
-    """Rows of (a INT, b BIGINT, c STRING, d DOUBLE) with many equal values and NULLs."""
+    """Rows of `COLUMNS` with many equal values and NULLs."""
 
     def maybe(value: object) -> object:
         return None if source.random() < 0.15 else value
@@ -25,6 +28,10 @@ def rows(source: random.Random, count: int) -> list[Row]:
         (
             maybe(source.randrange(5)), maybe(source.randrange(5)),
             maybe(source.choice(TEXTS)), maybe(source.choice((1.5, -2.25, 0.0, 3.0))),
+            maybe(Decimal(source.choice(("1.50", "-0.25", "3.00", "7.75")))),
+            maybe(dt.date(2024, 2, 27) + dt.timedelta(days=source.randrange(5))),
+            maybe(dt.datetime(1969, 12, 31, 22) + dt.timedelta(minutes=source.randrange(200))),
+            maybe(source.random() < 0.5),
         )
         for _ in range(count)
     ]  # fmt: skip
@@ -38,7 +45,7 @@ class Changes:
         self.mill = vm.connect()
         self.live: dict[str, list[Row]] = {}
         for table in TABLES:
-            self.mill.sql(f"CREATE TABLE {table} (a INT, b BIGINT, c STRING, d DOUBLE)")
+            self.mill.sql(f"CREATE TABLE {table} ({COLUMNS})")
             self.live[table] = rows(self.source, 6)
             self.mill.insert(table, self.live[table])
         self.views = [f"v{i}" for i in range(len(queries))]
@@ -82,7 +89,7 @@ class Changes:
             for table in TABLES:
                 self.mill.insert(table, rows(self.source, 3))
                 self.mill.delete(table, self.live[table][:2])
-            self.mill.delete("t", [(77, 77, "nobody", 1.0)])
+            self.mill.delete("t", [(77, 77, "nobody", 1.0, None, None, None, None)])
 
 
 def drive(queries: Sequence[str], seed: int, steps: int = 10) -> None:

@@ -432,7 +432,9 @@ def _comparison(operator: str) -> Write:
         if isinstance(left, Float) and isinstance(right, Float):
             return "(" + _FLIPPED[operator].format(a=a, b=b) + ")"
         if isinstance(left, String) and operator not in ("==", "!="):
-            raise NotTaken("comparing strings by order is not incremental yet", expression.span)
+            first, second = (b, a) if operator in (">", "<=") else (a, b)
+            less = f"text_less(texts, {scalar.source.every_text()}, {first}, {second})"
+            return f"({less})" if operator in ("<", ">") else f"(not {less})"
         if isinstance(left, Decimal | Integer) and isinstance(right, Decimal | Integer):
             scales = [each.scale if isinstance(each, Decimal) else 0 for each in (left, right)]
             a = _rescaled(scalar, expression, a, left, max(scales))

@@ -90,7 +90,7 @@ def peel(
 ) -> tuple[tuple[Expression, ...], tuple[Named, ...], Relation]:
     """Peel filters and projections: their conditions and outputs over what lies below."""
     match query:
-        case Project():
+        case Project(by_row=False):
             conditions, columns, bottom = peel(query.input)
             by_name = dict(columns)
             outputs = tuple((name, substitute(each, by_name)) for name, each in query.outputs)

@@ -7,8 +7,9 @@ next   planner
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.relations import Project, Relation
 from viewmill.program.program import Program
+from viewmill.strategies.dataflow.by_row import emit_by_row
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
@@ -16,6 +17,7 @@ from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 # Measured on two cores: a call into the kernel, and one row through it.
 _CALL_US = 10.0
 _ROW_US = 0.05
+_PYTHON_US = 1.0  # a row that Python computes, most being equal to one before
 
 
 class Dataflow:
@@ -25,6 +27,8 @@ class Dataflow:
 
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
+        if isinstance(query, Project) and query.by_row:
+            return self._by_row(query)
         try:
             program = compose(query, self.name, passing=False)
         except NotTaken as no:
@@ -36,6 +40,15 @@ class Dataflow:
         cost = Cost(_CALL_US * inputs, _ROW_US * len(program.states), entries * width)
         return Candidate(self.name, query, cost)
 
+    def _by_row(self, query: Project) -> Candidate | Rejection:
+        try:
+            emit_by_row(query, self.name)
+        except NotTaken as no:
+            return Rejection(self.name, no.reason, no.span)
+        return Candidate(self.name, query, Cost(_CALL_US, _PYTHON_US, 0))
+
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
+        if isinstance(candidate.query, Project) and candidate.query.by_row:
+            return emit_by_row(candidate.query, self.name)
         return compose(candidate.query, self.name, passing=candidate.passing)

@@ -81,7 +81,7 @@ def _flatten(
                 raise NotTaken("two occurrences under one name", relation.span)
             scans[relation.alias] = relation
             return dict(columns_as(relation.schema))
-        case Project():
+        case Project(by_row=False):
             columns = _flatten(relation.input, scans, conditions)
             return {name: substitute(each, columns) for name, each in relation.outputs}
         case Filter():

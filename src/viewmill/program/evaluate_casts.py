@@ -1,0 +1,153 @@
+"""A value of one type as another, in Python's values, as Spark casts with ANSI on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from viewmill.algebra.types import (
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    Type,
+)
+from viewmill.program.evaluate_functions import Unfit
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TRUTHS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+_EXACT = decimal.Context(prec=100)
+
+
+def convert(value: Any, source: Type, target: Type) -> Any:
+    """The value as `target`; `Unfit` or another ValueError if there is none."""
+    match target:
+        case Integer():
+            return _integer(value, target)
+        case Float():
+            return _float(value, target)
+        case Decimal():
+            return _decimal(value, target)
+        case String():
+            return _text(value, source)
+        case Boolean():
+            return _boolean(value)
+        case Date():
+            return _date(value)
+        case Timestamp():
+            return _timestamp(value)
+        case _:
+            raise Unfit("EvaluationFailed", f"a cast to {target}")
+
+
+def _integer(value: Any, target: Integer) -> int:
+    if isinstance(value, str):
+        text = value.strip(" \t\n\r")
+        if not _WHOLE.fullmatch(text):
+            raise Unfit("EvaluationFailed", "not a whole number")
+        whole = int(text)
+    elif isinstance(value, dt.datetime):
+        whole = (value - _EPOCH) // dt.timedelta(seconds=1)
+    else:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise Unfit("Overflow", "not finite")
+        whole = int(value)  # towards zero
+    if not target.low <= whole <= target.high:
+        raise Unfit("Overflow", f"outside {target}")
+    return whole
+
+
+def _float(value: Any, target: Float) -> float:
+    if isinstance(value, dt.datetime):
+        made = (value - _EPOCH) / dt.timedelta(seconds=1)
+    else:
+        made = float(value.strip() if isinstance(value, str) else value)
+    return float(np.float32(made)) if target.bits == 32 else made
+
+
+def _decimal(value: Any, target: Decimal) -> decimal.Decimal:
+    if isinstance(value, float):
+        value = repr(value)
+    exact = decimal.Decimal(value.strip() if isinstance(value, str) else value)
+    if not exact.is_finite():
+        raise Unfit("Overflow", "not finite")
+    unit = decimal.Decimal(1).scaleb(-target.scale)
+    fitted = exact.quantize(unit, decimal.ROUND_HALF_UP, _EXACT)
+    if abs(fitted) >= decimal.Decimal(10) ** (target.precision - target.scale):
+        raise Unfit("Overflow", f"more digits than {target}")
+    return fitted
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        truth = _TRUTHS.get(value.strip().lower())
+        if truth is None:
+            raise Unfit("EvaluationFailed", "not a truth value")
+        return truth
+    return bool(value != 0)
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, dt.datetime):
+        return value.date()
+    if isinstance(value, dt.date):
+        return value
+    year, month, day = (int(each) for each in value.strip().split("-"))
+    return dt.date(year, month, day)
+
+
+def _timestamp(value: Any) -> dt.datetime:
+    if isinstance(value, dt.datetime):
+        return value
+    if isinstance(value, dt.date):
+        return dt.datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        made = dt.datetime.fromisoformat(value.strip())
+        return made.astimezone(dt.UTC).replace(tzinfo=None) if made.tzinfo else made
+    micros = math.trunc(value * 1_000_000)
+    return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _text(value: Any, source: Type) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dt.datetime):
+        text = value.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
+        fraction = f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
+        return text + fraction
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        return _float_text(value, source)
+    return str(value)
+
+
+def _float_text(value: float, source: Type) -> str:
+    """Java's spelling: 1.0, 1.0E10, 1.0E-4, Infinity, NaN."""
+    if value != value:
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    short = isinstance(source, Float) and source.bits == 32
+    digits = decimal.Decimal(str(np.float32(value)) if short else repr(value))
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = f"{digits:f}"
+        return text if "." in text else text + ".0"
+    sign, figures, exponent = digits.normalize().as_tuple()
+    assert isinstance(exponent, int)
+    rest = "".join(map(str, figures[1:])) or "0"
+    return f"{'-' if sign else ''}{figures[0]}.{rest}E{exponent + len(figures) - 1}"

@@ -1,0 +1,308 @@
+"""Functions of single rows by Spark's names, over Python's values; no argument is NULL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+from hashlib import md5
+from typing import Any
+
+from viewmill.algebra.expressions import Call
+from viewmill.algebra.types import Decimal, Float, Integer
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class Unfit(ValueError):
+    """There is no value."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+Function = Callable[..., Any]
+
+
+def _plain(function: Callable[..., Any]) -> Function:
+    return lambda call, *values: function(*values)
+
+
+# Numbers.
+
+
+def _whole(rounding: str) -> Function:
+    def write(call: Call, value: Any) -> Any:
+        if isinstance(call.type, Decimal):
+            return value.to_integral_value(rounding=rounding)
+        if not math.isfinite(value):
+            raise Unfit("Overflow", f"{value} is no whole number")
+        return math.floor(value) if rounding == decimal.ROUND_FLOOR else math.ceil(value)
+
+    return write
+
+
+def _round(call: Call, value: Any, digits: int) -> Any:
+    unit = decimal.Decimal(1).scaleb(-digits)
+    if isinstance(call.type, Float):
+        if not math.isfinite(value) or abs(value) >= 1e15:
+            return value
+        exact = decimal.Decimal(repr(value))
+        return float(exact.quantize(unit, rounding=decimal.ROUND_HALF_UP))
+    context = decimal.Context(prec=80)
+    rounded = decimal.Decimal(value).quantize(unit, decimal.ROUND_HALF_UP, context)
+    if isinstance(call.type, Integer):
+        if not call.type.low <= rounded <= call.type.high:
+            raise Unfit("Overflow", f"the result does not fit {call.type}")
+        return int(rounded)
+    assert isinstance(call.type, Decimal)
+    return rounded.quantize(decimal.Decimal(1).scaleb(-call.type.scale), context=context)
+
+
+def _logarithm(function: Callable[[float], float]) -> Function:
+    return lambda call, x: function(x) if x > 0 else None
+
+
+def _log(call: Call, base: float, x: float) -> Any:
+    return math.log(x) / math.log(base) if x > 0 and base > 0 else None
+
+
+def _sqrt(call: Call, x: float) -> float:
+    return math.sqrt(x) if x >= 0 else math.nan
+
+
+def _pow(call: Call, x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.inf if x == 0 else math.nan
+
+
+def _exp(call: Call, x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _sign(call: Call, x: float) -> float:
+    return x if x != x else float((x > 0) - (x < 0))
+
+
+def _inverse(function: Callable[[float], float]) -> Function:
+    return lambda call, x: function(x) if -1 <= x <= 1 else math.nan
+
+
+def _trigonometric(function: Callable[[float], float]) -> Function:
+    return lambda call, x: function(x) if math.isfinite(x) else math.nan
+
+
+def _cbrt(call: Call, x: float) -> float:
+    return math.cbrt(x)
+
+
+# Text.
+
+
+def _split_part(call: Call, text: str, delimiter: str, part: int) -> str:
+    if part == 0:
+        raise Unfit("EvaluationFailed", "the index of split_part is 0")
+    parts = text.split(delimiter) if delimiter else [text]
+    at = part - 1 if part > 0 else len(parts) + part
+    return parts[at] if 0 <= at < len(parts) else ""
+
+
+def _locate(call: Call, part: str, text: str, position: int = 1) -> int:
+    return 0 if position < 1 else text.find(part, position - 1) + 1
+
+
+def _pad(left: bool) -> Function:
+    def pad(call: Call, text: str, count: int, fill: str = " ") -> str:
+        count = max(count, 0)
+        missing = count - len(text)
+        if missing <= 0 or not fill:
+            return text[:count]
+        added = (fill * (missing // len(fill) + 1))[:missing]
+        return added + text if left else text + added
+
+    return pad
+
+
+def _translate(call: Call, text: str, old: str, new: str) -> str:
+    table: dict[int, str | None] = {}
+    for i, letter in enumerate(old):
+        table.setdefault(ord(letter), new[i] if i < len(new) else None)
+    return text.translate(table)
+
+
+def _trim(sides: str) -> Function:
+    def trim(call: Call, text: str, letters: str = " ") -> str:
+        text = text.lstrip(letters) if "l" in sides else text
+        return text.rstrip(letters) if "r" in sides else text
+
+    return trim
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as why:
+        raise Unfit("EvaluationFailed", f"{pattern!r} is no regular expression: {why}") from None
+
+
+def _rlike(call: Call, text: str, pattern: str, *_: Any) -> bool:
+    return _regex(pattern).search(text) is not None
+
+
+def _regexp_extract(call: Call, text: str, pattern: str, group: int = 1) -> str:
+    found = _regex(pattern).search(text)
+    return (found.group(group) or "") if found is not None else ""
+
+
+def _regexp_replace(call: Call, text: str, pattern: str, new: str) -> str:
+    return _regex(pattern).sub(re.sub(r"\$(\d)", r"\\\1", new), text)
+
+
+def _initcap(call: Call, text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
+
+
+# Days and moments.
+
+
+def _micros(moment: dt.datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _moment(micros: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _days(call: Call, day: dt.date, count: int) -> dt.date:
+    return day + dt.timedelta(days=count if call.function == "date_add" else -count)
+
+
+def _months(call: Call, day: dt.date, months: int) -> dt.date:
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return dt.date(year, month + 1, min(day.day, _month_days(year, month + 1)))
+
+
+def _month_days(year: int, month: int) -> int:
+    after = dt.date(year + (month == 12), month % 12 + 1, 1)
+    return (after - dt.timedelta(days=1)).day
+
+
+def _last_day(call: Call, day: dt.date) -> dt.date:
+    return day.replace(day=_month_days(day.year, day.month))
+
+
+def _fraction(call: Call, moment: dt.datetime) -> decimal.Decimal:
+    return decimal.Decimal(moment.second * 1_000_000 + moment.microsecond).scaleb(-6)
+
+
+def _trunc(call: Call, first: Any, second: Any) -> Any:
+    moment, unit = (second, first) if call.function == "date_trunc" else (first, second)
+    at = (
+        moment
+        if isinstance(moment, dt.datetime)
+        else dt.datetime(moment.year, moment.month, moment.day)
+    )
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    cut = {
+        "year": lambda: midnight.replace(month=1, day=1),
+        "quarter": lambda: midnight.replace(month=(at.month - 1) // 3 * 3 + 1, day=1),
+        "month": lambda: midnight.replace(day=1),
+        "week": lambda: midnight - dt.timedelta(days=at.weekday()),
+        "day": lambda: midnight,
+        "hour": lambda: at.replace(minute=0, second=0, microsecond=0),
+        "minute": lambda: at.replace(second=0, microsecond=0),
+        "second": lambda: at.replace(microsecond=0),
+        "millisecond": lambda: at.replace(microsecond=at.microsecond // 1000 * 1000),
+        "microsecond": lambda: at,
+    }[unit]()
+    return cut if call.function == "date_trunc" else cut.date()
+
+
+_MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+# Letters of a pattern that date_format knows, longest first.
+_LETTERS: tuple[tuple[str, Callable[[dt.datetime], str]], ...] = (
+    ("yyyy", lambda t: f"{t.year:04d}"), ("yy", lambda t: f"{t.year % 100:02d}"),
+    ("MMMM", lambda t: _MONTH_NAMES[t.month - 1]), ("MMM", lambda t: _MONTH_NAMES[t.month - 1][:3]),
+    ("MM", lambda t: f"{t.month:02d}"), ("M", lambda t: str(t.month)),
+    ("dd", lambda t: f"{t.day:02d}"), ("d", lambda t: str(t.day)),
+    ("EEEE", lambda t: _DAY_NAMES[t.weekday()]), ("E", lambda t: _DAY_NAMES[t.weekday()][:3]),
+    ("HH", lambda t: f"{t.hour:02d}"), ("H", lambda t: str(t.hour)),
+    ("hh", lambda t: f"{(t.hour + 11) % 12 + 1:02d}"), ("mm", lambda t: f"{t.minute:02d}"),
+    ("ss", lambda t: f"{t.second:02d}"), ("SSSSSS", lambda t: f"{t.microsecond:06d}"),
+    ("SSS", lambda t: f"{t.microsecond // 1000:03d}"),
+    ("a", lambda t: "AM" if t.hour < 12 else "PM"),
+)  # fmt: skip
+
+
+def _date_format(call: Call, moment: dt.datetime, pattern: str) -> str:
+    text, i = "", 0
+    while i < len(pattern):
+        if pattern[i] == "'":
+            end = pattern.find("'", i + 1)
+            text += pattern[i + 1 : end] or "'"
+            i = end + 1
+            continue
+        found = next((each for each in _LETTERS if pattern.startswith(each[0], i)), None)
+        if found is None:
+            text += pattern[i]
+            i += 1
+            continue
+        text += found[1](moment)
+        i += len(found[0])
+    return text
+
+
+FUNCTIONS: dict[str, Function] = {
+    "not": lambda call, x: not x,
+    "abs": lambda call, x: abs(x), "sign": _sign, "floor": _whole(decimal.ROUND_FLOOR),
+    "ceil": _whole(decimal.ROUND_CEILING), "round": _round, "sqrt": _sqrt, "cbrt": _cbrt,
+    "exp": _exp, "ln": _logarithm(math.log), "log10": _logarithm(math.log10),
+    "log2": _logarithm(math.log2), "log": _log, "pow": _pow,
+    "sin": _trigonometric(math.sin), "cos": _trigonometric(math.cos),
+    "tan": _trigonometric(math.tan), "asin": _inverse(math.asin), "acos": _inverse(math.acos),
+    "atan": _plain(math.atan), "atan2": _plain(math.atan2), "radians": _plain(math.radians),
+    "degrees": _plain(math.degrees), "pi": lambda call: math.pi, "e": lambda call: math.e,
+    "&": lambda call, a, b: a & b, "|": lambda call, a, b: a | b, "^": lambda call, a, b: a ^ b,
+    "~": lambda call, a: ~a,
+    "split_part": _split_part, "locate": _locate, "lpad": _pad(True), "rpad": _pad(False),
+    "translate": _translate, "trim": _trim("lr"), "ltrim": _trim("l"), "rtrim": _trim("r"),
+    "rlike": _rlike, "regexp_extract": _regexp_extract, "regexp_replace": _regexp_replace,
+    "initcap": _initcap, "repeat": lambda call, text, n: text * max(n, 0),
+    "ascii": lambda call, text: ord(text[0]) if text else 0,
+    "md5": lambda call, text: md5(text.encode(), usedforsecurity=False).hexdigest(),
+    "year": lambda call, t: t.year, "month": lambda call, t: t.month, "day": lambda call, t: t.day,
+    "quarter": lambda call, t: (t.month + 2) // 3,
+    "dayofweek": lambda call, t: t.isoweekday() % 7 + 1, "weekday": lambda call, t: t.weekday(),
+    "dayofyear": lambda call, t: t.timetuple().tm_yday,
+    "weekofyear": lambda call, t: t.isocalendar()[1],
+    "hour": lambda call, t: t.hour, "minute": lambda call, t: t.minute,
+    "second": lambda call, t: t.second, "second_fraction": _fraction, "date_add": _days,
+    "date_sub": _days, "add_months": _months, "datediff": lambda call, a, b: (a - b).days,
+    "last_day": _last_day, "make_date": _plain(dt.date), "date_trunc": _trunc, "trunc": _trunc,
+    "unix_seconds": lambda call, t: _micros(t) // 1_000_000,
+    "unix_millis": lambda call, t: _micros(t) // 1000, "unix_micros": lambda call, t: _micros(t),
+    "unix_date": lambda call, t: (t - _EPOCH.date()).days,
+    "date_from_unix_date": lambda call, n: _EPOCH.date() + dt.timedelta(days=n),
+    "timestamp_seconds": lambda call, n: _moment(n * 1_000_000),
+    "timestamp_millis": lambda call, n: _moment(n * 1000),
+    "timestamp_micros": lambda call, n: _moment(n),
+    "date_format": _date_format,
+}  # fmt: skip
