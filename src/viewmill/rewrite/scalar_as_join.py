@@ -47,7 +47,7 @@ def scalar_as_join(
         for subquery in dict.fromkeys(queries):
             may_fail = is_condition and _fails_on_null(each, subquery)
             rows, value = _join(rows, subquery, inner=may_fail)
-            each = _replaced(each, subquery, value)
+            each = replaced(each, subquery, value)
         read.append(each)
     return rows, read
 
@@ -76,7 +76,7 @@ def _join_group(
         column = Column(name, value.type, value.nullable)
         return Join("cross", rows, one, None, subquery.span), column
     below = peel(group.input)
-    pairs = [_equality(each, below.rows) for each in below.correlated]
+    pairs = [correlated_equality(each, below.rows) for each in below.correlated]
     keys: tuple[Named, ...] = tuple((f"{name}#{i}", a) for i, (a, _) in enumerate(pairs))
     inside = dict(below.outputs)
     calls = tuple((n, substitute(call, inside)) for n, call in group.aggregates)
@@ -98,7 +98,7 @@ def _after_join(name: str, call: Expression, counts: list[str]) -> Expression:
     return Call("coalesce", (column, Literal(0, call.type)), call.type, False)
 
 
-def _equality(condition: Expression, inner: Relation) -> tuple[Expression, Expression]:
+def correlated_equality(condition: Expression, inner: Relation) -> tuple[Expression, Expression]:
     """The inner and the outer side of a correlated equality, or `NotDecorrelated`."""
     names = set(inner.schema.names)
     if isinstance(condition, Call) and condition.function == "=":
@@ -135,7 +135,7 @@ def _is_strict(value: Expression, names: set[str]) -> bool:
             return False
 
 
-def _replaced(expression: Expression, subquery: ScalarSubquery, value: Expression) -> Expression:
+def replaced(expression: Expression, subquery: ScalarSubquery, value: Expression) -> Expression:
     if expression == subquery:
         return value
-    return map_parts(expression, lambda part: _replaced(part, subquery, value))
+    return map_parts(expression, lambda part: replaced(part, subquery, value))

@@ -14,6 +14,7 @@ from viewmill.rewrite.correlation import (
 )
 from viewmill.rewrite.exists_as_semi_join import exists_as_semi_join
 from viewmill.rewrite.scalar_as_join import scalar_as_join
+from viewmill.rewrite.tests_as_columns import tests_as_columns
 
 
 def subqueries_as_joins(query: Relation) -> Relation:
@@ -30,9 +31,8 @@ def _without_subqueries(relation: Relation) -> Relation:
             return _filter(relation)
         if isinstance(relation, Project) and any(has_subquery(x) for _, x in relation.outputs):
             names = [name for name, _ in relation.outputs]
-            rows, read = scalar_as_join(
-                relation.input, [each for _, each in relation.outputs], is_condition=False
-            )
+            rows, read = tests_as_columns(relation.input, [each for _, each in relation.outputs])
+            rows, read = scalar_as_join(rows, read, is_condition=False)
             return Project(rows, tuple(zip(names, read, strict=True)), relation.span)
     except NotDecorrelated:
         pass
@@ -45,10 +45,11 @@ def _filter(relation: Filter) -> Relation:
     rows = filtered(relation.input, [each for each in parts if not has_subquery(each)])
     tests: list[Expression] = []
     for part in (each for each in parts if has_subquery(each)):
-        if exists_as_semi_join(rows, part) is not None:
+        if _is_join(rows, part):
             tests.append(part)
             continue
-        rows, read = scalar_as_join(rows, [part], is_condition=True)
+        rows, read = tests_as_columns(rows, [part])
+        rows, read = scalar_as_join(rows, read, is_condition=True)
         if any(map(has_subquery, read)):
             raise NotDecorrelated
         rows = filtered(rows, read)
@@ -57,3 +58,11 @@ def _filter(relation: Filter) -> Relation:
         assert met is not None
         rows = met
     return own_columns(rows, relation.input)
+
+
+def _is_join(rows: Relation, part: Expression) -> bool:
+    """Whether a condition is EXISTS or IN or the opposite, in a form that joins know."""
+    try:
+        return exists_as_semi_join(rows, part) is not None
+    except NotDecorrelated:
+        return False

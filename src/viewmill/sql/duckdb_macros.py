@@ -104,6 +104,8 @@ MACROS: tuple[str, ...] = (
        ELSE lpad(s, greatest(count, 0), pad) END""",
     """spark_rpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
        ELSE rpad(s, greatest(count, 0), pad) END""",
+    """spark_initcap(s) AS array_to_string(list_transform(
+       string_split(lower(s), ' '), lambda w: upper(left(w, 1)) || substring(w, 2)), ' ')""",
     # Logarithms of what is not positive are NULL.
     "spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END",
     "spark_log10(x) AS CASE WHEN x > 0 THEN log10(x) END",

@@ -33,7 +33,7 @@ from viewmill.algebra.types import (
     is_numeric,
 )
 from viewmill.errors import Span, TypeMismatch
-from viewmill.sql import decimals, operators
+from viewmill.sql import decimals, operators, patterns
 from viewmill.sql.coercion import cast, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.operators import is_nullable, make_call
@@ -86,6 +86,9 @@ SIGNATURES: dict[str, Signature] = {
     "endswith": _fixed(STRING, STRING, gives=BOOLEAN),
     "contains": _fixed(STRING, STRING, gives=BOOLEAN),
     "md5": _fixed(STRING, gives=STRING),
+    "initcap": _fixed(STRING, gives=STRING),
+    "regexp_extract": _fixed(STRING, STRING, INT, gives=STRING, required=2),
+    "regexp_replace": _fixed(STRING, STRING, STRING, gives=STRING),
     # Numbers.
     "sqrt": _MATH, "cbrt": _MATH, "exp": _MATH, "sin": _MATH, "cos": _MATH, "tan": _MATH,
     "asin": _MATH, "acos": _MATH, "atan": _MATH, "radians": _MATH, "degrees": _MATH,
@@ -355,7 +358,45 @@ def _nanvl(arguments: Arguments, span: Span | None) -> Expression:
     return operators.choose([(_isnan((left,), span), right)], left, span)
 
 
+def _date_format(arguments: Arguments, span: Span | None) -> Expression:
+    pattern = _constant(arguments[1], "a pattern of date_format")
+    if (spark := patterns.to_spark(str(pattern))) is None:
+        raise NotModelled("date_format with this pattern", arguments[1].span)
+    moment = implicit(arguments[0], TIMESTAMP, "date_format")
+    text = Literal(spark, STRING, arguments[1].span)
+    return make_call("date_format", (moment, text), STRING, span)
+
+
+_DISTANCES = {
+    "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
+    "MILLISECOND": 1000, "MICROSECOND": 1,
+}  # fmt: skip
+
+
+def _timestampdiff(arguments: Arguments, span: Span | None) -> Expression:
+    """Whole units from the second to the third argument, towards zero."""
+    unit = str(_constant(arguments[0], "a unit of timestampdiff")).upper()
+    if unit not in _DISTANCES:
+        raise NotModelled(f"timestampdiff in {unit}", span)
+    micros = [
+        make_call("unix_micros", (implicit(each, TIMESTAMP, "timestampdiff"),), BIGINT, span)
+        for each in arguments[1:]
+    ]
+    away = operators.arithmetic("-", micros[1], micros[0], span)
+    return operators.arithmetic("div", away, Literal(_DISTANCES[unit], BIGINT), span)
+
+
+def _decode(arguments: Arguments, span: Span | None) -> Expression:
+    """decode(x, a, r, b, s, default): NULL is equal to NULL."""
+    subject, *rest = arguments
+    pairs = list(zip(rest[::2], rest[1::2], strict=False))
+    branches = [(operators.compare("<=>", subject, a, span), r) for a, r in pairs]
+    return operators.choose(branches, rest[-1] if len(rest) % 2 else None, span)
+
+
 _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
+    "date_format": (_date_format, 2, 2), "timestampdiff": (_timestampdiff, 3, 3),
+    "decode": (_decode, 3, None),
     "abs": (_abs, 1, 1), "round": (_round, 1, 2), "floor": (_whole("floor"), 1, 1),
     "ceil": (_whole("ceil"), 1, 1), "greatest": (_extreme("greatest"), 2, None),
     "least": (_extreme("least"), 2, None), "coalesce": (_coalesce, 1, None), "if": (_if, 3, 3),

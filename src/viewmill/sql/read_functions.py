@@ -109,6 +109,16 @@ def _initcap(node: exp.Expr) -> Read:
     return "initcap", [node.this]
 
 
+def _date_format(node: exp.Expr) -> Read:
+    moment = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
+    return "date_format", [moment, node.args["format"]]
+
+
+def _timestampdiff(node: exp.Expr) -> Read:
+    unit = exp.Literal.string(_unit(node))
+    return "timestampdiff", [unit, node.expression, node.this]
+
+
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Trim: _trim,
     exp.Pad: _pad,
@@ -124,6 +134,11 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Concat: _plain("concat", "expressions"),
     exp.ConcatWs: _plain("concat_ws", "expressions"),
     exp.Initcap: _initcap,
+    exp.RegexpExtract: _plain("regexp_extract", "this", "expression", "group"),
+    exp.RegexpReplace: _plain("regexp_replace", "this", "expression", "replacement"),
+    exp.TimeToStr: _date_format,
+    exp.TimestampDiff: _timestampdiff,
+    exp.DecodeCase: _plain("decode", "expressions"),
     exp.Translate: _plain("translate", "this", "from_", "to"),
     exp.Round: _plain("round", "this", "decimals"),
     exp.Floor: _plain("floor", "this", "decimals", "to"),

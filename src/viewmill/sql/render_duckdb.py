@@ -34,6 +34,7 @@ from viewmill.algebra.types import (
     Type,
 )
 from viewmill.sql import render_decimals
+from viewmill.sql.patterns import to_duckdb
 from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
 from viewmill.sql.render_duckdb_aggregates import aggregate_sql
 from viewmill.sql.render_names import duckdb_literal, duckdb_name, duckdb_text, duckdb_type
@@ -53,7 +54,7 @@ _TEMPLATES: dict[str, str] = {
     "locate": "CAST(spark_locate({0}, {1}, {2}) AS INTEGER)",
     "split_part": "spark_split_part({0}, {1}, {2})",
     "startswith": "starts_with({0}, {1})", "endswith": "ends_with({0}, {1})",
-    "repeat": "repeat({0}, {1})",
+    "repeat": "repeat({0}, {1})", "initcap": "spark_initcap({0})",
     "sqrt": "spark_sqrt({0})", "ln": "spark_ln({0})", "log10": "spark_log10({0})",
     "log2": "spark_log2({0})", "log": "spark_log({0}, {1})",
     "asin": "spark_inverse({0}, asin(CASE WHEN abs({0}) <= 1 THEN {0} END))",
@@ -327,10 +328,23 @@ def _minus(call: Call, texts: list[str]) -> str:
     return _arithmetic(call, texts)
 
 
+def _date_format(call: Call, texts: list[str]) -> str:
+    pattern = call.arguments[1]
+    assert isinstance(pattern, Literal)
+    return f"strftime({texts[0]}, {duckdb_text(str(to_duckdb(str(pattern.value))))})"
+
+
+def _regexp_replace(call: Call, texts: list[str]) -> str:
+    # Java calls the groups $1, RE2 \\1.
+    new = f"regexp_replace({texts[2]}, '\\$(\\d)', '\\\\\\1', 'g')"
+    return f"regexp_replace({texts[0]}, {texts[1]}, {new}, 'g')"
+
+
 _SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
     "+": _arithmetic, "-": _minus, "*": _arithmetic, "/": _divide, "div": _integral_divide,
     "%": _remainder, "pmod": _remainder, "round": _round, "floor": _whole, "ceil": _whole,
     "concat": _concat, "in": _in, "trim": _trim, "ltrim": _trim, "rtrim": _trim, "lpad": _pad,
     "rpad": _pad, "substring": _substring, "replace": _replace, "greatest": _extreme,
-    "least": _extreme, "named_struct": _struct,
+    "least": _extreme, "named_struct": _struct, "date_format": _date_format,
+    "regexp_replace": _regexp_replace,
 }  # fmt: skip

@@ -1,0 +1,49 @@
+"""Patterns of dates: as sqlglot hands them on, as Spark writes them, as DuckDB does."""
+
+from __future__ import annotations
+
+import re
+
+# Spark's letters and strftime's, as DuckDB knows it.
+_LETTERS = {
+    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d",
+    "d": "%-d", "EEEE": "%A", "E": "%a", "HH": "%H", "H": "%-H", "hh": "%I", "mm": "%M",
+    "ss": "%S", "SSSSSS": "%f", "SSS": "%g", "a": "%p",
+}  # fmt: skip
+# sqlglot marks those of a fixed width.
+_PARSED = {**{b: a for a, b in _LETTERS.items()}, "%Y": "yyyy", "%f": "SSSSSS"}
+_SPARK = re.compile("|".join(sorted(_LETTERS, key=len, reverse=True)) + r"|[A-Za-z]+|[^A-Za-z]+")
+
+
+def to_spark(parsed: str) -> str | None:
+    """The pattern in Spark's letters, or None if it has one that is not known.
+
+    >>> to_spark("%Y-%mstrict-%dstrict %Hstrict:%Mstrict")
+    'yyyy-MM-dd HH:mm'
+    """
+    known = True
+
+    def letters(found: re.Match[str]) -> str:
+        nonlocal known
+        known = known and found.group(1) in _PARSED
+        return _PARSED.get(found.group(1), "")
+
+    text = re.sub(r"(%-?[A-Za-z])(?:strict)?", letters, parsed)
+    return text if known and to_duckdb(text) is not None else None
+
+
+def to_duckdb(spark: str) -> str | None:
+    """The same for strftime, or None.
+
+    >>> to_duckdb("yyyy-MM-dd HH:mm")
+    '%Y-%m-%d %H:%M'
+    """
+    made = ""
+    for part in _SPARK.findall(spark):
+        if part in _LETTERS:
+            made += _LETTERS[part]
+        elif part[0].isalpha() or "'" in part:
+            return None
+        else:
+            made += part.replace("%", "%%")
+    return made
