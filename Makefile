@@ -10,6 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 JOBS   ?= 2
+MINUTES ?= 5
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
             then echo $$p; break; fi; done)
@@ -65,9 +66,9 @@ golden: $(READY)  ## Rewrite golden outputs; review the diff
 	$(say) "rewriting golden outputs: read the diff before you commit it"
 	@$(BIN)/python -m pytest tests/golden -q --update-golden
 
-fuzz: $(READY)  ## Property tests against DuckDB, many more cases
-	$(say) "property tests with the Hypothesis profile fuzz"
-	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(JOBS) -q $(wildcard tests/equivalence tests/laws)
+fuzz: $(READY)  ## Random queries against DuckDB, as long as asked: make fuzz MINUTES=10 SEED=7
+	$(say) "random schemas, queries, rows and deletes for $(MINUTES) minutes"
+	@$(BIN)/python -m viewmill.testing.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(COMPILED),--compiled)
 
 crash: $(READY)  ## Long kill and restart sweeps
 	$(say) "killing and restarting"

@@ -135,7 +135,8 @@ def _is_strict(value: Expression, names: set[str]) -> bool:
             return False
 
 
-def replaced(expression: Expression, subquery: ScalarSubquery, value: Expression) -> Expression:
+def replaced(expression: Expression, subquery: Expression, value: Expression) -> Expression:
+    """The expression with another one in the place of a subquery."""
     if expression == subquery:
         return value
     return map_parts(expression, lambda part: replaced(part, subquery, value))

@@ -1,4 +1,4 @@
-"""Make a column of EXISTS and IN where they are no condition of their own: under OR, in CASE, shown."""
+"""Make a column of EXISTS and IN where they are no condition of their own: under OR, in CASE."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tests_as_columns(
     before  Filter: r.b > 3 OR EXISTS (query)        after  Filter: r.b > 3 OR #rows IS NOT NULL
             ├─ Scan: r                                      └─ Join left: #key = r.a
             └─ Subquery                                        ├─ Scan: r
-               └─ Filter: s.a = r.a                            └─ Aggregate by s.a: count(*) AS #rows
+               └─ Filter: s.a = r.a                            └─ Aggregate by s.a: count(*) #rows
                   └─ Scan: s                                      └─ Scan: s
 
     IN is NULL where it is not known: for NULL among a list that is not empty, and for what is not

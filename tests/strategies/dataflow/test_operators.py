@@ -150,6 +150,64 @@ MOMENTS = (
     "SELECT a, stddev(b) FILTER (WHERE d > 0) AS x, max(c) AS m, count(*) AS n FROM r GROUP BY a",
     "SELECT r.a, stddev(s.b) AS x, corr(r.b, s.b) AS y FROM r JOIN s ON r.a = s.a GROUP BY r.a",
 )
+FUNCTIONS = (
+    "SELECT concat_ws('-', c, cast(a AS STRING)) AS x, count(*) AS n FROM r GROUP BY 1",
+    "SELECT lpad(c, 5, 'x') AS x, rpad(c, 2, 'y') AS y, translate(c, 'abc', 'xy') AS t, "
+    "split_part(c, 'a', 1) AS s, initcap(c) AS i FROM r",
+    "SELECT a FROM r WHERE c RLIKE '^[a-z]+$'",
+    "SELECT try_cast(c AS INT) AS x, sum(b) AS s FROM r GROUP BY 1",
+    "SELECT CASE WHEN c RLIKE '^ *[0-9]+ *$' THEN cast(c AS INT) ELSE a END AS x FROM r",
+    "SELECT cast(c AS BIGINT) + 1 AS x FROM r WHERE c RLIKE '^ *[0-9]+ *$'",
+    "SELECT cast(f AS STRING) AS x, cast(g AS STRING) AS y, cast(d AS STRING) AS z, cast(e "
+    "AS STRING) AS w, cast(h AS STRING) AS v FROM r",
+    "SELECT cast(d AS DECIMAL(9,1)) AS x, cast(a AS BOOLEAN) AS y, cast(d AS FLOAT) AS z, "
+    "cast(g AS BIGINT) AS w FROM r",
+    "SELECT weekofyear(f) AS k, last_day(f) AS l, add_months(f, 11) AS m, date_format(g, "
+    "'yyyy-MM-dd HH:mm') AS t FROM r",
+    "SELECT round(d, 1) AS x, round(e, 1) AS y, round(d) AS z, round(b, -1) AS w FROM r",
+    "SELECT floor(d) AS x, ceil(d) AS y, floor(e) AS z, ceil(e) AS w, sign(d) AS v FROM r",
+    "SELECT sqrt(d) AS x, exp(d) AS y, ln(d) AS z, log10(d) AS w, pow(d, 2) AS p FROM r",
+    "SELECT greatest(a, b) AS x, least(a, b, 3) AS y, greatest(d, 0.0) AS z, least(c, 'm') "
+    "AS w FROM r",
+    "SELECT upper(coalesce(c, 'none')) AS y, max(c || '!') AS z FROM r GROUP BY 1",
+    "SELECT a & 1 AS x, a | 2 AS y, a ^ 3 AS z, ~a AS w FROM r",
+    "SELECT concat(r.c, s.c) AS x FROM r JOIN s ON r.a = s.a",
+    "SELECT r.c || s.c AS x, count(*) AS n FROM r JOIN s ON r.a = s.a WHERE r.c || s.c LIKE "
+    "'%x%' GROUP BY 1",
+    "SELECT r.a, s.b FROM r JOIN s ON r.c LIKE concat(s.c, '%')",
+    "SELECT r.a, s.b FROM r JOIN s ON upper(r.c || 'a') = upper(s.c || 'a')",
+    "SELECT r.a, s.b FROM r LEFT JOIN s ON cast(r.a AS STRING) = s.c",
+    "SELECT r.a, s.b FROM r JOIN s ON r.a = s.a AND r.c < s.c",
+    "SELECT a FROM r WHERE c < upper(c) OR c >= 'x'",
+    "SELECT a, row_number() OVER (PARTITION BY cast(a AS STRING) ORDER BY c || 'z', b) AS n FROM r",
+    "SELECT a, upper(m) AS u FROM (SELECT a, max(c) AS m FROM r GROUP BY a) WHERE lower(m) > 'a'",
+    "SELECT regexp_extract(c, '([a-z])b', 1) AS x, regexp_replace(c, '[a-z]', '_') AS y FROM r",
+    "SELECT a, sum(floor(d)) AS x, min(round(e, 1)) AS y, count(DISTINCT substring(c, 1, 1)) "
+    "AS n FROM r GROUP BY a HAVING max(length(c)) > 1",
+    "SELECT DISTINCT substring(c, 1, 1) AS x, year(f) AS y FROM r",
+    "SELECT a, md5(c) AS x, repeat(c, 2) AS y, ascii(c) AS z, locate('a', c, 1) AS w FROM r",
+    "SELECT timestampdiff(MINUTE, g, TIMESTAMP '1970-01-01 00:00:00') AS x, decode(a, 1, "
+    "'x', 2, 'y', 'z') AS y, decode(c, 'x', 1) AS z FROM r",
+    "SELECT regexp_replace(c, '([a-z])([a-z])', '$2$1') AS y, date_format(f, 'MMM d, yy "
+    "EEEE') AS z FROM r",
+)
+TESTS_AS_COLUMNS = (
+    "SELECT a, b FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a) OR b > 3",
+    "SELECT a, b FROM r WHERE a IN (SELECT a FROM s) OR b IN (SELECT b FROM s WHERE d > 0)",
+    "SELECT a, b FROM r WHERE NOT (a IN (SELECT a FROM s WHERE d > 0) OR b > 3)",
+    "SELECT a, EXISTS (SELECT 1 FROM s WHERE s.a = r.a) AS x, a IN (SELECT b FROM s WHERE d "
+    "> 1) AS y FROM r",
+    "SELECT CASE WHEN a IN (SELECT a FROM s WHERE d > 1) THEN 1 WHEN a NOT IN (SELECT b FROM "
+    "s WHERE d > 1) THEN 2 ELSE 0 END AS x FROM r",
+    "SELECT a, b FROM r WHERE a NOT IN (SELECT a FROM s WHERE s.b = r.b)",
+    "SELECT a, b FROM r WHERE a IN (SELECT a FROM s WHERE s.b = r.b AND s.d > 0) OR EXISTS "
+    "(SELECT 1 FROM t)",
+    "SELECT a, count(*) AS n FROM r GROUP BY a HAVING a IN (SELECT a FROM s) OR count(*) > 2",
+    "SELECT a, b FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a) = (b > 2)",
+    "SELECT a, (SELECT max(c) FROM s WHERE s.a = r.a) AS m, EXISTS (SELECT 1 FROM t WHERE "
+    "t.b = r.b) AS x FROM r WHERE a IN (SELECT b FROM t) OR d > (SELECT avg(d) FROM s)",
+    "SELECT r.a, s.b FROM r LEFT JOIN s ON r.a = s.a WHERE s.b IN (SELECT b FROM t) OR s.b IS NULL",
+)
 ALL = {
     "joins": JOINS,
     "outer joins": OUTER_JOINS,
@@ -161,6 +219,8 @@ ALL = {
     "texts": TEXTS,
     "windows": WINDOWS,
     "moments": MOMENTS,
+    "functions": FUNCTIONS,
+    "tests as columns": TESTS_AS_COLUMNS,
 }
 
 
