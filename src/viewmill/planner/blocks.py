@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from viewmill.algebra.expressions import Column
 from viewmill.algebra.relations import (
     Filter,
     Join,
@@ -23,7 +24,8 @@ from viewmill.algebra.relations import (
     SetOperation,
     Sort,
 )
-from viewmill.algebra.walk import map_inputs, transform
+from viewmill.algebra.walk import expressions, has_subquery, map_inputs, transform
+from viewmill.planner.nested_blocks import separate
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -63,6 +65,9 @@ class _Cutter:
         if candidates:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
         below: list[Cut] = []
+        above = separate(query, lambda relation: self._block(relation, below))
+        if below:
+            return [*below, *self.cut(above, name)]
         above = self._replace(query, below)
         if below:
             candidates, rejections = self.match(above)
@@ -101,11 +106,15 @@ class _Cutter:
             return relation
         if _goes_together(heavy, relation):
             return map_inputs(relation, lambda each: self._input(heavy, each, below))
+        return self._block(relation, below)
+
+    def _block(self, relation: Relation, below: list[Cut]) -> Scan:
+        """The scan of a new block."""
         self.count += 1
-        name = block_name(self.view, self.count)
+        number, name = self.count, block_name(self.view, self.count)
         made = self.cut(relation, name)
         below += made
-        return Scan(name, f"block_{self.count}", relation.schema, relation.span)
+        return Scan(name, f"block_{number}", relation.schema, relation.span)
 
 
 def block_name(view: str, number: int) -> str:
@@ -121,8 +130,10 @@ def is_linear(relation: Relation) -> bool:
 
 
 def is_filtered_scan(relation: Relation) -> bool:
-    """Whether nothing but linear operators stands above a scan."""
+    """Whether nothing but linear operators stands above a scan, none over nested aggregates."""
     while is_linear(relation):
+        if any(map(has_subquery, expressions(relation))):
+            return False
         (relation,) = _inputs(relation)
     return isinstance(relation, Scan)
 
@@ -158,5 +169,7 @@ def _as_named(query: Relation, scan: Scan) -> Relation:
     """A query under the names of the scan that stood for it."""
     if isinstance(query, Sort):
         query = query.input
-    assert query.schema.names == scan.schema.names
-    return query
+    if query.schema.names == scan.schema.names:
+        return query
+    pairs = zip(scan.schema.names, query.schema, strict=True)
+    return Project(query, tuple((name, Column(f.name, f.type, f.nullable)) for name, f in pairs))

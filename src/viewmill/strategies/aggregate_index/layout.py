@@ -38,6 +38,9 @@ class Layout:
         self.classified, self.query, self._source = classified, classified.query, source
         self.grouped = self._grouped_alias()
         self.payload = Payload(self.query.aggregates)
+        for each in self.payload.with_values:
+            what, span = each.extreme.upper() or "DISTINCT", each.value.span if each.value else None
+            raise NotTaken(f"{what} outside nested aggregates is no sum", span)
         self.levels: list[Levels] = []
         self.inner: dict[str, Levels] = {}  # by alias: where a grouped side keeps what is inside
         self.outer = {side.alias: self._side(side) for side in classified.sides}

@@ -69,7 +69,7 @@ class Argument:
 class Payload:
     """The slots of a group: `rows`, and what each aggregate needs."""
 
-    def __init__(self, calls: tuple[tuple[str, Aggregate], ...]) -> None:
+    def __init__(self, calls: tuple[tuple[str, Aggregate], ...], *, moments: bool = False) -> None:
         self.kept: list[Kept] = [Kept(Slot("rows", "int"), count_rows())]
         self.arguments: list[Argument] = []
         self.moments: list[Moment] = []
@@ -79,6 +79,8 @@ class Payload:
             call = simpler(call)
             _require_taken(call)
             if call.function in MOMENTS:
+                if not moments:
+                    raise NotTaken(f"{call.function} is not maintained here", call.span)
                 self._moment_of[name] = self._moment(call)
             else:
                 self._by_call[name] = self._argument(call)

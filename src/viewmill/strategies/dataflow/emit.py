@@ -164,7 +164,7 @@ class _Groups(_Writer):
     def __init__(self, query: Relation, shape: Shape, strategy: str) -> None:
         super().__init__(query, shape, strategy)
         assert shape.keys is not None
-        self.payload = Payload(shape.aggregates)
+        self.payload = Payload(shape.aggregates, moments=True)
         self.is_global = not shape.keys
         self.keys: tuple[Named, ...] = shape.keys or (("one", Literal(0, BIGINT)),)
         if len(self.keys) > MOST_KEYS:

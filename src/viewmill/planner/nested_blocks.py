@@ -1,0 +1,199 @@
+"""Make blocks of what nested aggregates read, so that each condition sees tables only.
+
+takes  a relation, and what makes a block of a relation
+gives  the relation with scans of blocks in these places:
+
+- the rows outside, where they are more than a table (a join, a group-by);
+- the rows inside, where they are, or where a condition on them is itself over nested aggregates
+  (RPAI's NQ1: the inner query is computed on its own, and its change is the change of a table);
+- the rows inside with the values of outer columns beside them, where the inner condition reads
+  these (NQ2): each value outside is joined to all rows inside, once, and the outer query asks for
+  those of its own value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from viewmill.algebra.expressions import (
+    Call,
+    Column,
+    Exists,
+    Expression,
+    InSubquery,
+    ScalarSubquery,
+    walk,
+)
+from viewmill.algebra.relations import (
+    Aggregate,
+    Filter,
+    Join,
+    Named,
+    Project,
+    Relation,
+    Scan,
+    inputs,
+)
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import BOOLEAN
+from viewmill.algebra.walk import expressions, has_subquery, map_inputs, map_parts, queries
+from viewmill.rewrite.correlation import (
+    filtered,
+    fresh_copy,
+    linear,
+    map_expressions,
+)
+
+MakeBlock = Callable[[Relation], Scan]
+_Subquery = ScalarSubquery | Exists | InSubquery
+
+
+def separate(query: Relation, block: MakeBlock) -> Relation:
+    """The query with blocks in the place of what its nested aggregates read; itself if none."""
+    separated = map_inputs(query, lambda each: separate(each, block))
+    if not isinstance(separated, Filter) or not _is_nested(separated.condition):
+        return separated
+    return _Separator(separated, block).filter()
+
+
+def _is_nested(condition: Expression) -> bool:
+    return any(isinstance(part, ScalarSubquery) for part in walk(condition))
+
+
+@dataclass
+class _Separator:
+    """Works on one filter."""
+
+    whole: Filter
+    block: MakeBlock
+
+    def filter(self) -> Relation:
+        """The filter over blocks."""
+        rows, condition = self.whole.input, self.whole.condition
+        _, _, bottom = linear(rows)
+        if not isinstance(bottom, Scan):
+            scan, names = self._scan(rows)
+            back = tuple((f.name, Column(names[f.name], f.type, f.nullable)) for f in rows.schema)
+            inside = self._condition(rename_expression(condition, names), scan)
+            return Project(Filter(scan, inside, self.whole.span), back)
+        return replace(self.whole, condition=self._condition(condition, rows))
+
+    def _scan(self, relation: Relation) -> tuple[Scan, Mapping[str, str]]:
+        """A scan of a new block, and the new name of each column: unique, with its alias first."""
+        made = self.block(relation)
+        names = {f.name: f"{made.alias}.{f.name}" for f in relation.schema}
+        fields = tuple(replace(f, name=names[f.name]) for f in relation.schema)
+        return replace(made, schema=Schema(fields)), names
+
+    def _condition(self, expression: Expression, rows: Relation) -> Expression:
+        if isinstance(expression, ScalarSubquery):
+            return replace(expression, query=self._subquery(expression.query, rows))
+        return map_parts(expression, lambda part: self._condition(part, rows))
+
+    def _subquery(self, query: Relation, rows: Relation) -> Relation:
+        """The query inside, down to what it aggregates."""
+        if isinstance(query, Project | Filter):
+            return replace(query, input=self._subquery(query.input, rows))
+        if isinstance(query, Aggregate):
+            return self._aggregate(query, rows)
+        return query
+
+    def _aggregate(self, group: Aggregate, rows: Relation) -> Aggregate:
+        conditions, outputs, bottom = linear(group.input)
+        own = [each for each in conditions if not reads_outside(each)]
+        deep = [each for each in conditions if reads_outside(each) and has_subquery(each)]
+        other = [each for each in conditions if reads_outside(each) and not has_subquery(each)]
+        if isinstance(bottom, Scan) and not deep and not any(map(has_subquery, own)):
+            return group
+        inside = filtered(bottom, own)
+        if deep:
+            inside, met = _with_values(inside, deep, rows)
+            other += met
+        scan, names = self._scan(inside)
+        shown = tuple((name, rename_expression(each, names)) for name, each in outputs)
+        above = filtered(scan, [rename_expression(each, names) for each in other])
+        return replace(group, input=Project(above, shown))
+
+
+def _with_values(
+    inside: Relation, deep: list[Expression], rows: Relation
+) -> tuple[Relation, list[Expression]]:
+    """The rows inside that meet `deep` with each value of the outer columns that it reads.
+
+    Gives them, and the conditions that ask for the values of one row outside.
+    """
+    read = {each.name: each for condition in deep for each in outer_columns(condition)}
+    copy, names = fresh_copy(rows, "#values")
+    keys: tuple[Named, ...] = tuple(
+        (f"{names[name]}#value", Column(names[name], each.type, each.nullable))
+        for name, each in read.items()
+    )
+    values = Aggregate(copy, keys, ())
+    columns = {
+        name: Column(key, each.type, each.nullable)
+        for (name, each), (key, _) in zip(read.items(), keys, strict=True)
+    }
+    met = [
+        Call(
+            "<=>" if each.nullable else "=",
+            (columns[name], replace(each, outer=1)),
+            BOOLEAN,
+            False,
+        )
+        for name, each in read.items()
+    ]
+    joined = Join("cross", inside, values)
+    return filtered(joined, [captured(each, columns) for each in deep]), list(met)
+
+
+# Columns of queries further out.
+
+
+def reads_outside(expression: Expression, depth: int = 0) -> bool:
+    """Whether an expression reads a column from further out than `depth` queries."""
+    return any(True for _ in outer_columns(expression, depth))
+
+
+def outer_columns(expression: Expression, depth: int = 0) -> Iterator[Column]:
+    """The columns that an expression reads from further out, subqueries included."""
+    for part in walk(expression):
+        if isinstance(part, Column) and part.outer > depth:
+            yield part
+    for query in queries(expression):
+        for each in _expressions_below(query):
+            yield from outer_columns(each, depth + 1)
+
+
+def _expressions_below(relation: Relation) -> Iterator[Expression]:
+    yield from expressions(relation)
+    for below in inputs(relation):
+        yield from _expressions_below(below)
+
+
+def captured(expression: Expression, columns: Mapping[str, Column], depth: int = 0) -> Expression:
+    """The expression with columns from outside replaced by columns of its own query."""
+    if isinstance(expression, Column) and expression.outer > depth:
+        found = columns[expression.name]
+        return replace(found, outer=depth, span=expression.span)
+    if isinstance(expression, _Subquery):
+        expression = replace(
+            expression, query=_mapped(expression.query, lambda e: captured(e, columns, depth + 1))
+        )
+    return map_parts(expression, lambda part: captured(part, columns, depth))
+
+
+def _mapped(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
+    """The relation with `change` applied to all expressions of it and below it."""
+    below = map_inputs(relation, lambda each: _mapped(each, change))
+    return map_expressions(below, change)
+
+
+def rename_expression(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """The expression with columns under new names, in its subqueries as well."""
+    if isinstance(expression, Column):
+        return replace(expression, name=names.get(expression.name, expression.name))
+    if isinstance(expression, _Subquery):
+        query = _mapped(expression.query, lambda e: rename_expression(e, names))
+        expression = replace(expression, query=query)
+    return map_parts(expression, lambda part: rename_expression(part, names))
