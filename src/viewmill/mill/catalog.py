@@ -69,6 +69,8 @@ class ViewEntry:
     failure: str | None = None  # why the last refresh that was due did not happen
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
+    adapts: bool = False  # whether a large change may be taken in by computing the view again
+    again_us: float | None = None  # what building all states cost for each row that was read
     budget: int | None = None  # bytes, by MEMORY
     keeping: Keeping | None = None  # which states are there; None: all of them, always
     sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words

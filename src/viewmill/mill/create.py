@@ -7,6 +7,7 @@ does   lower → rewrite → plan → build → backfill, then one commit; an er
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from viewmill.algebra.walk import sources
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
+from viewmill.mill.adapt import note_bulk
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import build, fill, unbuilt_blocks
@@ -154,13 +156,16 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         reads=frozenset(name.lower() for name in sources(query)),
         names=names,
         created=core.version + 1,
+        adapts=statement.refresh_policy == "auto" and statement.strategy is None,
         budget=statement.memory_bytes,
     )
     attach(core, entry)
     if entry.keeping is None or entry.keeping.mode == "incremental":
         for block in entry.blocks:
             block.maintainer = build(core, block.program, entry)
+    start = time.perf_counter()
     fill(core, entry)
+    note_bulk(core, entry, (time.perf_counter() - start) * 1e6)
     return entry
 
 

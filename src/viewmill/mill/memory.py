@@ -18,6 +18,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
+from viewmill.mill.adapt import rebuilds
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import (
@@ -88,7 +89,7 @@ def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -
     """Apply the change of sources to the views in `among`; what they need is made to be there."""
     if core.catalog.keepers():
         _wake_views(core, {name: as_delta(each) for name, each in deltas.items()}, among)
-    return core.runtime.refresh(deltas, among)
+    return core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
 
 
 def _wake_views(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:

@@ -151,10 +151,11 @@ def publish(
 ) -> None:
     """Publish: blocks, version, what waits for the deferred views, listeners."""
     core.version = version
+    again = set(core.runtime.rebuilt())
     core.runtime.commit()
     now = core.now()
     for name, output in outputs.items():
-        _note_refresh(core, core.catalog.view(name), output, now)
+        _note_refresh(core, core.catalog.view(name), output, now, again)
     _leave_waiting(core, changed, outputs, now)
     rest(core)
 
@@ -184,10 +185,10 @@ def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
     entry.failure = None
 
 
-def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int) -> None:
+def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: set[str]) -> None:
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
-    entry.refresh_kind = _kind_of(entry)
+    entry.refresh_kind = "full" if entry.name in again else _kind_of(entry)
     entry.rows_changed += output.size
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()

@@ -194,6 +194,11 @@ class Table:
             self._coming_newest = max(newest, self._newest if self._newest is not None else newest)
 
     @property
+    def staged_rows(self) -> int:
+        """How many rows more there are with what is staged."""
+        return self._staged_rows
+
+    @property
     def newest(self) -> int | None:
         """The largest value of the TIMESTAMP BY column so far, of the batch under way too."""
         return self._newest if self._coming_newest is None else self._coming_newest

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.errors import UnknownName, UnsupportedQuery
+from viewmill.mill.adapt import is_adaptive, prospect
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.core import Core
@@ -191,6 +192,7 @@ class View(Readers):
             "sharding": entry.sharding,
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             "state_bytes": entry.state_bytes(),
+            "adaptive": prospect(self._core, entry).record() if is_adaptive(entry) else None,
             "status": self._status(entry),
         }
 

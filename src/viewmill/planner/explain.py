@@ -73,6 +73,7 @@ def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "result_bytes": sizes.get(plan.view, {}).get("result"),
         "policies": list(facts.get("policies", [])),
         "sharding": list(facts.get("sharding", [])),
+        "adaptive": facts.get("adaptive"),
         "algebra": display(plan.query),
         "fingerprint": plan.program.fingerprint,
         "status": dict(facts.get("status", {})),
@@ -133,6 +134,8 @@ def _text(record: Mapping[str, Any]) -> str:
         children.append(f"refresh   {', '.join(record['policies'])}")
     if record["sharding"]:
         children.append(tree("shards", record["sharding"]))
+    if record["adaptive"]:
+        children.append(_adaptive(record["adaptive"]))
     status = record["status"]
     if status:
         children.append(tree("status", [_freshness(status), _last(status)]))
@@ -162,6 +165,21 @@ def _kept(record: Mapping[str, Any]) -> list[str]:
     if record.get("result_bytes") is not None:
         kept.append(f"keep     the last result   {record['result_bytes']} bytes")
     return kept
+
+
+def _adaptive(facts: Mapping[str, Any]) -> str:
+    """From which size of a change on the view is computed again, and what that rests on."""
+    said = "measured" if facts["row_us_is_measured"] else "estimated"
+    head = f"adaptive  computed again from {facts['recompute_from_rows']:,} changed rows on"
+    engine = f"{facts['engine_start_us'] / 1e3:.1f} ms + {facts['engine_row_us']:.2g} µs/row"
+    return tree(
+        head,
+        [
+            f"triggers  {facts['row_us']:.2g} µs/row, {said}",
+            f"again     {facts['recompute_us'] / 1e3:.1f} ms with the tables as they are",
+            f"engine    {engine} for a query, measured on this machine",
+        ],
+    )
 
 
 def _freshness(status: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,11 +39,23 @@ class Runtime(Protocol):
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
 
-    def refresh(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
+    def refresh(
+        self,
+        deltas: Mapping[str, Changed],
+        among: set[str],
+        rebuilds: Mapping[str, Callable[[], list[Maintainer]]] | None = None,
+    ) -> dict[str, Delta]:
         """Apply the change of sources to the blocks of the views in `among`; not committed.
 
+        A view of `rebuilds` gets new maintainers in its turn, which it keeps if all is committed.
         Gives the output change of every view that was applied to.
         """
+
+    def pace(self, view: str) -> float | None:
+        """Microseconds that a changed row took lately in the blocks of a view, if any came."""
+
+    def rebuilt(self) -> Iterable[str]:
+        """The views that have got new maintainers since the last commit."""
 
     def commit(self) -> None:
         """Keep what was applied since the last commit."""

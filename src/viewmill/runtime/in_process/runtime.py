@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter_ns
 
-from viewmill.deltas.delta import Delta
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, parts_of
+from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
+from viewmill.program.program import Input, Maintainer
 from viewmill.runtime.runtime import Block
+
+Rebuild = Callable[[], list[Maintainer]]
+
+_TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
+_WEIGHT = 0.3  # of the last refresh in the pace of a view
 
 
 class InProcessRuntime:
@@ -18,6 +27,8 @@ class InProcessRuntime:
         self._moving: set[str] = set()  # the blocks that may move on without a changed row
         self._touched: list[Block] = []
         self._outputs: dict[str, Delta] = {}
+        self._paces: dict[str, float] = {}
+        self._replacing: dict[str, list[tuple[Block, Maintainer]]] = {}
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
@@ -31,6 +42,7 @@ class InProcessRuntime:
         for block in self._blocks.values():
             block.views.discard(view)
         self._blocks = {name: block for name, block in self._blocks.items() if block.views}
+        self._paces.pop(view, None)
 
     def arrange(self, views: Iterable[str]) -> None:
         """Put the blocks in this order of their views; those of one view keep theirs."""
@@ -43,46 +55,122 @@ class InProcessRuntime:
         """The output change of a block that was refreshed but not committed."""
         return self._outputs.get(name)
 
-    def refresh(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
+    def pace(self, view: str) -> float | None:
+        """Microseconds that a changed row took lately in the blocks of a view, if any came."""
+        return self._paces.get(view)
+
+    def rebuilt(self) -> Iterable[str]:
+        """The views that have got new maintainers since the last commit."""
+        return self._replacing.keys()
+
+    def refresh(
+        self,
+        deltas: Mapping[str, Changed],
+        among: set[str],
+        rebuilds: Mapping[str, Rebuild] | None = None,
+    ) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
-        changed: dict[str, Changed] = dict(deltas)
-        outputs: dict[str, Delta] = {}
-        inner: list[str] = []
+        turn = _Turn(dict(deltas), rebuilds or {})
         for block in self._blocks.values():
             if block.views.isdisjoint(among):
                 continue
-            arrived = [each for each in block.program.inputs if each.source in changed]
-            if not arrived:
+            if turn.rebuilds and self._is_rebuilt(block, turn):
                 continue
-            self._touched.append(block)
-            for input_ in arrived:
-                for part in parts_of(changed[input_.source]):
-                    block.maintainer.apply(input_.name, part)
-            output = block.maintainer.flush()
-            if block.name in block.views:
-                outputs[block.name] = self._outputs[block.name] = output
-            else:
-                inner += block.views & among
-            if output.size or (block.name in self._moving and _has_moved(block)):
-                changed[block.name] = output
-        for view in inner:  # it was brought up to date, even if nothing came of it
-            if view not in outputs:
-                outputs[view] = Delta.empty(self._blocks[view].program.output)
-        return outputs
+            arrived = [each for each in block.program.inputs if each.source in turn.changed]
+            if arrived:
+                self._apply(block, arrived, turn, among)
+        for view in turn.inner:  # it was brought up to date, even if nothing came of it
+            if view not in turn.outputs:
+                turn.outputs[view] = Delta.empty(self._blocks[view].program.output)
+        if turn.is_timed:
+            self._note_paces(turn)
+        return turn.outputs
+
+    def _apply(self, block: Block, arrived: list[Input], turn: _Turn, among: set[str]) -> None:
+        start = perf_counter_ns() if turn.is_timed else 0
+        changed, maintainer = turn.changed, block.maintainer
+        self._touched.append(block)
+        for input_ in arrived:
+            for part in parts_of(changed[input_.source]):
+                maintainer.apply(input_.name, part)
+        output = maintainer.flush()
+        if turn.is_timed:
+            rows = sum(changed[each.source].size for each in arrived if "#" not in each.source)
+            turn.note(block.views & among, perf_counter_ns() - start, rows)
+        if block.name in block.views:
+            turn.outputs[block.name] = self._outputs[block.name] = output
+        else:
+            turn.inner += block.views & among
+        if output.size or (block.name in self._moving and _has_moved(block)):
+            changed[block.name] = output
+
+    def _is_rebuilt(self, block: Block, turn: _Turn) -> bool:
+        """Whether the block's view is built anew, which is done when its first block is reached."""
+        view = next(iter(block.views))
+        if view not in turn.rebuilds:
+            return False
+        if view not in self._replacing:
+            try:
+                self._rebuild(view, turn.rebuilds[view](), turn)
+            except ViewmillError:
+                del turn.rebuilds[view]  # the triggers will say what is wrong, and with which row
+                return False
+        return True
+
+    def _rebuild(self, view: str, made: list[Maintainer], turn: _Turn) -> None:
+        """Take new maintainers; the change is what they show without what the old ones show."""
+        own = [each for each in self._blocks.values() if view in each.views]
+        self._replacing[view] = list(zip(own, made, strict=True))
+        schema = self._blocks[view].program.output
+        old = self._blocks[view].maintainer.contents()
+        output = consolidate(concat(schema, [made[-1].contents(), old.negated()]))
+        turn.outputs[view] = self._outputs[view] = output
+        if output.size:
+            turn.changed[view] = output
+
+    def _note_paces(self, turn: _Turn) -> None:
+        for view, (spent, rows) in turn.spent.items():
+            if rows >= _TIMED_ROWS:
+                pace = spent / rows / 1e3
+                before = self._paces.get(view, pace)
+                self._paces[view] = before + (pace - before) * _WEIGHT
 
     def commit(self) -> None:
-        """Keep what was applied."""
+        """Keep what was applied, and what was built anew."""
         for block in self._touched:
             block.maintainer.commit()
-        self._touched.clear()
-        self._outputs.clear()
+        for pairs in self._replacing.values():
+            for block, maintainer in pairs:
+                block.maintainer = maintainer
+        self._forget()
 
     def rollback(self) -> None:
         """Forget what was applied."""
         for block in self._touched:
             block.maintainer.rollback()
+        self._forget()
+
+    def _forget(self) -> None:
         self._touched.clear()
         self._outputs.clear()
+        self._replacing.clear()
+
+
+class _Turn:
+    """One refresh under way: what has changed so far, what views gave, what they cost."""
+
+    def __init__(self, changed: dict[str, Changed], rebuilds: Mapping[str, Rebuild]) -> None:
+        self.changed, self.rebuilds = changed, dict(rebuilds)
+        self.outputs: dict[str, Delta] = {}
+        self.inner: list[str] = []
+        self.spent: dict[str, tuple[int, int]] = {}  # nanoseconds and rows, by view
+        self.is_timed = sum(delta.size for delta in changed.values()) >= _TIMED_ROWS
+
+    def note(self, views: set[str], nanoseconds: int, rows: int) -> None:
+        """A block of these views took so long, and so many changed rows came from outside."""
+        for view in views:
+            spent, seen = self.spent.get(view, (0, 0))
+            self.spent[view] = (spent + nanoseconds, seen + rows)
 
 
 def _has_moved(block: Block) -> bool:
