@@ -17,6 +17,7 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
     "groupby": "viewmill.bench.groupby:groupby",
+    "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
     "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",
@@ -62,5 +63,5 @@ def _check_options(name: str, workload: Bench, given: dict[str, Any]) -> None:
     for option, value in given.items():
         if option not in known:
             raise InvalidArgument(f"bench {name} has no option --{option}")
-        if value <= 0:
+        if value < 0 or (option == "scale" and value == 0):
             raise InvalidArgument(f"--{option} must be positive, got {value}")

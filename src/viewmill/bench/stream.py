@@ -1,7 +1,7 @@
 """The rows of all tables as one stream of batches, the way a source would bring them.
 
 Each table comes in its own order and all end together, so that orders meet their line items about
-when they are placed; nations and regions come first, as DBToaster's streams have it.
+when they are placed. Tables of a few rows, nations and regions, come first, as DBToaster has it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from viewmill.bench.tpch.queries import QUERIES, TABLES
-
-_FIRST = ("region", "nation")
+_FEW = 100  # rows of a table that comes first
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,10 @@ class Batch:
             yield Batch(self.table, self.rows.slice(start, size), self.is_delete)
 
 
-def tables_of(query: int) -> list[str]:
-    """The tables that a query reads."""
-    named = {each.name for each in parse_one(QUERIES[query], dialect="spark").find_all(exp.Table)}
-    return [name for name in TABLES if name in named]
+def tables_of(sql: str, known: Iterable[str]) -> list[str]:
+    """Those of the known tables that a query reads."""
+    named = {each.name for each in parse_one(sql, dialect="spark").find_all(exp.Table)}
+    return [name for name in known if name in named]
 
 
 def stream(tables: Mapping[str, pa.Table], size: int) -> list[Batch]:
@@ -43,7 +41,7 @@ def stream(tables: Mapping[str, pa.Table], size: int) -> list[Batch]:
     for name, rows in tables.items():
         batches = list(Batch(name, rows).cut(size))
         for i, batch in enumerate(batches):
-            place = -1.0 if name in _FIRST else (i + 0.5) / len(batches)
+            place = -1.0 if rows.num_rows <= _FEW else (i + 0.5) / len(batches)
             placed.append((place, batch))
     return [batch for _, batch in sorted(placed, key=lambda pair: pair[0])]
 
