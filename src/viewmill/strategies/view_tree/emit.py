@@ -7,11 +7,13 @@ next   kernels.build
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from viewmill.algebra.display import display
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import walk_relations
 from viewmill.program.display import state_label
-from viewmill.program.program import Program, Triggers
+from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
@@ -20,6 +22,8 @@ from viewmill.strategies.view_tree.enumeration import write_enumeration
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
+
+Write = Callable[[TriggerWriter, list[str]], tuple[Trigger, ...]]  # given the names of the states
 
 
 def emit_program(plan: TreePlan, strategy: str) -> Program:
@@ -33,28 +37,40 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     else:
         states = [State(p.state, p.kind, Replay()) for p in places.all]
         states.append(State(STATE, result.kind, Replay()))
+
+    def write(writer: TriggerWriter, names: list[str]) -> tuple[Trigger, ...]:
+        return tuple(
+            writer.write([path], plan.reactions.get(path.leaf, ()), names) for path in plan.paths
+        )
+
+    writer = TriggerWriter(Source(), block, layout, places, result)
+    head = [f"variable order   {plan.order}"]
+    return assemble(writer, states, write, strategy, head, plan)
+
+
+def assemble(
+    writer: TriggerWriter, states: list[State], write: Write, strategy: str, head: list[str],
+    plan: TreePlan | None = None,
+) -> Program:  # fmt: skip
+    """The program of some states and of the triggers that `write` writes."""
+    block, result, source = writer.block, writer.result, writer.source
     names = [state.name for state in states]
     result.functions_arguments = ", ".join(names)
-
-    source = Source()
     for each in block.occurrences:
         source.know(each.scan, input_of(each.scan))
     for name in (*RESERVED, *names):
         source.name(name)
-    writer = TriggerWriter(source, block, layout, places, result)
-    triggers = tuple(
-        writer.write(path, plan.reactions.get(path.leaf, ()), names) for path in plan.paths
-    )
+    triggers = write(writer, names)
     enumeration = None
-    if plan.result is None:
+    if plan is None or plan.result is None:
         result.write_flush(source)
         result.write_contents(source)
     else:
         enumeration = write_enumeration(source, plan, names)
-    rebuild = block.is_global and not layout.is_of_numbers
+    rebuild = block.is_global and not writer.layout.is_of_numbers
     if rebuild:
         result.write_rebuild(source)
-    head = _header(block.query, plan, states)
+    lines = _header(block.query, head, states)
     return Program(
         strategy=strategy,
         query=block.query,
@@ -62,7 +78,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
         output=block.query.schema,
         states=tuple(states),
         body=Triggers(
-            source="\n".join(f"# {line}".rstrip() for line in head) + "\n\n" + str(source),
+            source="\n".join(f"# {line}".rstrip() for line in lines) + "\n\n" + str(source),
             triggers=triggers,
             texts=tuple(source.texts),
             lookups=tuple(source.lookups),
@@ -73,9 +89,8 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     )
 
 
-def _header(query: Relation, plan: TreePlan, states: list[State]) -> list[str]:
-    lines = [*_sql_of(query).splitlines(), "", *display(query).splitlines(), ""]
-    lines.append(f"variable order   {plan.order}")
+def _header(query: Relation, head: list[str], states: list[State]) -> list[str]:
+    lines = [*_sql_of(query).splitlines(), "", *display(query).splitlines(), "", *head]
     return [*lines, *(f"state   {state_label(state)}" for state in states)]
 
 

@@ -104,16 +104,17 @@ def place_views(
             continue
         if visits.get(view.name):
             for bound in visits[view.name]:
-                places.all.append(_listed(places, view, bound, len(visits[view.name]) > 1))
+                places.all.append(listed_place(places, view, bound, len(visits[view.name]) > 1))
         else:
             together = above[view.name].name if view.name in above else view.name
             fused.setdefault((together, view.keys), []).append(view)
     for views in fused.values():
-        places.all.append(_indexed(places, views))
+        places.all.append(indexed_place(places, views))
     return places
 
 
-def _indexed(places: Places, views: list[View]) -> Place:
+def indexed_place(places: Places, views: list[View]) -> Place:
+    """A state that whole keys are looked up in; views with equal keys lie side by side."""
     view, layout = views[0], places.layout
     if len(views) == 1:
         slots = layout.slots(view)
@@ -138,12 +139,10 @@ def _indexed(places: Places, views: list[View]) -> Place:
     return Place(state, kind, tuple(views), (), names)
 
 
-def listed_place(places: Places, view: View, first: tuple[str, ...]) -> Place:
-    """A list of a factorized result."""
-    return _listed(places, view, first, False)
-
-
-def _listed(places: Places, view: View, bound: tuple[str, ...], several: bool) -> Place:
+def listed_place(
+    places: Places, view: View, bound: tuple[str, ...], several: bool = False
+) -> Place:
+    """A state whose entries are visited by some of their keys."""
     rest = tuple(key for key in view.keys if key not in bound)
     slots = places.layout.slots(view)
     kind = Listed(

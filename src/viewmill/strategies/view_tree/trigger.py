@@ -60,14 +60,14 @@ class TriggerWriter:
     places: Places
     result: Result
 
-    def write(self, path: Path, reactions: Sequence[Reaction], states: list[str]) -> Trigger:
-        """The trigger of one occurrence."""
+    def write(
+        self, paths: Sequence[Path], reactions: Sequence[Reaction], states: list[str]
+    ) -> Trigger:
+        """The trigger of one occurrence, whose changes go one way after the other."""
+        path = paths[0]
         source, occurrence = self.source, self.block.occurrence(path.leaf)
         leaf = path.steps[0].view
-        used: list[Expression] = [*occurrence.where]
-        used += [self.block.variable(name).member(path.leaf) for name in leaf.keys]
-        for ring in self.layout.rings:
-            used += ring.reads(leaf)
+        used = self.used(leaf)
         function = source.name(f"on_{occurrence.alias}")
         rows = read_rows(source, occurrence, used)
         arguments = ["start", "size", "multiplicity", *rows.arguments, *states, "texts", "errors"]
@@ -83,12 +83,23 @@ class TriggerWriter:
                 self._stop_if_failed()
                 watch = _Watch(source.name("was"), source.name("now")) if reactions else None
                 self._climb(path, 0, payloads, keys, {}, totals, watch)
+                for further in paths[1:]:
+                    self._climb(further, 0, payloads, keys, {}, totals)
                 if watch is not None:
                     self._react(reactions, keys, totals, watch)
             self.result.end(self.source, totals)
             source.line("return done")
         source.line()
         return Trigger(rows.input.name, function, rows.columns)
+
+    def used(self, leaf: View) -> list[Expression]:
+        """What a trigger reads of the rows of a table."""
+        (alias,) = leaf.relations
+        used: list[Expression] = [*self.block.occurrence(alias).where]
+        used += [self.block.variable(name).member(alias) for name in leaf.keys]
+        for ring in self.layout.rings:
+            used += ring.reads(leaf)
+        return used
 
     def _stop_if_failed(self) -> None:
         if not self.source.messages:
@@ -133,7 +144,7 @@ class TriggerWriter:
         `watch` is told whether the table's view holds anything for the key, before and after.
         """
         step = path.steps[at]
-        if step.view is self.layout.root:
+        if step.view.name == self.layout.root.name:
             self.result.add(self.source, payloads, keys, totals)
             return
         settled: list[tuple[Place, str]] = []
@@ -146,9 +157,10 @@ class TriggerWriter:
         with ExitStack() as stack:
             for visit in step.visits:
                 keys, entries = self._visit(visit, keys, entries, stack, path.steps[at:])
-            above = path.steps[at + 1].view
-            joined = self._join(step, above, payloads, keys, entries)
-            self._climb(path, at + 1, joined, keys, {}, totals)
+            if at + 1 < len(path.steps):
+                above = path.steps[at + 1].view
+                joined = self._join(step, above, payloads, keys, entries)
+                self._climb(path, at + 1, joined, keys, {}, totals)
         for place, entry in settled:
             self._settle(place, entry, keys)
 

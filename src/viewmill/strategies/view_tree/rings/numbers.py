@@ -171,7 +171,7 @@ class Numbers:
 
     def _wanted(self, view: View) -> list[Signature]:
         """The products that a view needs, those that others begin with first."""
-        if view is self.root:
+        if view.name == self.root.name:
             signatures = {self.restrict(term.factors, view) for term in self.terms}
         else:
             signatures = set(self.by_signature[view.name])
@@ -181,7 +181,7 @@ class Numbers:
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """A slot for each product, at the root for each sum of products."""
-        if view is self.root:
+        if view.name == self.root.name:
             return tuple(each.slot for each in self.root_slots)
         return tuple(self.by_signature[view.name].values())
 
@@ -228,7 +228,7 @@ class Numbers:
 
     def add(self, source: Source, view: View, payload: Values, spot: Spot) -> None:
         """Add each product to its slot."""
-        if view is self.root:
+        if view.name == self.root.name:
             for each in self.root_slots:
                 for value in self._root_values(each, payload):
                     arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
