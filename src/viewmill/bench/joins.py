@@ -1,45 +1,60 @@
-"""Streams into a view over several tables: round-robin batches, against recompute in DuckDB.
+"""Streams into a view over several tables: round-robin batches, against recompute and baselines.
 
 takes  `JoinWorkload`: tables with their rows, the view's query, the same query factorized
-gives  figures of viewmill through the API, of its kernel alone, and of DuckDB, all in one run
+gives  figures of viewmill through the API, of its kernel alone, of the paper's baselines and of
+       DuckDB, all in one run
 
 The tables are UNCHECKED and all rows are inserts, shuffled. A small batch size is timed on the last
-rows of the stream only, when the states are full. DuckDB appends and computes again: `duckdb` the
-query as it is written, on the first batches until its time is up, when the tables are still small;
-`reevaluate` the query with aggregates pushed below the joins, when they are full.
+rows of the stream only, when the states are full; so are the baselines. DuckDB appends and computes
+the query again as it is written, on the first batches until its time is up, when the tables are
+still small. With updates to the largest table only, viewmill knows the others as STATIC.
 """
 
 from __future__ import annotations
 
-import pkgutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 import viewmill as vm
+from viewmill.bench.baselines.systems import BASELINES, Kernels, Reevaluate, System
 from viewmill.bench.clock import time_calls
 from viewmill.bench.report import Report, Say
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.rows import to_delta
+from viewmill.mill.mill import Mill
 
 Batch = tuple[str, pa.Table]
+Rows = list[tuple[Any, ...]]
 
 # How many calls are timed at most, by batch size.
 CALLS = {1: 10_000, 100: 3_000, 1_000: 10_000, 10_000: 1_000}
 _DUCKDB_SECONDS = 10.0
+_BASELINE_SECONDS = 5.0
+_BASELINE_CALLS = {"reevaluate": 6}
+_CHUNK = 100_000  # rows that a baseline is filled with at once
 
 
 @dataclass(frozen=True)
 class JoinWorkload:
-    """A view over several tables and the rows that stream into them."""
+    """A view over several tables and the rows that stream into them.
+
+    `forms` are ways to write the view that the report tells apart; the first one is the usual.
+    With `ids` first_order keeps rows with a number each: whole rows are not alike.
+    """
 
     name: str
     columns: Mapping[str, str]
     rows: Mapping[str, pa.Table]
     query: str
     factorized: str
+    forms: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    ids: bool = False
 
     def batches(self, size: int) -> list[Batch]:
         """Batches of `size` rows, one table after the other, until all rows are used."""
@@ -51,62 +66,87 @@ class JoinWorkload:
             if start < table.num_rows
         ]
 
+    def views(self) -> list[tuple[Mapping[str, Any], str]]:
+        """The forms of the view."""
+        return list(self.forms.values()) or [({}, self.query)]
+
+    @property
+    def largest(self) -> str:
+        """The table with most rows."""
+        return max(self.rows, key=lambda name: self.rows[name].num_rows)
+
+    def with_ids(self) -> JoinWorkload:
+        """The same tables with a number for each row."""
+        columns = {name: f"{each}, id BIGINT NOT NULL" for name, each in self.columns.items()}
+        rows = {
+            name: each.append_column("id", pa.array(np.arange(each.num_rows)))
+            for name, each in self.rows.items()
+        }
+        return JoinWorkload(self.name, columns, rows, self.query, self.factorized)
+
 
 def run(workload: JoinWorkload, report: Report, sizes: Sequence[int], say: Say) -> None:
     """All figures of a workload; the report is verified if every final result is right."""
     expected = _expected(workload)
     verified = []
-    for size in sizes:
-        say(f"viewmill, batches of {size}, updates to all tables")
-        verified.append(_viewmill(workload, report, size, expected))
-    largest = max(workload.rows, key=lambda name: workload.rows[name].num_rows)
-    say(f"viewmill, batches of 1000, updates to {largest} only")
-    verified.append(_largest_only(workload, report, largest, expected))
-    say("the kernel alone, batches of 1000")
-    _kernel(workload, report)
+    for more, query in workload.views():
+        for size in sizes:
+            say(f"viewmill, batches of {size}, updates to all tables {_said(more)}")
+            verified.append(_viewmill(workload, query, more, report, size, expected))
+        say(f"viewmill, batches of 1000, updates to {workload.largest} only {_said(more)}")
+        verified.append(_largest_only(workload, query, more, report, expected))
+        say(f"the kernel alone, batches of 1000 {_said(more)}")
+        verified.append(_kernel(workload, query, more, report, expected))
+    for name in BASELINES:
+        for updates in ("all", "largest"):
+            say(f"{name}, batches of 1000, updates to {updates}")
+            verified.append(_baseline(name, workload, report, updates, expected))
     say("duckdb, appending and computing again")
     _duckdb(workload, report)
     report.verified = all(verified)
 
 
-def _expected(workload: JoinWorkload) -> list[tuple[Any, ...]]:
+def _said(more: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in more.items())
+
+
+def _expected(workload: JoinWorkload) -> Rows:
     with duckdb.connect() as connection:
         for name, rows in workload.rows.items():
             connection.register(name, rows)
         return connection.sql(workload.factorized).fetchall()
 
 
-def _create(mill: Any, workload: JoinWorkload, options: Mapping[str, str] | None = None) -> None:
+# Viewmill.
+
+
+def create(mill: Mill, workload: JoinWorkload, options: Mapping[str, str] | None = None) -> None:
+    """The tables of a workload."""
     for name, columns in workload.columns.items():
         mill.sql(f"CREATE TABLE {name} ({columns}) {(options or {}).get(name, 'UNCHECKED')}")
 
 
-def _view(mill: Any, workload: JoinWorkload) -> None:
-    mill.sql(f"CREATE MATERIALIZED VIEW v AS {workload.query}")
-
-
 def _viewmill(
-    workload: JoinWorkload, report: Report, size: int, expected: list[tuple[Any, ...]]
-) -> bool:
+    workload: JoinWorkload, query: str, more: Mapping[str, Any], report: Report, size: int,
+    expected: Rows,
+) -> bool:  # fmt: skip
     batches = workload.batches(size)
     timed = batches[-CALLS[size] :]
     with vm.connect() as mill:
-        _create(mill, workload)
-        _view(mill, workload)
+        create(mill, workload)
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
         _fill(mill, workload, batches[: -CALLS[size]])
-        insert = _inserter(mill)
-        timing = time_calls(insert, timed, _row_count(timed))
-        key = {"batch": size, "updates": "all"}
-        report.add("viewmill", key, **timing.metrics())
-        report.add("viewmill", key, state_bytes=_state_bytes(mill))
+        timing = time_calls(_inserter(mill), timed, row_count(timed))
+        key = {"batch": size, "updates": "all", **more}
+        report.add("viewmill", key, **timing.metrics(), **_sizes(mill))
         return bool(mill["v"].rows() == expected)
 
 
-def _inserter(mill: Any) -> Callable[[Batch], None]:
+def _inserter(mill: Mill) -> Callable[[Batch], None]:
     return lambda batch: mill.insert(batch[0], batch[1])
 
 
-def _fill(mill: Any, workload: JoinWorkload, batches: Sequence[Batch]) -> None:
+def _fill(mill: Mill, workload: JoinWorkload, batches: Sequence[Batch]) -> None:
     """Insert what is not timed, in one piece for each table."""
     for name in workload.rows:
         pieces = [rows for table, rows in batches if table == name]
@@ -115,88 +155,143 @@ def _fill(mill: Any, workload: JoinWorkload, batches: Sequence[Batch]) -> None:
 
 
 def _largest_only(
-    workload: JoinWorkload, report: Report, largest: str, expected: list[tuple[Any, ...]]
+    workload: JoinWorkload, query: str, more: Mapping[str, Any], report: Report, expected: Rows
 ) -> bool:
+    largest = workload.largest
     options = {name: "STATIC" for name in workload.columns if name != largest}
     batches = [batch for batch in workload.batches(1000) if batch[0] == largest]
     with vm.connect() as mill:
-        _create(mill, workload, options)
+        create(mill, workload, options)
         for name in options:
             mill.insert(name, workload.rows[name])
-        _view(mill, workload)
-        timing = time_calls(_inserter(mill), batches, _row_count(batches))
-        key = {"batch": 1000, "updates": "largest"}
-        report.add("viewmill", key, **timing.metrics())
-        report.add("viewmill", key, state_bytes=_state_bytes(mill))
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        timing = time_calls(_inserter(mill), batches, row_count(batches))
+        key = {"batch": 1000, "updates": "largest", **more}
+        report.add("viewmill", key, **timing.metrics(), **_sizes(mill))
         return bool(mill["v"].rows() == expected)
 
 
-def _kernel(workload: JoinWorkload, report: Report) -> None:
+def _sizes(mill: Mill) -> dict[str, float]:
+    """What the states take, and how much of that are keys and payloads."""
+    entry = mill._core.catalog.view("v")
+    net = 0
+    for block in entry.blocks:
+        for state in block.program.states:
+            kind: Any = state.kind
+            entries = sum(batch.num_rows for batch in block.maintainer.snapshot(state.name))
+            net += 8 * (kind.key_words + kind.payload_words) * entries
+    held = float(mill["v"].status()["state_bytes"])
+    return {"state_bytes": held, "content_bytes": float(net)}
+
+
+def _kernel(
+    workload: JoinWorkload, query: str, more: Mapping[str, Any], report: Report, expected: Rows
+) -> bool:
     """The same program without the mill around it."""
-    batches = workload.batches(1000)
     with vm.connect() as mill:
-        _create(mill, workload)
-        _view(mill, workload)
-        core = mill._core
-        program = core.catalog.view("v").plan.program
-        build = pkgutil.resolve_name("viewmill.kernels.build:build")
-        to_delta = pkgutil.resolve_name("viewmill.deltas.rows:to_delta")
-        maintainer = build(program, core.dictionary)
-        inputs = {each.source.lower(): each.name for each in program.inputs}
-        schemas = {name: core.catalog.table(name).table.schema for name in workload.rows}
-        deltas = [
-            (inputs[name.lower()], to_delta(rows, schemas[name], core.dictionary))
-            for name, rows in batches
-        ]
+        create(mill, workload)
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        system = Kernels([mill._core.catalog.view("v").plan.program], mill)
+        deltas = _deltas(mill, workload.batches(1000))
+        timing = time_calls(lambda each: system.apply(*each), deltas, _delta_rows(deltas))
+        key = {"batch": 1000, "updates": "all", **more}
+        report.add("kernel", key, **timing.metrics())
+        return system.rows() == expected
 
-        def apply(item: tuple[str, Any]) -> None:
-            maintainer.apply(*item)
-            maintainer.flush()
-            maintainer.commit()
 
-        timing = time_calls(apply, deltas, _row_count(batches))
-        report.add("kernel", {"batch": 1000, "updates": "all"}, **timing.metrics())
+def _deltas(mill: Mill, batches: Sequence[Batch]) -> list[tuple[str, Delta]]:
+    schemas = {name: mill._core.catalog.table(name).table.schema for name in dict(batches)}
+    made = [(n, to_delta(rows, schemas[n], mill._core.dictionary)) for n, rows in batches]
+    for _, delta in made:
+        list(delta.columns)  # Arrow columns become words here, not while the clock runs
+    return made
+
+
+def _delta_rows(deltas: Sequence[tuple[str, Delta]]) -> int:
+    return sum(delta.size for _, delta in deltas)
+
+
+# Baselines.
+
+
+def _baseline(
+    name: str, workload: JoinWorkload, report: Report, updates: str, expected: Rows
+) -> bool:
+    """Time a baseline on the last batches of the stream, when its states are full."""
+    own = workload.with_ids() if workload.ids and name == "first_order" else workload
+    batches = own.batches(1000)
+    if updates == "largest":
+        others = [batch for batch in batches if batch[0] != own.largest]
+        batches = others + [batch for batch in batches if batch[0] == own.largest]
+    with vm.connect() as mill:
+        create(mill, own)
+        system = BASELINES[name](mill, own.query)
+        timed = batches[-_BASELINE_CALLS.get(name, 300) :]
+        _fill_system(system, mill, own, batches[: -len(timed)])
+        deltas = _deltas(mill, timed)
+        done = _time_until(system, deltas, name, {"batch": 1000, "updates": updates}, report)
+        for table, delta in deltas[done:]:
+            system.apply(table, delta)
+        return system.rows() == expected
+
+
+def _fill_system(
+    system: System, mill: Mill, workload: JoinWorkload, batches: Sequence[Batch]
+) -> None:
+    for name in workload.rows:
+        pieces = [rows for table, rows in batches if table == name]
+        if not pieces:
+            continue
+        whole = pa.concat_tables(pieces)
+        for start in range(0, whole.num_rows, _CHUNK):
+            ((_, delta),) = _deltas(mill, [(name, whole.slice(start, _CHUNK))])
+            (system.keep if isinstance(system, Reevaluate) else system.apply)(name, delta)
+
+
+def _time_until(
+    system: System, deltas: Sequence[tuple[str, Delta]], name: str, key: Mapping[str, Any],
+    report: Report,
+) -> int:  # fmt: skip
+    """Time batches until the seconds are over; how many that were."""
+    done: list[int] = []
+    timing = time_calls(
+        lambda each: system.apply(*each), _until(deltas, _BASELINE_SECONDS, done), 1
+    )
+    rows = _delta_rows(deltas[: len(done)])
+    metrics = timing.metrics()
+    metrics |= {"rows_per_cpu_s": rows / timing.cpu_s, "rows_per_s": rows / timing.wall_s}
+    report.add(name, key, **metrics, state_bytes=float(system.state_bytes()))
+    return len(done)
+
+
+def _until(items: Sequence[Any], seconds: float, done: list[int]) -> Iterator[Any]:
+    """Items as long as there is time, noted in `done`."""
+    stop = time.perf_counter() + seconds
+    for item in items:
+        if time.perf_counter() > stop:
+            return
+        done.append(1)
+        yield item
+
+
+# DuckDB.
 
 
 def _duckdb(workload: JoinWorkload, report: Report) -> None:
+    """Append a batch and compute the query as it is written, until the seconds are over."""
     batches = workload.batches(1000)
+    done: list[int] = []
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
         for name, rows in workload.rows.items():
             connection.register("empty", rows.slice(0, 0))
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
-        done = _time_duckdb(connection, workload, report, batches)
-        for name in workload.rows:
-            rest = [rows for table, rows in batches[done:-10] if table == name]
-            if rest:
-                connection.register("batch", pa.concat_tables(rest))
-                connection.execute(f"INSERT INTO {name} SELECT * FROM batch")
-        append = _appender(connection, workload.factorized)
-        timing = time_calls(append, batches[-10:], _row_count(batches[-10:]))
-        report.add("reevaluate", {"batch": 1000, "updates": "all"}, **timing.metrics())
-
-
-def _time_duckdb(
-    connection: Any, workload: JoinWorkload, report: Report, batches: Sequence[Batch]
-) -> int:
-    """Time the query as written until the seconds are over; how many batches that were."""
-    append = _appender(connection, workload.query)
-    stop, count = time.perf_counter() + _DUCKDB_SECONDS, 0
-
-    def until_late() -> Any:
-        nonlocal count
-        for batch in batches:
-            if time.perf_counter() > stop:
-                return
-            count += 1
-            yield batch
-
-    timing = time_calls(append, until_late(), 1)
+        append = _appender(connection, workload.query)
+        timing = time_calls(append, _until(batches, _DUCKDB_SECONDS, done), 1)
+    rows_done = row_count(batches[: len(done)])
     metrics = timing.metrics()
-    rows = _row_count(batches[:count])
-    metrics |= {"rows_per_cpu_s": rows / timing.cpu_s, "rows_per_s": rows / timing.wall_s}
+    metrics |= {"rows_per_cpu_s": rows_done / timing.cpu_s, "rows_per_s": rows_done / timing.wall_s}
     report.add("duckdb", {"batch": 1000, "updates": "all"}, **metrics)
-    return count
 
 
 def _appender(connection: Any, query: str) -> Callable[[Batch], None]:
@@ -208,9 +303,6 @@ def _appender(connection: Any, query: str) -> Callable[[Batch], None]:
     return append
 
 
-def _row_count(batches: Sequence[Batch]) -> int:
+def row_count(batches: Sequence[Batch]) -> int:
+    """Rows of all batches."""
     return sum(rows.num_rows for _, rows in batches)
-
-
-def _state_bytes(mill: Any) -> float:
-    return float(mill["v"].status()["state_bytes"])

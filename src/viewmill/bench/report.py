@@ -20,6 +20,7 @@ UNITS = {
     "worst_ms": "worst ms",
     "answers_per_cpu_s": "answers / CPU s",
     "state_bytes": "state bytes",
+    "content_bytes": "keys and payloads",
     "compile_s": "s to first result",
     "speedup": "times recompute",
     "plan_cost": "plan cost",

@@ -17,7 +17,7 @@ def star(*, seed: int, quick: bool, say: Say) -> Report:
     say("making the housing data")
     rows = housing(seed, POSTCODES // 25 if quick else POSTCODES, attributes=False)
     columns = dict.fromkeys(NAMES, "postcode BIGINT NOT NULL")
-    workload = JoinWorkload("star", columns, rows, QUERY, _factorized())
+    workload = JoinWorkload("star", columns, rows, QUERY, _factorized(), ids=True)
     run(workload, report, (1_000,) if quick else (10_000, 1_000, 100, 1), say)
     return report
 

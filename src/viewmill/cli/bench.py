@@ -23,6 +23,7 @@ BENCHES = {
     "star": "viewmill.bench.star:star",
     "tpch": "viewmill.bench.tpch.bench:tpch",
     "tree": "viewmill.bench.tree:tree",
+    "triangle": "viewmill.bench.triangle:triangle",
     "weave": "viewmill.bench.weave:weave",
     "windows": "viewmill.bench.windows:windows",
     "nested": "viewmill.bench.nested:nested",

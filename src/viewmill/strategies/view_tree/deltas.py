@@ -88,7 +88,7 @@ def _path(root: View, alias: str, view: View, parent: View | None, kept: dict[st
     while True:
         joined = () if parent is None else (*parent.children, *parent.indicators)
         siblings = [each for each in joined if each is not view]
-        visits = _visits(siblings, known)
+        visits = order_visits(siblings, known)
         is_stored = view.name in kept and view.indicates is None
         steps.append(Step(view, is_stored, visits))
         if parent is None:
@@ -97,7 +97,7 @@ def _path(root: View, alias: str, view: View, parent: View | None, kept: dict[st
         view, parent = parent, above.get(parent.name)
 
 
-def _visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:
+def order_visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:
     """Whatever can be looked up first; then the sibling of which most is known is visited."""
     known, open_, visits = set(known), list(siblings), []
     while open_:

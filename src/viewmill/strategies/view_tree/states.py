@@ -54,8 +54,8 @@ class Places:
 
     def of(self, view: View) -> list[Place]:
         """The places of a view; a view with several is written to all and read from one."""
-        stored = self.same.get(view.name, view)
-        return [each for each in self.all if stored in each.views]
+        name = self.same.get(view.name, view).name
+        return [each for each in self.all if name in [view.name for view in each.views]]
 
     def zero_test(self, view: View, entry: str, place: Place) -> str:
         """What is true while an entry holds nothing of a view."""
