@@ -208,6 +208,7 @@ class _Writer(TriggerWriter):
         totals: Products = {}
         for signature, slot in numbers.by_signature[view.name].items():
             name = source.name("part")
+            assert slot.kind != "floats"  # which are of other rings
             source.line(f"{name} = {arithmetic.zero(slot.kind)}")
             totals[signature] = Value(name, slot.kind)
         with ExitStack() as stack:
