@@ -6,6 +6,7 @@ gives  systems: apply a delta to a table, say what the result is and how large t
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,7 +17,6 @@ from viewmill.bench.baselines.recursive import recursive_program
 from viewmill.deltas.arrow import arrow_schema, decode_delta
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.kernels.build import build
 from viewmill.mill.mill import Mill
 from viewmill.program.program import Program
 from viewmill.program.states import State
@@ -52,6 +52,7 @@ class Kernels:
     def __init__(self, programs: Sequence[Program], mill: Mill) -> None:
         self._dictionary = mill._core.dictionary
         self._programs = programs
+        build = pkgutil.resolve_name("viewmill.kernels.build:build")
         self._maintainers = [build(each, self._dictionary) for each in programs]
         self.clear()
         self._inputs: list[tuple[Any, str, str]] = [
