@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewmill.algebra.relations import Relation, Values
@@ -26,7 +26,6 @@ from viewmill.mill.fill import build, fill_blocks
 from viewmill.planner.blocks import inline_blocks
 from viewmill.program.program import Maintainer, Triggers
 from viewmill.program.states import Replay
-from viewmill.runtime.runtime import Block
 
 LEAST_ROWS = 10_000  # smaller changes are never worth a thought
 _MARGIN = 1.5  # so much cheaper must it be: estimates are estimates
@@ -138,8 +137,7 @@ def _rows_of(core: Core, name: str) -> int:
 def _rebuild(core: Core, entry: ViewEntry) -> Rebuild:
     def rebuild() -> list[Maintainer]:
         blocks = [
-            Block(each.name, each.program, build(core, each.program, entry), each.views)
-            for each in entry.blocks
+            replace(each, maintainer=build(core, each.program, entry)) for each in entry.blocks
         ]
         start = time.perf_counter()
         fill_blocks(core, entry, blocks)

@@ -69,6 +69,7 @@ class ViewEntry:
     failure: str | None = None  # why the last refresh that was due did not happen
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
+    placed: dict[str, Block] = field(default_factory=dict)  # by the name of a block in the plan
     adapts: bool = False  # whether a large change may be taken in by computing the view again
     again_us: float | None = None  # what building all states cost for each row that was read
     budget: int | None = None  # bytes, by MEMORY
@@ -91,8 +92,12 @@ class ViewEntry:
         return getattr(self.block.maintainer, "enumerator", None)
 
     def state_bytes(self) -> dict[str, dict[str, int]]:
-        """Bytes held, by block and state."""
-        return {each.name: dict(each.maintainer.state_bytes()) for each in self.blocks}
+        """Bytes held, by block of the plan and state."""
+        known = {id(block): name for name, block in self.placed.items()}
+        return {
+            known.get(id(each), each.name): dict(each.maintainer.state_bytes())
+            for each in self.blocks
+        }
 
     def kept_bytes(self) -> int:
         """Bytes of states. The rows that a recomputed view shows are no state."""

@@ -26,12 +26,14 @@ from viewmill.mill.fill import build, fill, unbuilt_blocks
 from viewmill.mill.memory import attach, refresh_blocks, rest
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
+from viewmill.mill.sharing import own_blocks, share_blocks, unshare
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
 from viewmill.program.kept_parts import KeptParts
 from viewmill.rewrite.rules import rewrite
+from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
 from viewmill.sql.statements import (
@@ -160,8 +162,9 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         budget=statement.memory_bytes,
     )
     attach(core, entry)
+    share_blocks(core, entry)
     if entry.keeping is None or entry.keeping.mode == "incremental":
-        for block in entry.blocks:
+        for block in own_blocks(entry):
             block.maintainer = build(core, block.program, entry)
     start = time.perf_counter()
     fill(core, entry)
@@ -203,6 +206,7 @@ def install_view(core: Core, entry: ViewEntry) -> None:
     """Make a filled view known."""
     entry.version = core.version
     core.catalog.add(entry)
+    join(entry.blocks, entry.name)
     for block in entry.blocks:
         core.runtime.add(block)
     core.runtime.arrange([each.name for each in core.catalog.in_order()])
@@ -242,8 +246,6 @@ def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
     """Put a view in the place of another one in catalog and runtime."""
     core.catalog.remove(old.name)
     core.runtime.remove(old.name)
-    for block in new.blocks:
-        block.views.add(new.name)  # removing takes it away
     install_view(core, new)
 
 
@@ -255,6 +257,7 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
             hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",
         )
     refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
+    unshare(core, entry)
     before = None if entry.enumerator is not None else entry.block.maintainer.contents()
     fill(core, entry)
     entry.refresh_kind = "full"
@@ -382,6 +385,7 @@ def save(core: Core, objects: Mapping[str, str | None]) -> None:
 def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> None:
     """Change when a view is refreshed."""
     before = entry.policies
+    unshare(core, entry)
     core.catalog.set_policies(entry, policies)
     try:
         save(core, {entry.name: _view_record(entry)})

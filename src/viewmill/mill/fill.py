@@ -62,7 +62,7 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
 
 def fill(core: Core, entry: ViewEntry) -> None:
     """Build every state in bulk from its definition; a recomputed view runs its query."""
-    fill_blocks(core, entry, entry.blocks)
+    fill_blocks(core, entry, [each for each in entry.blocks if each.views <= {entry.name}])
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
     else:
@@ -112,7 +112,8 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
     else:
         # The engine does not see rows that were deleted before they came; the states must.
         for each in block.program.inputs:
-            maintainer.apply(each.name, owed.get(each.source) or rows_owed(core, each))
+            source = block.renamed.get(each.source, each.source)
+            maintainer.apply(each.name, owed.get(source) or rows_owed(core, each))
         owed[block.name] = maintainer.flush()
     block.maintainer.commit()
 

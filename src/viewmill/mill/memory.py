@@ -45,7 +45,7 @@ from viewmill.policies.arrivals import COMPLETE, Expectation
 from viewmill.program.program import Triggers
 from viewmill.program.uses import units_of, uses_of
 from viewmill.program.windows import Windowed
-from viewmill.runtime.runtime import Block
+from viewmill.runtime.runtime import Block, join
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.strategy import Candidate, Cost
 
@@ -244,8 +244,8 @@ def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
     """Put blocks in the place of a view's others."""
     core.runtime.remove(entry.name)
     entry.blocks = blocks
+    join(blocks, entry.name)
     for block in blocks:
-        block.views.add(entry.name)
         core.runtime.add(block)
     core.runtime.arrange([each.name for each in core.catalog.in_order()])
 

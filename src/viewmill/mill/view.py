@@ -18,6 +18,7 @@ from viewmill.mill.lazy_rows import first_rows, lazy_batches
 from viewmill.mill.life import life_of
 from viewmill.mill.readers import SHOWN, Readers, rows_of, table_text
 from viewmill.mill.refresh import refresh_due, refresh_view, tell
+from viewmill.mill.sharing import shared_with
 from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.table import expanded
 from viewmill.mill.temporal import is_temporal
@@ -193,6 +194,7 @@ class View(Readers):
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             "state_bytes": entry.state_bytes(),
             "adaptive": prospect(self._core, entry).record() if is_adaptive(entry) else None,
+            "shared": shared_with(entry),
             "status": self._status(entry),
         }
 
@@ -216,6 +218,7 @@ class View(Readers):
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
             "refresh_kind": entry.refresh_kind,
+            "shares_with": sorted({v for views in shared_with(entry).values() for v in views}),
             "refreshes": entry.refreshes,
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,

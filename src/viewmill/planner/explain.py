@@ -57,7 +57,11 @@ def explain(plan: Plan, form: str, facts: Mapping[str, Any]) -> Explanation:
 def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Everything there is to say, as plain data."""
     sizes = facts.get("state_bytes", {})
-    blocks = [_block(block, sizes.get(block.name, {})) for block in plan.blocks]
+    shared = facts.get("shared", {})
+    blocks = [
+        {**_block(block, sizes.get(block.name, {})), "shared_with": shared.get(block.name, [])}
+        for block in plan.blocks
+    ]
     whole = Candidate(plan.strategy, plan.query, plan.cost, plan.chosen.notes)
     return {
         "view": plan.view,
@@ -122,7 +126,8 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
 def _text(record: Mapping[str, Any]) -> str:
     because = f"because  {record['reason']}"
     if len(record["blocks"]) == 1:
-        children = [_answer("chosen", record["chosen"], [because, *_kept(record)])]
+        more = [*_shared(record["blocks"][0]), *_kept(record)]
+        children = [_answer("chosen", record["chosen"], [because, *more])]
     else:
         children = [_answer("chosen", record["chosen"], [because])]
         children += [_block_text(each) for each in record["blocks"]]
@@ -153,8 +158,12 @@ def _answer(word: str, candidate: Mapping[str, Any], more: list[str]) -> str:
 def _block_text(block: Mapping[str, Any]) -> str:
     """A block with its query and its states."""
     notes = [f"note     {note}" for note in block["notes"]]
-    inside = [tree("computes", [block["algebra"]]), *notes, *_kept(block)]
+    inside = [tree("computes", [block["algebra"]]), *_shared(block), *notes, *_kept(block)]
     return tree(f"block     {block['strategy']:<16}  {block['cost']}   {block['name']}", inside)
+
+
+def _shared(block: Mapping[str, Any]) -> list[str]:
+    return [f"shared   with {', '.join(block['shared_with'])}"] if block["shared_with"] else []
 
 
 def _kept(record: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,13 +15,27 @@ from viewmill.program.program import Maintainer, Program
 class Block:
     """A program with its maintainer, and the views that it works for.
 
-    The block that makes the rows of a view has the view's name.
+    It makes the rows of the views in `shows`: at first of the one that has its name. Blocks that
+    its program reads under another name than theirs stand in `renamed`.
     """
 
     name: str
     program: Program
     maintainer: Maintainer
     views: set[str] = field(default_factory=set)
+    shows: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name in self.views:
+            self.shows.add(self.name)
+
+
+def join(blocks: Sequence[Block], view: str) -> None:
+    """Let blocks work for a view, the last of them make its rows."""
+    for block in blocks:
+        block.views.add(view)
+    blocks[-1].shows.add(view)
 
 
 class Runtime(Protocol):

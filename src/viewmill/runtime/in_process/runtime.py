@@ -10,7 +10,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, parts_of
 from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
-from viewmill.program.program import Input, Maintainer
+from viewmill.program.program import Maintainer
 from viewmill.runtime.runtime import Block
 
 Rebuild = Callable[[], list[Maintainer]]
@@ -29,10 +29,17 @@ class InProcessRuntime:
         self._outputs: dict[str, Delta] = {}
         self._paces: dict[str, float] = {}
         self._replacing: dict[str, list[tuple[Block, Maintainer]]] = {}
+        self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
+        self._showing: dict[str, Block] = {}  # by view
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
         self._blocks[block.name] = block
+        self._showing.update(dict.fromkeys(block.shows, block))
+        self._reads[block.name] = [
+            (each.name, block.renamed.get(each.source, each.source))
+            for each in block.program.inputs
+        ]
         self._moving.discard(block.name)
         if isinstance(block.maintainer, Moving):
             self._moving.add(block.name)
@@ -41,8 +48,28 @@ class InProcessRuntime:
         """Forget the blocks that work for no other view than this one."""
         for block in self._blocks.values():
             block.views.discard(view)
+            block.shows.discard(view)
         self._blocks = {name: block for name, block in self._blocks.items() if block.views}
+        self._showing.pop(view, None)
         self._paces.pop(view, None)
+        if view in self._blocks:
+            self._rename(view)
+
+    def _rename(self, old: str) -> None:
+        """A block outlives the view whose name it has: the name is free for another view."""
+        new, count = f"{old}~", 2
+        while new in self._blocks:
+            new, count = f"{old}~{count}", count + 1
+        self._blocks = {new if name == old else name: b for name, b in self._blocks.items()}
+        self._blocks[new].name = new
+        self._reads[new] = self._reads.pop(old)
+        if old in self._moving:
+            self._moving.remove(old)
+            self._moving.add(new)
+        for name, block in self._blocks.items():
+            reads = zip(block.program.inputs, self._reads[name], strict=True)
+            block.renamed |= {i.source: new for i, (_, source) in reads if source == old}
+            self._reads[name] = [(i, new if s == old else s) for i, s in self._reads[name]]
 
     def arrange(self, views: Iterable[str]) -> None:
         """Put the blocks in this order of their views; those of one view keep theirs."""
@@ -76,33 +103,35 @@ class InProcessRuntime:
                 continue
             if turn.rebuilds and self._is_rebuilt(block, turn):
                 continue
-            arrived = [each for each in block.program.inputs if each.source in turn.changed]
+            arrived = [each for each in self._reads[block.name] if each[1] in turn.changed]
             if arrived:
                 self._apply(block, arrived, turn, among)
         for view in turn.inner:  # it was brought up to date, even if nothing came of it
             if view not in turn.outputs:
-                turn.outputs[view] = Delta.empty(self._blocks[view].program.output)
+                turn.outputs[view] = Delta.empty(self._showing[view].program.output)
         if turn.is_timed:
             self._note_paces(turn)
         return turn.outputs
 
-    def _apply(self, block: Block, arrived: list[Input], turn: _Turn, among: set[str]) -> None:
+    def _apply(
+        self, block: Block, arrived: list[tuple[str, str]], turn: _Turn, among: set[str]
+    ) -> None:
         start = perf_counter_ns() if turn.is_timed else 0
         changed, maintainer = turn.changed, block.maintainer
         self._touched.append(block)
-        for input_ in arrived:
-            for part in parts_of(changed[input_.source]):
-                maintainer.apply(input_.name, part)
+        for input_, source in arrived:
+            for part in parts_of(changed[source]):
+                maintainer.apply(input_, part)
         output = maintainer.flush()
         if turn.is_timed:
-            rows = sum(changed[each.source].size for each in arrived if "#" not in each.source)
+            rows = sum(changed[source].size for _, source in arrived if "#" not in source)
             turn.note(block.views & among, perf_counter_ns() - start, rows)
-        if block.name in block.views:
-            turn.outputs[block.name] = self._outputs[block.name] = output
-        else:
-            turn.inner += block.views & among
+        for view in block.shows & among:
+            turn.outputs[view] = self._outputs[view] = output
+        turn.inner += (block.views - block.shows) & among
         if output.size or (block.name in self._moving and _has_moved(block)):
             changed[block.name] = output
+            changed.update(dict.fromkeys(block.shows, output))
 
     def _is_rebuilt(self, block: Block, turn: _Turn) -> bool:
         """Whether the block's view is built anew, which is done when its first block is reached."""
@@ -121,8 +150,8 @@ class InProcessRuntime:
         """Take new maintainers; the change is what they show without what the old ones show."""
         own = [each for each in self._blocks.values() if view in each.views]
         self._replacing[view] = list(zip(own, made, strict=True))
-        schema = self._blocks[view].program.output
-        old = self._blocks[view].maintainer.contents()
+        schema = self._showing[view].program.output
+        old = self._showing[view].maintainer.contents()
         output = consolidate(concat(schema, [made[-1].contents(), old.negated()]))
         turn.outputs[view] = self._outputs[view] = output
         if output.size:

@@ -1,0 +1,134 @@
+"""Equal blocks of different views are kept once.
+
+takes  a planned view that is not built yet
+does   puts blocks that are there already in the place of its own: those that compute the same, with
+       the same strategy, for views that take every batch as it comes
+
+A shared block lives as long as one of its views. A view that goes its own way (another refresh
+policy, a full refresh) gets blocks of its own first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+
+from viewmill.algebra.relations import Project, Relation, Scan
+from viewmill.algebra.walk import transform
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.fill import build, fill_blocks, is_replayed, rows_owed, unbuilt_blocks
+from viewmill.planner.plan import Plan
+from viewmill.program.program import Triggers
+from viewmill.runtime.runtime import Block, join
+
+
+def share_blocks(core: Core, entry: ViewEntry) -> None:
+    """Let a view that is not built yet use the blocks of others where it can."""
+    if not _may_share(core, entry):
+        return
+    signatures = _signatures(entry.plan)
+    known = dict(_blocks_there(core, entry.adapts))
+    taken = {block.name for _, block in _blocks_there(core)}
+    renamed: dict[str, str] = {}
+    for planned, block in zip(entry.plan.blocks, entry.blocks, strict=True):
+        is_last = planned is entry.plan.blocks[-1]
+        found = known.get(signatures[planned.name])
+        if found is None or (is_last and not found.shows):
+            found = replace(block, name=_free_name(block.name, taken), renamed=dict(renamed))
+            known[signatures[planned.name]] = found
+        if found.name != planned.name:
+            renamed[planned.name] = found.name
+        entry.placed[planned.name] = found
+    entry.blocks = list({id(each): each for each in entry.placed.values()}.values())
+
+
+def own_blocks(entry: ViewEntry) -> list[Block]:
+    """The blocks that work for this view alone."""
+    return [block for block in entry.blocks if block.views <= {entry.name}]
+
+
+def shared_with(entry: ViewEntry) -> dict[str, list[str]]:
+    """For each block of the plan that is shared, the other views."""
+    return {
+        name: sorted(block.views - {entry.name})
+        for name, block in entry.placed.items()
+        if block.views - {entry.name}
+    }
+
+
+def unshare(core: Core, entry: ViewEntry) -> None:
+    """Give a view blocks of its own, filled from the tables as they are."""
+    if not shared_with(entry):
+        return
+    taken = {block.name for _, block in _blocks_there(core)}
+    renamed: dict[str, str] = {}
+    blocks = []
+    for block in unbuilt_blocks(entry.plan):
+        name = _free_name(block.name, taken)
+        blocks.append(replace(block, name=name, renamed=dict(renamed)))
+        if name != block.name:
+            renamed[block.name] = name
+    for block in blocks:
+        block.maintainer = build(core, block.program, entry)
+    fill_blocks(core, entry, blocks)
+    core.runtime.remove(entry.name)
+    entry.blocks = blocks
+    entry.placed = {p.name: b for p, b in zip(entry.plan.blocks, blocks, strict=True)}
+    join(blocks, entry.name)
+    for block in blocks:
+        core.runtime.add(block)
+    core.runtime.arrange([each.name for each in core.catalog.in_order()])
+
+
+def _may_share(core: Core, entry: ViewEntry) -> bool:
+    """Whether a view goes on with every batch and is kept by triggers that owe nothing."""
+    programs = [block.program for block in entry.blocks]
+    return (
+        entry.is_immediate
+        and entry.keeping is None
+        and all(isinstance(each.body, Triggers) and not is_replayed(each) for each in programs)
+        and not any(rows_owed(core, each).size for program in programs for each in program.inputs)
+    )
+
+
+def _blocks_there(core: Core, adapts: bool | None = None) -> Iterator[tuple[str, Block]]:
+    """The blocks of the views that are there, with what they compute if they may be shared."""
+    for entry in core.catalog.views():
+        if entry.keeping is not None:
+            yield from (("", block) for block in entry.blocks)
+            continue
+        yield from (("", block) for block in entry.blocks)
+        if entry.is_immediate and entry.adapts == adapts:
+            signatures = _signatures(entry.plan)
+            yield from ((signatures[name], block) for name, block in entry.placed.items())
+
+
+def _signatures(plan: Plan) -> dict[str, str]:
+    """What each block computes and how, whatever the blocks and their columns are called."""
+    found: dict[str, str] = {}
+    for block in plan.blocks:
+        query: object = _over_signatures(block.query, found)
+        if isinstance(query, Project) and block is not plan.blocks[-1]:
+            query = query.input, [expression for _, expression in query.outputs]
+        text = repr((block.chosen.strategy, query, block.chosen.notes))
+        found[block.name] = blake2b(text.encode(), digest_size=8).hexdigest()
+    return found
+
+
+def _over_signatures(query: Relation, signatures: Mapping[str, str]) -> Relation:
+    def change(each: Relation) -> Relation:
+        if isinstance(each, Scan) and each.source in signatures:
+            return replace(each, source=signatures[each.source])
+        return each
+
+    return transform(query, change)
+
+
+def _free_name(wish: str, taken: set[str]) -> str:
+    name, count = wish, 2
+    while name in taken:
+        name, count = f"{wish}~{count}", count + 1
+    taken.add(name)
+    return name
