@@ -17,6 +17,7 @@ from viewmill.cli.demo import demo
 from viewmill.cli.dry_run import dry_run
 from viewmill.cli.explain import explain
 from viewmill.cli.init import init
+from viewmill.cli.plan import plan
 from viewmill.cli.run import run
 from viewmill.cli.show import show
 from viewmill.cli.status import status
@@ -24,7 +25,7 @@ from viewmill.cli.terminal import print_error
 from viewmill.cli.verify import verify
 from viewmill.errors import ViewmillError
 
-COMMANDS = (init, run, dry_run, explain, show, status, verify, demo, bench)
+COMMANDS = (init, run, dry_run, plan, explain, show, status, verify, demo, bench)
 
 app = typer.Typer(
     name="viewmill",

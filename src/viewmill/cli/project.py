@@ -36,10 +36,11 @@ OWN = (
 @contextmanager
 def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[Mill]:
     """A mill in memory with the project's tables and views, all empty."""
-    with vm.connect() as mill:
+    with vm.connect(memory=spec.memory) as mill:
         for each in definitions:
             _create(mill, each)
         _check_names(spec, mill)
+        set_policies(spec, mill)
         yield mill
 
 
@@ -52,7 +53,7 @@ def durable_mill(spec: Spec, *, must_exist: bool = True) -> Iterator[Mill]:
             hint=f"viewmill run --spec {spec.file}",
         )
     spec.storage.mkdir(parents=True, exist_ok=True)
-    with vm.connect(spec.mill_path) as mill:
+    with vm.connect(spec.mill_path, memory=spec.memory) as mill:
         yield mill
 
 
@@ -75,6 +76,20 @@ def _check_names(spec: Spec, mill: Mill) -> None:
         if sink.view.lower() not in _keys(views):
             hint = nearest(sink.view, views)
             raise InvalidArgument(f"{spec.file}: no view is called {sink.view!r}", hint=hint)
+
+
+def set_policies(spec: Spec, mill: Mill) -> None:
+    """The refresh policies that the spec gives to views; they replace those in the SQL."""
+    for view, clauses in spec.refresh.items():
+        if view.lower() not in _keys(mill.views()):
+            hint = nearest(view, mill.views())
+            raise InvalidArgument(f"{spec.file}: no view is called {view!r}", hint=hint)
+        try:
+            mill[view].set_policies(*clauses)
+        except ViewmillError as error:
+            raise InvalidArgument(
+                f"{spec.file}: refresh.{view}: {error.message}", hint=error.hint
+            ) from error
 
 
 def define(

@@ -10,7 +10,7 @@ import typer
 
 from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
 from viewmill.cli.definitions import Definition
-from viewmill.cli.project import check, define, durable_mill
+from viewmill.cli.project import check, define, durable_mill, set_policies
 from viewmill.cli.run_on_spark import run_on_spark
 from viewmill.cli.spec import Sink, Spec, read_spec
 from viewmill.cli.status import status_grid
@@ -63,6 +63,7 @@ def run(
     with durable_mill(project, must_exist=False) as mill:
         for line in define(mill, definitions, start_over=_tables(anew, definitions)):
             remark(line)
+        set_policies(project, mill)
         rows = _take(mill, project, sinks, batch_rows)
         for each in views:
             if each.key in anew:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from viewmill.algebra.units import parse_bytes
 from viewmill.cli.yaml_reader import InvalidSpec, Value, read_yaml
+from viewmill.errors import InvalidArgument
 
 DEFAULT_SPEC = Path("viewmill.yml")
 Format = Literal["csv", "json", "parquet", "delta"]
@@ -81,6 +83,8 @@ class Spec:
     libraries: tuple[str, ...] = ()
     sinks: tuple[Sink, ...] = ()
     spark: SparkSettings | None = None  # None is the runtime in this process
+    memory: int | None = None  # bytes, for all states together
+    refresh: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # policies, by view
 
     @property
     def folder(self) -> Path:
@@ -108,14 +112,14 @@ def read_spec(file: Path) -> Spec:
             f"there is no spec file {file}",
             hint="`viewmill init NAME` writes one that runs; --spec names another file.",
         )
-    keys = ("name", "storage", "runtime", "spark", "memory", "sources", "libraries", "sinks")
+    keys = ("name", "storage", "runtime", "spark", "memory", "sources", "libraries", "sinks",
+            "refresh")  # fmt: skip
     root = read_yaml(file).mapping(keys)
     runtime = root.get("runtime")
     on_spark = runtime is not None and runtime.one_of(("in-process", "spark")) == "spark"
     if (spark := root.get("spark")) and not on_spark:
         raise spark.error("the key spark belongs to runtime: spark")
-    if memory := root.get("memory"):
-        raise memory.error("a memory budget is not built yet", hint="Leave the key out.")
+    memory, refresh = root.get("memory"), root.get("refresh")
     sources, libraries, sinks = (root.get(key) for key in ("sources", "libraries", "sinks"))
     return Spec(
         file=file,
@@ -125,7 +129,21 @@ def read_spec(file: Path) -> Spec:
         libraries=_read_libraries(libraries) if libraries else (),
         sinks=_read_sinks(sinks, file.parent, on_spark=on_spark) if sinks else (),
         spark=_read_spark(spark) if on_spark else None,
+        memory=_read_memory(memory) if memory else None,
+        refresh=_read_refresh(refresh) if refresh else {},
     )
+
+
+def _read_memory(value: Value) -> int:
+    try:
+        return parse_bytes(value.string())
+    except InvalidArgument as error:
+        raise value.error(error.message, hint=error.hint) from error
+
+
+def _read_refresh(value: Value) -> dict[str, tuple[str, ...]]:
+    """`refresh: {revenue: [EVERY 1000 ROWS, WITHIN INTERVAL '5' SECONDS]}`."""
+    return {view: entry.strings() for view, entry in value.mapping().values.items()}
 
 
 def _read_spark(value: Value | None) -> SparkSettings:

@@ -12,6 +12,7 @@ import ctypes
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from viewmill.deltas.consolidate import consolidate
@@ -294,7 +295,17 @@ def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -
 
 
 def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
-    return {name: core.expectation(name, now) for name in entry.reads}
+    """What the next refresh will bring: what is predicted, and what waits already."""
+    found = {name: core.expectation(name, now) for name in entry.reads}
+    for source, deltas in entry.waiting.items():
+        waits = sum(delta.size for delta in deltas)
+        known = found[source.lower()]
+        if waits:
+            rows = waits + (0.0 if known.is_quiet else known.rows)
+            found[source.lower()] = replace(
+                known, rows=rows, complete=False, deltas=max(1.0, known.deltas)
+            )
+    return found
 
 
 def _select(

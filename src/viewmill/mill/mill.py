@@ -10,7 +10,7 @@ import datetime
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -27,6 +27,7 @@ from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core, Reshape
 from viewmill.mill.create import plan_view
+from viewmill.mill.curve import Point, memory_curve
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.histories import parts_of, refused_rows
@@ -362,6 +363,27 @@ class Mill:
         with self._core.lock:
             expect(self._core, table, said)
         self._clock.wake()
+
+    def memory_curve(
+        self,
+        view: str,
+        budgets: Sequence[int | str],
+        *,
+        expect: Mapping[str, float | str] | None = None,
+        rows: Mapping[str, float | str] | None = None,
+        selections: Sequence[str] = ("dynamic", "rebatch"),
+    ) -> list[Point]:
+        """What a refresh of a view, existing or not, would cost for each budget.
+
+        `expect` says rows of the next deltas (5000, or "1%" of the table); `rows` says how large
+        tables are that hold nothing yet.
+        """
+        self._core.require_open()
+        with self._core.lock:
+            made = self._plan_of(view)
+            sizes = [memory_bytes(each) for each in budgets]
+            names = [check_selector(each) for each in selections]
+            return memory_curve(self._core, made, sizes, expect or {}, rows, names)
 
     # Living and dying.
 

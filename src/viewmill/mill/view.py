@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
-from viewmill.errors import UnknownName, UnsupportedQuery
+from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery
 from viewmill.mill.adapt import is_adaptive, prospect
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
@@ -138,6 +138,16 @@ class View(Readers):
             else:
                 refresh_view(self._core, entry)
         tell(self._core)
+
+    def set_policies(self, *clauses: str) -> None:
+        """Change when it is refreshed: "EVERY 1000 ROWS", "WITHIN INTERVAL '5' SECONDS", ...
+
+        Each is what stands behind REFRESH in SQL; whichever comes first refreshes the view.
+        """
+        if not clauses:
+            raise InvalidArgument("no policy was given", hint='view.set_policies("IMMEDIATE")')
+        words = [e if e.upper().startswith("REFRESH ") else f"REFRESH {e}" for e in clauses]
+        self._mill.sql(f"ALTER MATERIALIZED VIEW `{self._name}` {' '.join(words)}")
 
     def verify(self) -> list[Difference]:
         """The rows in which the view differs from its definition computed again; none is right."""

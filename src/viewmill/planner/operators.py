@@ -22,6 +22,8 @@ from viewmill.program.program import Program
 from viewmill.program.states import State
 from viewmill.program.uses import ALL, Uses, inputs_of, is_one_unit, kept_states, units_of, uses_of
 
+_MOST_FAN_OUT = 4.0  # rows that a changed row meets: filters keep it small
+
 Kind = OneOf["scan", "materialize", "sort", "aggregate", "join"]
 
 
@@ -30,7 +32,7 @@ class Costs:
     """Microseconds: measured, and rounded; only their proportions matter."""
 
     call: float = 3000.0  # one query of the engine
-    scan: float = 0.01  # a row read by the engine
+    scan: float = 0.04  # a row read by the engine
     hash: float = 0.03  # a row into or against a hash table of the engine
     load: float = 0.15  # a row from the engine into a state
     export: float = 0.05  # a row of a state read by the engine
@@ -203,7 +205,8 @@ class _Tree:
         return [*others, _Branch(inputs, child, [self._holding(state.name, (state,), child)])]
 
     def _aggregate(self, unit: str, states: tuple[State, ...], child: Operator) -> Operator:
-        holding = self._holding(unit, states, child)
+        # To bring it up to date is the operator's own work.
+        holding = replace(self._holding(unit, states, child), insert_us=0.0)
         rows = self._size(unit, states, child).rows
         work = self.costs.hash * (child.rows + child.delta)
         return Operator(
@@ -222,7 +225,9 @@ class _Tree:
         children = tuple(each.operator for each in items)
         largest = max(each.rows for each in children)
         delta = sum(
-            each.delta * min(10.0, max(1.0, largest / each.rows)) for each in children if each.delta
+            each.delta * min(_MOST_FAN_OUT, max(1.0, largest / each.rows))
+            for each in children
+            if each.delta
         )
         holdings = tuple(
             replace(holding, side=i) for i, item in enumerate(items) for holding in item.holdings

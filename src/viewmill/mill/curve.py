@@ -1,0 +1,144 @@
+"""What a view would cost to refresh for different budgets, before it is created.
+
+takes  a query or CREATE statement (or a view that exists), budgets, what is expected to arrive
+gives  for each budget the estimated time of the next refresh and the states that would be kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Aggregate as Call
+from viewmill.algebra.relations import Aggregate, Values
+from viewmill.algebra.types import BIGINT
+from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.planner.allot import SELECTORS, Claim, Selector
+from viewmill.planner.blocks import inline_blocks
+from viewmill.planner.operators import Operator, Situation, StateSize, entry_bytes, operators_of
+from viewmill.planner.plan import Plan
+from viewmill.planner.select_states import cost_of
+from viewmill.policies.arrivals import COMPLETE, Expectation
+from viewmill.program.program import Queries
+from viewmill.program.states import State
+from viewmill.program.uses import units_of
+
+
+@dataclass(frozen=True)
+class Point:
+    """One budget: what would be kept, and what the next refresh would cost."""
+
+    budget: int
+    selection: str
+    refresh_us: float
+    mode: str
+    state_bytes: int
+    kept: tuple[str, ...]
+
+
+def memory_curve(
+    core: Core,
+    plan: Plan,
+    budgets: Sequence[int],
+    said: Mapping[str, float | str],
+    rows: Mapping[str, float | str] | None = None,
+    selectors: Sequence[Selector] = ("dynamic", "rebatch"),
+) -> list[Point]:
+    """The points of the curve, budget by budget."""
+    root = view_operators(core, plan, said, rows or {})
+    points = []
+    for budget in budgets:
+        for name in selectors:
+            chosen = SELECTORS[name](Claim(root), budget)
+            cost = cost_of(root, chosen.kept)
+            mode = "full" if not chosen.kept else chosen.mode
+            kept = tuple(sorted(chosen.kept))
+            points.append(Point(budget, name, cost, mode, chosen.bytes, kept))
+    return points
+
+
+def view_operators(
+    core: Core,
+    plan: Plan,
+    said: Mapping[str, float | str],
+    assumed: Mapping[str, float | str] | None = None,
+) -> Operator:
+    """The operators of a plan over the tables as they are, its states as large as they would be.
+
+    Where numbers of rows are assumed, sizes are estimates: as if every row had a key of its own.
+    """
+    if any(isinstance(block.program.body, Queries) for block in plan.blocks):
+        raise UnsupportedQuery(
+            f'view "{plan.view}" is recomputed', detail="It keeps no states, whatever the budget."
+        )
+    reads = {
+        each.source.lower()
+        for block in plan.blocks
+        for each in block.program.inputs
+        if core.catalog.get(each.source) is not None
+    }
+    rows = {name: float(core.row_count(name)) for name in reads}
+    for name, value in (assumed or {}).items():
+        rows[_read(name, reads)] = _rows(value, rows[_read(name, reads)])
+    expected = _expected(core, reads, rows, said)
+    sizes = {} if assumed else _sizes(core, plan)
+    blocks = [(block.name, block.program) for block in plan.blocks]
+    return operators_of(blocks, Situation(rows, expected, sizes))
+
+
+def _expected(
+    core: Core, reads: set[str], rows: Mapping[str, float], said: Mapping[str, float | str]
+) -> dict[str, Expectation]:
+    """What was said; a table of which nothing was said is quiet if something was said of others."""
+    known = {_read(name, reads): value for name, value in said.items()}
+    now = core.now()
+    found = {}
+    for name in reads:
+        if name in known:
+            found[name] = Expectation(_rows(known[name], rows[name]), basis="hint")
+        else:
+            found[name] = COMPLETE if known else core.expectation(name, now)
+    return found
+
+
+def _read(name: str, reads: set[str]) -> str:
+    if name.lower() not in reads:
+        raise UnknownName(f'the view does not read "{name}"', hint=nearest(name, reads))
+    return name.lower()
+
+
+def _rows(said: float | str, rows: float) -> float:
+    """`5000`, or `1%` of the table."""
+    text = str(said).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e18:
+        raise InvalidArgument(f"{text!r} is no number of rows", hint="Write 5000, or 1%.")
+    return max(1.0, rows * number / 100) if text.endswith("%") else number
+
+
+def _sizes(core: Core, plan: Plan) -> dict[tuple[str, str], StateSize]:
+    """How large the states would be: their definitions are counted by the engine."""
+    entry = core.catalog.get(plan.view)
+    if isinstance(entry, ViewEntry) and entry.keeping is not None and entry.keeping.sizes:
+        return dict(entry.keeping.sizes)
+    queries = {each.name: each.query for each in plan.blocks[:-1]}
+    found = {}
+    for block in plan.blocks:
+        for name, states in units_of(block.program).items():
+            count = sum(_count(core, state, queries) for state in states)
+            size = int(count * entry_bytes(states) / max(1, len(states)))
+            found[block.name, name] = StateSize(size, float(max(1, count)), exists=True)
+    return found
+
+
+def _count(core: Core, state: State, queries: Mapping[str, object]) -> int:
+    if isinstance(state.definition, Values) or state.derived:
+        return 0
+    definition = inline_blocks(state.definition, queries)  # type: ignore[arg-type]
+    counted = Aggregate(definition, (), (("n", Call("count", (), BIGINT, nullable=False)),))
+    return int(core.run(counted)["n"][0].as_py())
