@@ -16,9 +16,9 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import MillClosed
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.store import Store
-from viewmill.mill.table import expanded
 from viewmill.planner.allot import Selector
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Expectation
 from viewmill.program.kept_parts import KeptParts

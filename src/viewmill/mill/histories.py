@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.errors import InvalidArgument, UnknownName, nearest
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.core import Core
-from viewmill.mill.table import expanded
 from viewmill.mill.temporal import part_source
 from viewmill.program.parts import PART_TIMESTAMP, SECOND, PartInfo
 from viewmill.sql.read_parts import History

@@ -19,7 +19,7 @@ from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.table import expanded
+from viewmill.mill.arrow_rows import expanded
 
 _MOST = 65536  # rows at a time
 

@@ -20,6 +20,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.adapt import rebuilds
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import (
@@ -31,7 +32,6 @@ from viewmill.mill.fill import (
     unbuilt_blocks,
 )
 from viewmill.mill.keeping import Keeping, Unit
-from viewmill.mill.table import expanded
 from viewmill.planner.allot import Claim, allot
 from viewmill.planner.operators import (
     Operator,

@@ -17,6 +17,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
+from viewmill.mill.arrow_rows import ArrowRows, expanded
 from viewmill.mill.held_products import HeldProducts
 from viewmill.mill.parted import Parted, PartOptions, Refused
 from viewmill.mill.segments import Segments, has_deletes
@@ -64,7 +65,7 @@ class Table:
         self._staged_rows = 0
         self._staged: Delta | None = None  # what the index holds but does not show yet
         self.version = 0  # of the last change
-        self._arrow: tuple[int, Any] | None = None
+        self._arrow = ArrowRows(dictionary)
         self._facts: dict[str, tuple[int, int]] = {}  # with the stamp of the rows they are of
         self._stamp = 0
         self._newest: int | None = None
@@ -252,6 +253,8 @@ class Table:
             self._fold()
         self._note_time(delta)
         self._stamp += 1
+        if self.parts is None:
+            self._arrow.add(self._stamp, delta)
         multiplicity = delta.multiplicity
         self._staged_rows = delta.size if multiplicity is None else int(multiplicity.sum())
         if self._segments is not None:
@@ -452,9 +455,7 @@ class Table:
 
     def arrow(self) -> Any:
         """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
-        if self._arrow is None or self._arrow[0] != self._stamp:
-            self._arrow = (self._stamp, expanded(self.contents(), self._dictionary))
-        return self._arrow[1]
+        return self._arrow.table(self._stamp, self.contents)
 
     def remembered(self, what: str, find: Callable[[], int]) -> int:
         """A number that holds until the rows change."""
@@ -464,7 +465,13 @@ class Table:
         return known[1]
 
     def arrow_before(self, delta: Delta) -> Any:
-        """The rows as they were before a change that is there now."""
+        """The rows as they were before a change that is there now, the last one."""
+        times = delta.multiplicity
+        if times is None or (times > 0).all():
+            rows = self.arrow()
+            came = delta.size if times is None else int(times.sum())
+            if came <= self._arrow.appended:  # they are the last ones
+                return rows.slice(0, rows.num_rows - came)
         old = consolidate(concat(self.schema, [self.contents(), delta.negated()]))
         return expanded(old, self._dictionary)
 
@@ -495,15 +502,6 @@ def _part_options(statement: CreateTable) -> PartOptions | None:
         statement.lateness,
         statement.retention,
     )
-
-
-def expanded(delta: Delta, dictionary: Dictionary) -> Any:
-    """An Arrow table with each row as often as its multiplicity says, none if it is negative."""
-    times = delta.multiplicity
-    if times is None or (len(times) and times.min() == 1 == times.max()):
-        return decode_delta(delta, dictionary)
-    positions = np.repeat(np.arange(delta.size), np.maximum(times, 0))
-    return decode_delta(delta.take(positions), dictionary)
 
 
 def _among(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

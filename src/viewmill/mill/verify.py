@@ -26,10 +26,10 @@ from viewmill.algebra.types import Decimal, Float
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.refresh import netted
-from viewmill.mill.table import expanded
 
 RELATIVE = 1e-9
 

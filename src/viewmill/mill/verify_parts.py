@@ -11,11 +11,11 @@ from typing import Any
 
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.delta import Delta, concat
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import describe
 from viewmill.mill.patterns import build_pattern
-from viewmill.mill.table import expanded
 from viewmill.mill.temporal import build_parts, part_source, temporal_maintainer
 from viewmill.mill.verify import Difference, compare
 from viewmill.program.kept_parts import KeptParts

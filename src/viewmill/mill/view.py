@@ -10,6 +10,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery
 from viewmill.mill.adapt import is_adaptive, prospect
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.core import Core
@@ -20,7 +21,6 @@ from viewmill.mill.readers import SHOWN, Readers, rows_of, table_text
 from viewmill.mill.refresh import refresh_due, refresh_view, tell
 from viewmill.mill.sharing import shared_with
 from viewmill.mill.sorting import sort_keys, sorted_table
-from viewmill.mill.table import expanded
 from viewmill.mill.temporal import is_temporal
 from viewmill.mill.verify import Difference, verify_view
 from viewmill.mill.verify_parts import verify_parts
