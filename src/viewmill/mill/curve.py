@@ -15,7 +15,7 @@ from viewmill.algebra.types import BIGINT
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
-from viewmill.planner.allot import SELECTORS, Claim, Selector
+from viewmill.planner.allot import Claim, Selector, select
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.operators import Operator, Situation, StateSize, entry_bytes, operators_of
 from viewmill.planner.plan import Plan
@@ -51,7 +51,7 @@ def memory_curve(
     points = []
     for budget in budgets:
         for name in selectors:
-            chosen = SELECTORS[name](Claim(root), budget)
+            chosen = select(Claim(root, selector=name), budget)
             cost = cost_of(root, chosen.kept)
             mode = "full" if not chosen.kept else chosen.mode
             kept = tuple(sorted(chosen.kept))

@@ -148,7 +148,7 @@ def _replay_window(core: Core, block: Block) -> Delta:
 def rows_owed(core: Core, input_: Input) -> Delta:
     """The rows of a source that are there less than no times."""
     entry = core.catalog.get(input_.source)
-    if isinstance(entry, TableEntry) and not entry.table.options.unchecked:
+    if isinstance(entry, TableEntry) and not entry.table.may_owe:
         return Delta.empty(input_.schema)
     if entry is None:  # a block of the view itself
         return Delta.empty(input_.schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from viewmill.planner.allot import Selector
 from viewmill.planner.operators import StateSize
 from viewmill.planner.select_states import Mode, Selection
 from viewmill.policies.arrivals import Expectation
@@ -27,6 +28,7 @@ class Keeping:
     sizes: dict[Unit, StateSize] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)  # how often a refresh needed a state
     selection: Selection | None = None
+    selector: Selector | None = None  # the mill's, if none
     planned_for: dict[str, Expectation] = field(default_factory=dict)
     is_touched: bool = True  # since the last selection
     rebuilt: int = 0  # states that the last refresh had to build

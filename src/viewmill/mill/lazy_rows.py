@@ -17,9 +17,9 @@ from viewmill.algebra.relations import Aggregate, Limit, Project, Relation, Scan
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.arrow_rows import expanded
 
 _MOST = 65536  # rows at a time
 

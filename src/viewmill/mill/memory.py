@@ -273,8 +273,11 @@ def rest(core: Core) -> None:
     for entry in keepers:
         assert entry.keeping is not None
         _sweep(entry.keeping)
-    if not any(_is_due(core, entry, expected[entry.name]) for entry in keepers):
+    due = [entry for entry in keepers if _is_due(core, entry, expected[entry.name])]
+    if not due:
         return
+    if core.budget is None:  # each has its own
+        keepers = due
     before = sum(entry.kept_bytes() for entry in keepers)
     _select(core, keepers, expected)
     if before - sum(entry.kept_bytes() for entry in keepers) > _TRIM_BYTES:
@@ -323,8 +326,9 @@ def _select(
             entry.keeping.planned_for = dict(expected[entry.name])
             root = _operators(core, entry, entry.keeping, expected[entry.name])
             used = entry.keeping.used
-            claims.append(Claim(root, entry.budget, used))
-        selections = allot(claims, _free_budget(core), core.selection)
+            selector = entry.keeping.selector or core.selection
+            claims.append(Claim(root, entry.budget, used, selector))
+        selections = allot(claims, _free_budget(core))
         for entry, selection in zip(keepers, selections, strict=True):
             assert entry.keeping is not None
             _carry_out(core, entry, entry.keeping, selection, must_fit=attempt == 2)
@@ -362,7 +366,8 @@ def _carry_out(
                 _turn_incremental(core, entry, keeping, wanted)
         else:
             _release(keeping, wanted)
-            if not entry.waiting_rows and _can_rebuild(core, keeping):
+            missing = bool(wanted & keeping.away) and not entry.waiting_rows
+            if missing and _can_rebuild(core, keeping):
                 _build_missing(core, entry, keeping, wanted)
     except ViewmillError as why:
         _LOG.warning("states of view %s could not be built: %s", entry.name, why)

@@ -73,6 +73,11 @@ class Segments:
                 self._tiers[tier].append(merged)
                 self._seal()
 
+    @property
+    def may_owe(self) -> bool:
+        """Whether a row may have been deleted before it came."""
+        return self._has_deletes or bool(self._staged)
+
     def contents(self) -> Delta:
         """All rows in order of arrival, what is staged included; opposite rows are netted."""
         committed = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]

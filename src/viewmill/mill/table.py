@@ -464,6 +464,13 @@ class Table:
             known = self._facts[what] = self._stamp, find()
         return known[1]
 
+    @property
+    def may_owe(self) -> bool:
+        """Whether a row may be there less than no times."""
+        if not self.options.unchecked:
+            return False
+        return self._segments is None or self._segments.may_owe
+
     def arrow_before(self, delta: Delta) -> Any:
         """The rows as they were before a change that is there now, the last one."""
         times = delta.multiplicity

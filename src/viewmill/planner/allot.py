@@ -14,7 +14,15 @@ import numpy as np
 
 from viewmill.planner.operators import Operator
 from viewmill.planner.recycler import recycle
-from viewmill.planner.select_states import Curves, Selection, least_sums, reasons, select_states
+from viewmill.planner.select_states import (
+    Curves,
+    Selection,
+    cost_of,
+    full_cost,
+    least_sums,
+    reasons,
+    select_states,
+)
 
 Selector = OneOf["dynamic", "recycler", "rebatch", "everything"]
 
@@ -26,6 +34,7 @@ class Claim:
     root: Operator
     limit: int | None = None
     used: Mapping[str, int] = field(default_factory=dict)  # refreshes that needed a state so far
+    selector: Selector = "dynamic"
 
     @property
     def all_bytes(self) -> int:
@@ -33,11 +42,8 @@ class Claim:
         return sum(each.bytes for op in self.root.walk() for each in op.holdings)
 
 
-def allot(
-    claims: Sequence[Claim], budget: int | None, selector: Selector = "dynamic"
-) -> list[Selection]:
+def allot(claims: Sequence[Claim], budget: int | None) -> list[Selection]:
     """The best division; views with a limit of their own never get more."""
-    select = SELECTORS[selector]
     if budget is None or len(claims) == 1:
         return [select(claim, _least(claim.limit, budget)) for claim in claims]
     curves = [Curves(claim.root, budget) for claim in claims]
@@ -63,6 +69,11 @@ def allot(
         select(claim, _least(claim.limit, share * unit))
         for claim, share in zip(claims, shares, strict=True)
     ]
+
+
+def select(claim: Claim, budget: int) -> Selection:
+    """What the view's own selector chooses."""
+    return SELECTORS[claim.selector](claim, budget)
 
 
 def _least(*limits: int | None) -> int:
@@ -91,8 +102,9 @@ def _fixed(claim: Claim, budget: int, *, keep: bool) -> Selection:
     names = [each.name for op in claim.root.walk() for each in op.holdings]
     kept = frozenset(names if keep else ())
     size = claim.all_bytes if keep else 0
+    cost = cost_of(claim.root, kept) if keep else full_cost(claim.root)
     mode: OneOf["incremental", "full"] = "incremental" if keep else "full"
-    return Selection(kept, mode, 0.0, size, budget, reasons(claim.root, kept, mode, budget))
+    return Selection(kept, mode, cost, size, budget, reasons(claim.root, kept, mode, budget))
 
 
 SELECTORS: dict[Selector, Callable[[Claim, int], Selection]] = {

@@ -57,10 +57,10 @@ class _Action:
 class Curves:
     """D and F of every operator of a tree, for all amounts of memory up to a budget."""
 
-    def __init__(self, root: Operator, budget: int) -> None:
+    def __init__(self, root: Operator, budget: int, units: int = UNITS) -> None:
         self.root, self.budget = root, budget
-        self.unit = max(1, -(-budget // UNITS))
-        self._units = min(UNITS, budget // self.unit)
+        self.unit = max(1, -(-budget // max(1, units)))
+        self._units = min(units, budget // self.unit)
         self._memo: dict[tuple[int, str], list[Curve]] = {}
         self._full = full_cost(root)
 
@@ -113,6 +113,8 @@ class Curves:
         return shifted
 
     def _units_of(self, action: _Action) -> int:
+        if self._units == 0 and self.budget > 0:
+            return 0
         return sum(-(-each.bytes // self.unit) for each in action.kept)
 
     def _collect(self, op: Operator, wanted: str, m: int, kept: list[Holding]) -> None:
@@ -132,6 +134,8 @@ class Curves:
 
 def select_states(root: Operator, budget: int) -> Selection:
     """The best states for a budget."""
+    if sum(each.bytes for op in root.walk() for each in op.holdings) <= budget:
+        return Curves(root, budget, units=0).select()  # whatever is chosen fits
     return Curves(root, budget).select()
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
@@ -80,9 +79,22 @@ def inputs_of(program: Program, state: State) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=256)
+# By identity: to hash a program means to walk through all of its queries.
+_KNOWN: dict[int, tuple[Program, Uses]] = {}
+_MOST_KNOWN = 1000
+
+
 def uses_of(program: Program) -> Uses:
     """Which units each trigger reads."""
+    known = _KNOWN.get(id(program))
+    if known is None or known[0] is not program:
+        if len(_KNOWN) > _MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[id(program)] = program, _read_uses(program)
+    return known[1]
+
+
+def _read_uses(program: Program) -> Uses:
     if is_one_unit(program):
         return Uses({}, frozenset([ALL]), frozenset([ALL]))
     assert isinstance(program.body, Triggers)
