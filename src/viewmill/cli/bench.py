@@ -17,6 +17,7 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
     "groupby": "viewmill.bench.groupby:groupby",
+    "intermittent": "viewmill.bench.intermittent.bench:intermittent",
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
     "spark": "viewmill.bench.spark:spark",

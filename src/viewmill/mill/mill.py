@@ -27,7 +27,7 @@ from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core, Reshape
 from viewmill.mill.create import plan_view
-from viewmill.mill.curve import Point, memory_curve
+from viewmill.mill.curve import Point, memory_curve, view_operators
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.histories import parts_of, refused_rows
@@ -38,6 +38,7 @@ from viewmill.mill.store import Store
 from viewmill.mill.view import View
 from viewmill.mill.windows import advance
 from viewmill.planner.explain import explain
+from viewmill.planner.operators import Operator
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
 from viewmill.program.program import Body, Program, Triggers
@@ -384,6 +385,12 @@ class Mill:
             sizes = [memory_bytes(each) for each in budgets]
             names = [check_selector(each) for each in selections]
             return memory_curve(self._core, made, sizes, expect or {}, rows, names)
+
+    def memory_operators(self, view: str, *, rows: Mapping[str, float | str]) -> Operator:
+        """A view, existing or not, as the selection of states sees it, over tables of this size."""
+        self._core.require_open()
+        with self._core.lock:
+            return view_operators(self._core, self._plan_of(view), {}, rows)
 
     # Living and dying.
 
