@@ -22,7 +22,7 @@ from viewmill.planner.plan import Plan
 from viewmill.planner.select_states import cost_of
 from viewmill.policies.arrivals import COMPLETE, Expectation
 from viewmill.program.program import Queries
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.program.uses import units_of
 
 
@@ -137,7 +137,7 @@ def _sizes(core: Core, plan: Plan) -> dict[tuple[str, str], StateSize]:
 
 
 def _count(core: Core, state: State, queries: Mapping[str, object]) -> int:
-    if isinstance(state.definition, Values) or state.derived:
+    if isinstance(state.definition, Values | Replay) or state.derived:
         return 0
     definition = inline_blocks(state.definition, queries)  # type: ignore[arg-type]
     counted = Aggregate(definition, (), (("n", Call("count", (), BIGINT, nullable=False)),))

@@ -233,7 +233,12 @@ def _turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: se
         keeping.away = {unit for unit, _ in _units(keeping)}
         _build_missing(core, entry, keeping, wanted)
     else:
-        fill_blocks(core, entry, keeping.own)
+        entry.blocks = keeping.own  # they read one another
+        try:
+            fill_blocks(core, entry, keeping.own)
+        except BaseException:
+            entry.blocks = [keeping.again]
+            raise
         keeping.away = set()
     keeping.mode = "incremental"
     _release(keeping, wanted)
