@@ -62,7 +62,7 @@ MISTAKES = {
     "a name that is none": ("sources:\n  a-b: {path: a.csv}\n", "'a-b' cannot name a table", ""),
     "a key twice": ("name: a\nname: b\n", "name is there twice", ""),
     "Spark's settings in process": ("spark: {master: local}\n", "belongs to runtime", ""),
-    "a budget, which is not built yet": ("memory: 1 GB\n", "not built yet", "Leave the key out"),
+    "a budget in no unit": ("memory: 1 XB\n", "unknown unit", "512 MB"),
     "no YAML": ("name: [a\n", "not YAML", ""),
     "nothing": ("", "is empty", "viewmill init"),
 }
@@ -86,3 +86,11 @@ def test_a_mistake_is_underlined(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InvalidSpec, match="there is no spec file"):
         read_spec(tmp_path / "viewmill.yml")
+
+
+def test_a_budget_and_policies_are_read(tmp_path):
+    file = tmp_path / "viewmill.yml"
+    file.write_text("memory: 64 MB\nrefresh: {v: [EVERY 10 ROWS, ON DEMAND], w: IMMEDIATE}\n")
+    spec = read_spec(file)
+    assert spec.memory == 64_000_000
+    assert spec.refresh == {"v": ("EVERY 10 ROWS", "ON DEMAND"), "w": ("IMMEDIATE",)}

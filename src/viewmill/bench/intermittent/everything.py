@@ -99,7 +99,7 @@ class Everything:
         self.joins = Joins(query)
         self.is_finished = True
         self._duckdb = duckdb.connect(":memory:")
-        self._duckdb.execute("SET threads = 2")
+        self._duckdb.execute("SET threads = 2").fetchall()
         for name, rows in tables.items():
             self._duckdb.register(name, rows)
         self.initial_s = cpu_s(self._fill)
@@ -117,12 +117,10 @@ class Everything:
             if self._rows(f"SELECT count(*) FROM ({text})") > MOST_ROWS:
                 self.is_finished = False
                 return
-            self._duckdb.execute(f"CREATE TABLE {_name(subset)} AS {text}")
+            self._duckdb.execute(f"CREATE TABLE {_name(subset)} AS {text}").fetchall()
 
     def _rows(self, query: str) -> int:
-        row = self._duckdb.execute(query).fetchone()
-        assert row is not None
-        return int(row[0])
+        return int(self._duckdb.execute(query).fetchall()[0][0])
 
     def _select(self, subset: Subset, sources: list[str], conditions: list[str]) -> str:
         columns = [f"{a}.{c} AS {a}__{c}" for a in sorted(subset) for c in self.joins.columns[a]]
@@ -167,7 +165,7 @@ class Everything:
             if subset == whole:
                 self._duckdb.execute(f"SELECT count(*) FROM ({text})").fetchall()
             else:
-                self._duckdb.execute(f"INSERT INTO {_name(subset)} {text}")
+                self._duckdb.execute(f"INSERT INTO {_name(subset)} {text}").fetchall()
 
     def close(self) -> None:
         """Give the memory back."""
