@@ -45,6 +45,7 @@ _LAZY = {
     "Result": "viewmill.mill.readers:Result",
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
     "factorize": "viewmill.deltas.factorize:factorize",
+    "models": "viewmill.models",
     "spark": "viewmill.pipeline.spark",
 }
 

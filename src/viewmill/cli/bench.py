@@ -16,6 +16,7 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
+    "cofactor": "viewmill.bench.cofactor:cofactor",
     "groupby": "viewmill.bench.groupby:groupby",
     "intermittent": "viewmill.bench.intermittent.bench:intermittent",
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",

@@ -63,11 +63,11 @@ class Fit:
 
 
 def fit(centred: Centred, label: int, features: list[int], l2: float = 0.0) -> Fit:
-    """Regress one column on others; `l2` penalizes n times the squared coefficients."""
+    """Regress one column on others, minimizing the sum of squared errors + l2 · coefficients²."""
     matrix = centred.correlations[np.ix_(features, features)]
     target = centred.correlations[features, label]
     # theta is in units of deviations: b = theta * s_y / s_x, so the penalty scales along.
-    penalty = l2 / np.square(centred.scales[features])
+    penalty = l2 / centred.n / np.square(centred.scales[features])
     theta = shortest(matrix + np.diag(penalty), target)
     return unscaled(centred, label, features, theta)
 

@@ -77,12 +77,24 @@ class IndexedStore(_TreeStore):
         key_at = 8 if kind.journal else 0
         self._set(indexed.KEY_WORDS, kind.key_words)
         self._set(indexed.PAYLOAD_WORDS, kind.payload_words)
-        self._set(indexed.STRIDE, key_at + 8 * (kind.key_words + kind.payload_words))
         self._set(indexed.KEY_AT, key_at)
+        self._narrow()
         self._set(indexed.KINDS, address_of(self._kinds))
         self._load, self._export = kernel(indexed.indexed_load), kernel(indexed.indexed_export)
         self._commit = kernel(indexed.indexed_commit)
         self._rollback = kernel(indexed.indexed_rollback)
+
+    def clear(self) -> None:
+        """Hold nothing; low parts of floats get room again when something needs them."""
+        super().clear()
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """With a journal, which could not follow, there is room for low parts from the start."""
+        kind, low = self.kind, 8 * self.kind.low_words
+        stride = self.get(indexed.KEY_AT) + 8 * (kind.key_words + kind.payload_words)
+        self._set(indexed.STRIDE, stride + low if kind.journal else stride)
+        self._set(indexed.LOW_BYTES, 0 if kind.journal else low)
 
     def commit(self) -> None:
         """Keep what was done."""

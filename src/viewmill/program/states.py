@@ -33,7 +33,8 @@ class Slot:
     sum   a compensated float in two words, then the largest magnitude that went into it, which
           tells what rounding left from what is there; NaN and infinities are counted in int slots
     floats  `size` floats of which only their ring knows what they are. Nobody asks whether they
-          are zero: a bag in an int slot says whether there are rows behind them
+          are zero: a bag in an int slot says whether there are rows behind them. `lows` more are
+          for what rounding takes: they lie behind all slots, and no snapshot has them
 
     A note is computed from other states: an entry in which all else is zero is dropped, whatever
     its notes say. No journal has it; after a load or a rollback `rebuild` writes it again.
@@ -43,6 +44,7 @@ class Slot:
     kind: OneOf["int", "wide", "sum", "floats"]
     is_note: bool = field(default=False, repr=False)
     size: int = 1
+    lows: int = 0
 
     @property
     def words(self) -> int:
@@ -149,7 +151,8 @@ class Indexed:
     indexed_old(s, e)                entry e as it was at the last commit
     indexed_count(s)  indexed_at(s, i)    every position, and its entry or 0 where there is none
 
-    Without one a rollback runs the triggers again, with the opposite multiplicities.
+    Without one a rollback runs the triggers again, with the opposite multiplicities, and low parts
+    of floats get room when the first addition needs them: sums of whole numbers never do.
     """
 
     key: tuple[Field, ...]
@@ -175,6 +178,17 @@ class Indexed:
     def payload_words(self) -> int:
         """Words in a payload."""
         return sum(slot.words for slot in self.payload)
+
+    @property
+    def low_words(self) -> int:
+        """Words for the low parts of floats."""
+        return sum(slot.lows for slot in self.payload)
+
+    def low_word(self, name: str) -> int:
+        """The number of the first low word of slot `name`, counted from the payload's first."""
+        names = [slot.name for slot in self.payload]
+        before = self.payload[: names.index(name)]
+        return self.payload_words + sum(slot.lows for slot in before)
 
     def word(self, name: str) -> int:
         """The number of the first word of slot `name`."""
@@ -455,9 +469,12 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
 
 # Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
 # floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero.
-# cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, b, ...), (columns, ...))
-# cofactor_add(s, e, k, p, n)  cofactor_show(p, block, order, columns)
-# bag_row((w, ...))  bag_times(a, b)  bag_add(s, e, k, x)   tell whether rows are behind a payload.
+# cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, ...), (columns, ...))
+# and cofactor_gather(p, (a, ...), (columns, ...), change), which adds the product to p;
+# cofactor_add(s, e, k, low, p, n), cofactor_add_total for results, cofactor_add_whole, which gives
+# the entry, for it may have moved; and cofactor_show(p, s, e, k, low, order, columns, pad).
+# bag_row((w, ...))  bag_times(a, b)  bag_plus(a, b)  bag_add(s, e, k, x)   say whether rows are
+# behind a payload.
 
 # The rows a trigger hands out. emit_word(out, c, x) and emit_float(out, c, x) set column c of the
 # row under way, emit_packed(out, c, p) does so with a value of several words, emit_null(out, c)

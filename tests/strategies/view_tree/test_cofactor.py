@@ -286,3 +286,45 @@ def test_a_triangle_has_cofactors() -> None:
         for i, row in enumerate(rows[:18]):
             mill.delete("rst"[i % 3], [tuple(row)])
             assert mill["v"].verify() == []
+
+
+@pytest.mark.parametrize("compiler", ["on", "off"])
+def test_wide_cofactors_of_a_star(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From sixteen columns on, rows are padded and products are made from means."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
+    random = np.random.default_rng(7)
+    widths = {"r": 9, "s": 7, "t": 1}
+    with vm.connect() as mill:
+        for name, width in widths.items():
+            columns = ", ".join(f"{name}{i} DOUBLE" for i in range(width))
+            mill.sql(f"CREATE TABLE {name} (k INT, {columns}) UNCHECKED")
+        names = [f"{name}{i}" for name, width in widths.items() for i in range(width)]
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v AS SELECT cofactor(r.k, {', '.join(names)}) AS c "
+            "FROM r JOIN s ON r.k = s.k JOIN t ON r.k = t.k"
+        )
+        rows = {
+            name: [(int(k), *map(float, x)) for k, *x in random.integers(0, 4, (12, 1 + width))]
+            for name, width in widths.items()
+        }
+        for name, some in rows.items():
+            mill.insert(name, some)
+        assert mill["v"].verify() == []
+        assert mill["v"].rows()[0][0]["n"] > 0
+        # One row too few and one too many: the count of the key is zero, its sums are not.
+        gone, odd = rows["s"][0], (rows["s"][0][0], *[9.5] * 7)
+        for row in (row for row in rows["s"][1:] if row[0] == gone[0]):
+            mill.delete("s", [row])
+        mill.delete("s", [odd])
+        mill.insert("r", [rows["r"][0]])
+        mill.delete("r", [rows["r"][0]])
+        mill.insert("r", [(gone[0], *[0.5] * 9)])
+        mill.insert("s", [odd])
+        assert mill["v"].verify() == []
+        for name, some in rows.items():
+            mill.delete(name, [row for row in some if name != "s" or row[0] != gone[0]])
+        mill.delete("s", [gone])
+        mill.delete("r", [(gone[0], *[0.5] * 9)])
+        ((value,),) = mill["v"].rows()
+        assert value["n"] == 0
+        assert set(value["sums"]) == {0.0}

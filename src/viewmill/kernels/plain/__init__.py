@@ -25,6 +25,9 @@ from viewmill.kernels.plain.bag import bag_add, bag_plus, bag_row, bag_times
 from viewmill.kernels.plain.blocks import floats_at, floats_clear, scratch
 from viewmill.kernels.plain.cofactor import (
     cofactor_add,
+    cofactor_add_total,
+    cofactor_add_whole,
+    cofactor_gather,
     cofactor_join,
     cofactor_lift,
     cofactor_none,
@@ -180,6 +183,9 @@ __all__ = [
     "bag_row",
     "bag_times",
     "cofactor_add",
+    "cofactor_add_total",
+    "cofactor_add_whole",
+    "cofactor_gather",
     "cofactor_join",
     "cofactor_lift",
     "cofactor_none",

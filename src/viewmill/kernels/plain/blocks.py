@@ -22,5 +22,6 @@ def floats_at(s: PlainIndexed, e: int, k: int) -> Block:
 
 
 def floats_clear(s: PlainIndexed, e: int, k: int, n: int) -> None:
-    """Make n floats zero."""
-    s.entries[e][1][k] = [Fraction(0)] * n
+    """Make n floats zero; there are no low parts."""
+    if k in s.entries[e][1]:
+        s.entries[e][1][k] = [Fraction(0)] * n

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
-from viewmill.kernels.plain.blocks import Block
+from viewmill.kernels.plain.blocks import Block, floats_at
 from viewmill.kernels.plain.indexed import PlainIndexed
 
 
@@ -21,11 +21,27 @@ def cofactor_lift(p: Block, m: int, xs: Sequence[float]) -> None:
     p[:] = [int(m) * a * b for a, b in combinations_with_replacement(z, 2)]
 
 
-def cofactor_add(s: PlainIndexed, e: int, k: int, p: Block, n: int) -> None:
+def cofactor_add(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: int) -> None:
     """A kept block += the block p."""
     kept = s.entries[e][1][k]
     assert isinstance(kept, list)
-    s.entries[e][1][k] = [a + b for a, b in zip(kept, p, strict=False)] + kept[n:]
+    s.entries[e][1][k] = [a + b for a, b in zip(kept, p, strict=False)] + kept[len(p) :]
+
+
+def cofactor_add_whole(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: int) -> int:
+    """The same; fractions are never rounded, so the entry stays where it is."""
+    cofactor_add(s, e, k, low, p, n)
+    return e
+
+
+cofactor_add_total = cofactor_add
+
+
+def cofactor_gather(p: Block, parts: Sequence[Block], sizes: Sequence[int], change: int) -> None:
+    """p += the product of blocks; nothing is padded here."""
+    made: Block = []
+    cofactor_join(made, parts, sizes)
+    p[: len(made)] = [a + b for a, b in zip(p, made, strict=False)]
 
 
 def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> None:
@@ -62,8 +78,17 @@ def _product(a: list[list[Fraction]], b: list[list[Fraction]]) -> list[Fraction]
     return [entry(i, j) for i in range(size) for j in range(i, size)]
 
 
-def cofactor_show(q: Block, block: Block, order: Sequence[int], k: int) -> None:
+def cofactor_show(
+    q: Block,
+    s: PlainIndexed,
+    e: int,
+    k: int,
+    low: int,
+    order: Sequence[int],
+    columns: int,
+    pad: int,
+) -> None:
     """Count, sums and products of a block, its columns in another order."""
-    full = _matrix(block, k)
+    full = _matrix(floats_at(s, e, k), columns)
     chosen = [0, *(1 + i for i in order)]
     q[:] = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]

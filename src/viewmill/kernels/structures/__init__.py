@@ -22,6 +22,9 @@ from viewmill.kernels.structures.bag import bag_add, bag_plus, bag_row, bag_time
 from viewmill.kernels.structures.blocks import floats_at, floats_clear, scratch
 from viewmill.kernels.structures.cofactor import (
     cofactor_add,
+    cofactor_add_total,
+    cofactor_add_whole,
+    cofactor_gather,
     cofactor_join,
     cofactor_lift,
     cofactor_none,
@@ -186,6 +189,9 @@ __all__ = [
     "bag_row",
     "bag_times",
     "cofactor_add",
+    "cofactor_add_total",
+    "cofactor_add_whole",
+    "cofactor_gather",
     "cofactor_join",
     "cofactor_lift",
     "cofactor_none",

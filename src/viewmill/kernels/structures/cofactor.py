@@ -2,7 +2,9 @@
 
 block    the upper triangle, by rows, of the matrix that sums z zᵀ with z = (1, x1, ..., xk):
          the first row is the count and the sums. (k + 1)(k + 2) / 2 floats
-kept     a block, and then as many floats with what rounding took from it
+padded   rows begin at a multiple of `pad` columns and end at one: whole vectors, where columns are
+         many. Between the true beginning and the row's own are zeros
+low      for each float of a block that is kept, what rounding took from it
 
 A view holds a block of the columns below it and nothing of the others, so a product multiplies only
 what is there: between columns of one part its own products, between two parts the product of sums.
@@ -10,10 +12,17 @@ what is there: between columns of one part its own products, between two parts t
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.heap import clear_bytes, out_of_line
-from viewmill.kernels.structures.memory import spill, spill_floats, store_float
-from viewmill.kernels.structures.vectors import load_at, load_float_at, store_float_at
+from viewmill.kernels.compiler import structure, wide_vectors
+from viewmill.kernels.structures.blocks import scratch
+from viewmill.kernels.structures.heap import allocate, clear_bytes, out_of_line, release
+from viewmill.kernels.structures.indexed import LOW_BYTES, widen
+from viewmill.kernels.structures.memory import load_word, spill, spill_floats, store_float
+from viewmill.kernels.structures.vectors import (
+    add_scaled,
+    load_at,
+    load_float_at,
+    store_float_at,
+)
 
 
 @structure
@@ -48,15 +57,20 @@ def lift_at(p, m, x, k):
         row += 8 * (k - i)
 
 
+# Adding.
+
+
 @structure
-def cofactor_add(s, e, k, p, n):
+def cofactor_add(s, e, k, low, p, n):
     """The block kept at word k of an entry += the block p of n floats, without rounding."""
-    add_kept(e + 8 * k, e + 8 * (k + n), p, n)
+    add_kept(e + 8 * k, e + 8 * low, p, n)
 
 
 @structure
 def add_kept(high_at, low_at, p, n):
     """high + low += p, float by float: error-free addition, then the low part is taken over."""
+    out_of_line()
+    wide_vectors()
     for j in range(n):
         high, x = load_float_at(high_at, j), load_float_at(p, j)
         total = high + x
@@ -68,101 +82,234 @@ def add_kept(high_at, low_at, p, n):
 
 
 @structure
+def cofactor_add_whole(s, e, k, low, p, n):
+    """The same where entries may have no low parts yet; gives the entry, which may have moved."""
+    if load_word(s + LOW_BYTES) != 0:
+        if is_added(e + 8 * k, p, n):
+            return e
+        e = widen(s, e)
+    add_kept(e + 8 * k, e + 8 * low, p, n)
+    return e
+
+
+@structure
+def is_added(high_at, p, n):
+    """high += p if rounding takes nothing from any sum, as from whole numbers; else nothing."""
+    out_of_line()
+    wide_vectors()
+    rounded = 0
+    for j in range(n):
+        high, x = load_float_at(high_at, j), load_float_at(p, j)
+        total = high + x
+        moved = total - high
+        rounded |= (total - moved != high) | (x != moved)
+    if rounded != 0:
+        return False
+    for j in range(n):
+        store_float_at(high_at, j, load_float_at(high_at, j) + load_float_at(p, j) + 0.0)
+    return True
+
+
+@structure
+def cofactor_add_total(s, e, k, low, p, n):
+    """The block of a result += p; its low parts are taken over when it is shown."""
+    add_total(e + 8 * k, e + 8 * low, p, n)
+
+
+@structure
+def add_total(high_at, low_at, p, n):
+    """high + low += p, float by float."""
+    out_of_line()
+    wide_vectors()
+    for j in range(n):
+        high, x = load_float_at(high_at, j), load_float_at(p, j)
+        total = high + x
+        moved = total - high
+        store_float_at(high_at, j, total)
+        low = (high - (total - moved)) + (x - moved)
+        store_float_at(low_at, j, load_float_at(low_at, j) + low)
+
+
+# Multiplying.
+
+
+@structure
+def counts_behind(to, parts, n):
+    """For each part the product of the counts of those behind it; gives that of all."""
+    count = 1.0
+    for i in range(n):
+        q = n - 1 - i
+        store_float_at(to, q, count)
+        count *= load_float_at(load_at(parts, q), 0)
+    return count
+
+
+@structure
+def sums_behind(to, parts, sizes, n, q, behind, before):
+    """The sums of the parts behind part q, weighted for its products with them. How many."""
+    at, weight = 0, before
+    for r in range(q + 1, n):
+        other, width = load_at(parts, r), load_at(sizes, r)
+        pair = weight * load_float_at(behind, r)
+        for j in range(width):
+            store_float_at(to, at + j, pair * load_float_at(other, 1 + j))
+        at += width
+        weight *= load_float_at(other, 0)
+    return at
+
+
+@structure
 def cofactor_join(p, parts, sizes):
     """The product of several blocks over disjoint columns, whose columns follow one another."""
     join_at(p, spill(parts), spill(sizes), len(parts))
 
 
 @structure
-def other_counts(parts, n, left, right):
-    """The product of the counts of all parts but two."""
-    weight = 1.0
-    for q in range(n):
-        if q != left and q != right:
-            weight *= load_float_at(load_at(parts, q), 0)
-    return weight
-
-
-@structure
 def join_at(p, parts, sizes, n):
-    """The same by address."""
+    """Row after row: a part's own products, then its sums times those of the parts behind it."""
     out_of_line()
+    wide_vectors()
+    behind = scratch(64)
+    store_float(p, counts_behind(behind, parts, n))
     columns = 0
     for q in range(n):
         columns += load_at(sizes, q)
-    store_float(p, other_counts(parts, n, -1, -1))
-    # The first row: each part's sums as often as the others have rows.
-    at = 1
+    row, at, before = p + 8 * (columns + 1), 1, 1.0
     for q in range(n):
-        part, weight = load_at(parts, q), other_counts(parts, n, q, q)
-        for j in range(load_at(sizes, q)):
+        part, k = load_at(parts, q), load_at(sizes, q)
+        weight = before * load_float_at(behind, q)
+        for j in range(k):
             store_float_at(p, at + j, weight * load_float_at(part, 1 + j))
-        at += load_at(sizes, q)
-    row, left = p + 8 * (columns + 1), columns
-    for q in range(n):
-        row = join_rows(row, left, parts, sizes, n, q)
-        left -= load_at(sizes, q)
+        if k > 0:
+            row = join_rows(row, parts, sizes, n, q, behind, before)
+        at += k
+        before *= load_float_at(part, 0)
 
 
 @structure
-def join_rows(row, left, parts, sizes, n, q):
-    """The rows of part q: its own products, then its sums times those of the parts behind it.
-
-    `left` columns from here on. The first row of them serves as the sums behind, made once.
-    """
+def join_rows(row, parts, sizes, n, q, behind, before):
+    """The rows of part q."""
     part, k = load_at(parts, q), load_at(sizes, q)
-    if k == 0:
-        return row
-    own, weight = part + 8 * (k + 1), other_counts(parts, n, q, q)
-    behind = row + 8 * k  # where the first row's entries of the parts behind are
-    at = 0
-    for r in range(q + 1, n):
-        other, pair = load_at(parts, r), other_counts(parts, n, q, r)
-        for j in range(load_at(sizes, r)):
-            store_float_at(behind, at + j, pair * load_float_at(other, 1 + j))
-        at += load_at(sizes, r)
+    own, weight = part + 8 * (k + 1), before * load_float_at(behind, q)
+    sums = row + 8 * k  # in the place of the first row's products, which are made last
+    width = sums_behind(sums, parts, sizes, n, q, behind, before)
     for i in range(k):
-        width = k - i
-        for j in range(width):
+        for j in range(k - i):
             store_float_at(row, j, weight * load_float_at(own, j))
         if i > 0:
             factor = load_float_at(part, 1 + i)
-            for j in range(at):
-                store_float_at(row + 8 * width, j, factor * load_float_at(behind, j))
-        own += 8 * width
-        row += 8 * (width + at)
+            for j in range(width):
+                store_float_at(row + 8 * (k - i), j, factor * load_float_at(sums, j))
+        own += 8 * (k - i)
+        row += 8 * (k - i + width)
     factor = load_float_at(part, 1)
-    for j in range(at):
-        store_float_at(behind, j, factor * load_float_at(behind, j))
+    for j in range(width):
+        store_float_at(sums, j, factor * load_float_at(sums, j))
     return row
 
 
 @structure
-def cofactor_show(q, block, order, k):
-    """Count, sums and products of a block, its columns in another order: `order` says where."""
-    show_at(q, block, spill(order), k)
+def cofactor_gather(p, parts, sizes, change):
+    """The padded block p += the product of several blocks; `change` is the number of one row's."""
+    gather_at(p, spill(parts), spill(sizes), len(parts), change)
 
 
 @structure
-def show_at(q, block, order, k):
+def gather_at(p, parts, sizes, n, change):
+    """All products as those of means, in whole vectors; then those inside of each part put right.
+
+    c v vᵀ, v the means of all columns, is right between two parts, and inside of a part of one row.
+    """
+    out_of_line()
+    wide_vectors()
+    v = scratch(272)
+    count, i = 1.0, 1
+    store_float(v, 1.0)
+    for q in range(n):
+        part, k = load_at(parts, q), load_at(sizes, q)
+        own = load_float_at(part, 0)
+        count *= own
+        if own == 0.0:
+            gather_product(p, parts, sizes, n)
+            return
+        one = 1.0 / own
+        for j in range(k):
+            store_float_at(v, i + j, one * load_float_at(part, 1 + j))
+        i += k
+    end = (i + 7) & -8
+    for j in range(i, end):
+        store_float_at(v, j, 0.0)
+    row = p
+    for r in range(i):
+        start, factor = r & -8, count * load_float_at(v, r)
+        for b in range(start, end, 8):
+            add_scaled(row + 8 * (b - start), factor, v + 8 * b)
+        row += 8 * (end - start)
+    row, i = p + 8 * end, 1
+    for q in range(n):
+        part, k = load_at(parts, q), load_at(sizes, q)
+        weight = count / load_float_at(part, 0)
+        own = part + 8 * (k + 1)
+        for a in range(k):
+            start = i & -8
+            if q != change:
+                factor, at = -count * load_float_at(v, i), row + 8 * (i - start)
+                for j in range(k - a):
+                    right = weight * load_float_at(own, j) + factor * load_float_at(v, i + j)
+                    store_float_at(at, j, load_float_at(at, j) + right)
+                own += 8 * (k - a)
+            row += 8 * (end - start)
+            i += 1
+
+
+@structure
+def gather_product(p, parts, sizes, n):
+    """The same where a count is zero, so that there is no mean."""
+    columns = 0
+    for q in range(n):
+        columns += load_at(sizes, q)
+    made = allocate(8 * block_size(columns))
+    join_at(made, parts, sizes, n)
+    end = (columns + 8) & -8
+    row, at = p, made
+    for r in range(columns + 1):
+        start = r & -8
+        for j in range(columns + 1 - r):
+            place = row + 8 * (r - start)
+            store_float_at(place, j, load_float_at(place, j) + load_float_at(at, j))
+        at += 8 * (columns + 1 - r)
+        row += 8 * (end - start)
+    release(made)
+
+
+# Showing.
+
+
+@structure
+def cofactor_show(q, s, e, k, low, order, columns, pad):
+    """Count, sums and products of a block, its columns in another order: `order` says where."""
+    show_at(q, e + 8 * k, e + 8 * low, spill(order), columns, pad)
+
+
+@structure
+def show_at(q, high, low, order, k, pad):
     """The same by address."""
     out_of_line()
-    size = block_size(k)
-    store_float(q, kept_float(block, size, 0))
-    for j in range(k):
-        store_float_at(q, 1 + j, kept_float(block, size, 1 + load_at(order, j)))
-    at = 1 + k
-    for i in range(k):
-        for j in range(i, k):
-            a, b = load_at(order, i), load_at(order, j)
-            low, high = min(a, b), max(a, b)
-            # Row r of the triangle begins behind r rows of k + 1, k, ... floats.
-            row = (low + 1) * (k + 1) - (low + 1) * low // 2
-            store_float_at(q, at, kept_float(block, size, row + high - low))
+    store_float(q, load_float_at(high, 0) + load_float_at(low, 0))
+    at = 1
+    for i in range(-1, k):
+        for j in range(max(i, 0), k):
+            a = 0 if i < 0 else 1 + load_at(order, i)
+            b = 1 + load_at(order, j)
+            place = float_place(min(a, b), max(a, b), k, pad)
+            store_float_at(q, at, load_float_at(high, place) + load_float_at(low, place))
             at += 1
 
 
 @structure
-def kept_float(block, size, j):
-    """Float j of a kept block, rounded once."""
-    return load_float_at(block, j) + load_float_at(block, size + j)
+def float_place(row, column, k, pad):
+    """Where an entry of the triangle of k columns lies: behind the rows above it."""
+    end = (k + pad) // pad * pad
+    whole, rest = row // pad, row % pad
+    skipped = pad * (pad * (whole * (whole - 1) // 2) + rest * whole)
+    return row * end - skipped + column - pad * whole

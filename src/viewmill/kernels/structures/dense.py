@@ -32,6 +32,7 @@ _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D04
 _U32, _U29 = U(32), U(29)
 _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
+_LONG = 256  # bytes: what room is left over costs more than moving now and then
 _SCANNED = 16  # up to so many entries are compared one by one
 
 
@@ -153,9 +154,11 @@ def dense_resize(d, room, words, key_at, stride):
 
 
 @structure
-def larger(room):
-    """The next room: four more while small, then half as much again."""
-    return room + 4 if room < _SCANNED else room + (room >> 1)
+def larger(room, stride):
+    """The next room: four more while small, then half as much again, of long entries an eighth."""
+    if room < _SCANNED:
+        return room + 4
+    return room + (room >> 3 if stride > _LONG else room >> 1)
 
 
 @structure

@@ -1,7 +1,7 @@
 """A map from key to payload, growing inside the kernel, with or without a journal.
 
 header   a table (see `dense`), BYTES KEY_WORDS PAYLOAD_WORDS STRIDE KEY_AT KINDS COMMITTED
-         JOURNAL TOUCHED JOURNAL_ROOM
+         JOURNAL TOUCHED JOURNAL_ROOM LOW_BYTES
 journal  entry's number   1 if the key was there before   key words   payload words as they were
 
 Without a journal an entry is dropped by `indexed_settle` as soon as its payload is zero. With one,
@@ -28,6 +28,7 @@ from viewmill.kernels.structures.dense import (
     is_sparse,
     larger,
     slots_of,
+    table_bytes,
 )
 from viewmill.kernels.structures.floats import add_sum, is_residue
 from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, out_of_line, release
@@ -37,6 +38,7 @@ from viewmill.kernels.structures.wide_values import add_wide_value
 BYTES = 8 * TABLE_WORDS
 KEY_WORDS, PAYLOAD_WORDS, STRIDE, KEY_AT, KINDS, COMMITTED = 40, 48, 56, 64, 72, 80
 JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
+LOW_BYTES = 112  # that an entry would need more; 0 once it has them
 HEADER_WORDS = 16
 
 _NEAR_BYTES = 24 << 20
@@ -92,7 +94,7 @@ def make_entry(s, at, words, h):
     """A new entry, noted; its key's address."""
     out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
-        grow(s, larger(load_word(s + ROOM)))
+        grow(s, larger(load_word(s + ROOM), load_word(s + STRIDE)))
     key_at = load_word(s + KEY_AT)
     found = dense_add(s, at, words, h, key_at, load_word(s + STRIDE))
     if key_at != 0:
@@ -108,6 +110,28 @@ def grow(s, room):
         s, room, load_word(s + KEY_WORDS), load_word(s + KEY_AT), load_word(s + STRIDE)
     )
     store_word(s + BYTES, load_word(s + BYTES) + more)
+
+
+@structure
+def widen(s, e):
+    """Give every entry room for low parts, which are zero; where entry e went."""
+    out_of_line()
+    old, room, count = load_word(s + ENTRIES), load_word(s + ROOM), load_word(s + COUNT)
+    stride, more = load_word(s + STRIDE), load_word(s + LOW_BYTES)
+    wide = stride + more
+    entries = allocate(table_bytes(room, wide))
+    for i in range(count):
+        copy_bytes(entries + i * wide, old + i * stride, stride)
+        clear_bytes(entries + i * wide + stride, more)
+    slots = 8 * (load_word(s + MASK) + 1)
+    copy_bytes(entries + room * wide, old + room * stride, slots)
+    release(old)
+    store_word(s + ENTRIES, entries)
+    store_word(s + STRIDE, wide)
+    store_word(s + LOW_BYTES, 0)
+    store_word(s + BYTES, load_word(s + BYTES) + room * more)
+    number = (e - old) // stride
+    return entries + number * wide + (e - old - number * stride)
 
 
 @structure
@@ -142,8 +166,8 @@ def note(s, at, existed):
 def grow_journal(s):
     """Twice the room for records."""
     old, room = load_word(s + JOURNAL), load_word(s + JOURNAL_ROOM)
-    more = room * 2 if room > 0 else 64
     size = record_bytes(s)
+    more = room * 2 if room > 0 else max(4, min(64, 8192 // size))
     journal = allocate(more * size)
     if room > 0:
         copy_bytes(journal, old, load_word(s + TOUCHED) * size)
@@ -301,7 +325,8 @@ def indexed_commit(s):
 @structure
 def indexed_rollback(s):
     """Go back to exactly the last commit."""
-    key, payload = 8 * load_word(s + KEY_WORDS), 8 * load_word(s + PAYLOAD_WORDS)
+    key = 8 * load_word(s + KEY_WORDS)
+    payload = load_word(s + STRIDE) - load_word(s + KEY_AT) - key
     for t in range(load_word(s + TOUCHED)):
         record = record_at(s, t)
         number = load_word(record)

@@ -152,7 +152,7 @@ def make_entry(s, list_, rest, words, h):
     """A new entry of a list; its key's address."""
     out_of_line()
     if load_word(list_ + COUNT) == load_word(list_ + ROOM):
-        grow_list(s, list_, larger(load_word(list_ + ROOM)))
+        grow_list(s, list_, larger(load_word(list_ + ROOM), load_word(s + STRIDE)))
         h = hash_key(rest, words)
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
     return dense_add(list_, rest, words, h, 0, load_word(s + STRIDE))
@@ -163,7 +163,7 @@ def make_list(s, at, words):
     """A new list."""
     out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
-        resize_lists(s, larger(load_word(s + ROOM)))
+        resize_lists(s, larger(load_word(s + ROOM), load_word(s + LIST_STRIDE)))
     h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
     list_ = dense_add(s, at, words, h, 0, stride) + 8 * words
     store_word(list_ + MASK, -1)

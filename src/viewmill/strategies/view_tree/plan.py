@@ -15,7 +15,7 @@ from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, delta_path, reactions_of
 from viewmill.strategies.view_tree.estimate import Sizes, average_cost
 from viewmill.strategies.view_tree.indicators import add_indicators
-from viewmill.strategies.view_tree.layout import Layout
+from viewmill.strategies.view_tree.layout import Layout, is_of_ring
 from viewmill.strategies.view_tree.materialize import materialize
 from viewmill.strategies.view_tree.search import find_order
 from viewmill.strategies.view_tree.states import Places, place_views
@@ -69,8 +69,10 @@ def plan_tree(
     indicators: bool = True,
 ) -> TreePlan:
     """The cheapest tree, or the tree of a given order."""
+    # States that no SQL states are built by feeding every table, those that never change too.
+    fed = any(is_of_ring(call) for _, call in block.aggregates)
     changing = frozenset(
-        each.alias for each in block.occurrences if each.scan.source not in statistics.static
+        each.alias for each in block.occurrences if fed or each.scan.source not in statistics.static
     )
     sizes = Sizes(block, statistics)
     best = order or find_order(block, sizes, changing)

@@ -48,7 +48,8 @@ class Result:
 
     def _spot(self) -> Spot:
         kind = self.kind
-        return Spot(STATE, "e", {slot.name: kind.word(slot.name) for slot in kind.payload})
+        words = {slot.name: kind.word(slot.name) for slot in kind.payload}
+        return Spot(STATE, "e", words, {name: kind.low_word(name) for name in words})
 
     # Changes.
 

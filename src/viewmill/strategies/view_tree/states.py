@@ -34,7 +34,14 @@ class Place:
     def spot(self, view: View, entry: str) -> Spot:
         """Where the payload of a view lies in an entry."""
         own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
-        return Spot(self.state, entry, {s: self.kind.word(name) for s, name in own.items()})
+        words = {slot: self.kind.word(name) for slot, name in own.items()}
+        if isinstance(self.kind, Listed):
+            # Of a list, half of the floats are low parts.
+            halves = {slot.name: slot.size // 2 for slot in self.kind.payload}
+            lows = {slot: words[slot] + halves[name] for slot, name in own.items()}
+            return Spot(self.state, entry, words, lows)
+        lows = {slot: self.kind.low_word(name) for slot, name in own.items()}
+        return Spot(self.state, entry, words, lows, self.kind.journal)
 
 
 @dataclass
@@ -118,9 +125,8 @@ def indexed_place(places: Places, views: list[View]) -> Place:
     view, layout = views[0], places.layout
     if len(views) == 1:
         slots = layout.slots(view)
-        kind = Indexed(
-            _fields(places, view.keys), slots, journal=_has_floats(slots) or places.journal
-        )
+        journal = not _is_exact(views, slots) or places.journal
+        kind = Indexed(_fields(places, view.keys), slots, journal=journal)
         names = {(view.name, slot.name): slot.name for slot in slots}
         return Place(f"v_{view.name}", kind, (view,), (), names)
     names = {}
@@ -133,9 +139,8 @@ def indexed_place(places: Places, views: list[View]) -> Place:
     taken = {place.state for place in places.all}
     while state in taken:
         state += "_"
-    kind = Indexed(
-        _fields(places, view.keys), tuple(together), journal=_has_floats(together) or places.journal
-    )
+    journal = not _is_exact(views, together) or places.journal
+    kind = Indexed(_fields(places, view.keys), tuple(together), journal=journal)
     return Place(state, kind, tuple(views), (), names)
 
 
@@ -144,7 +149,9 @@ def listed_place(
 ) -> Place:
     """A state whose entries are visited by some of their keys."""
     rest = tuple(key for key in view.keys if key not in bound)
-    slots = places.layout.slots(view)
+    slots = tuple(
+        replace(slot, size=slot.size + slot.lows, lows=0) for slot in places.layout.slots(view)
+    )
     kind = Listed(
         _fields(places, bound),
         _fields(places, rest),
@@ -154,6 +161,13 @@ def listed_place(
     names = {(view.name, slot.name): slot.name for slot in slots}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
     return Place(state, kind, (view,), bound, names)
+
+
+def _is_exact(views: Iterable[View], slots: Iterable[Slot]) -> bool:
+    """Whether taking a change away leaves exactly what was there: floats of tables with low parts,
+    which lose nothing, too; their products round."""
+    lossless = all(view.is_leaf for view in views)
+    return all(slot.is_exact or (lossless and slot.lows > 0) for slot in slots)
 
 
 def _has_floats(slots: Iterable[Slot]) -> bool:

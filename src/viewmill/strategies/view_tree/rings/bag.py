@@ -92,6 +92,11 @@ class Bag:
         raise AssertionError(f"{name} is no aggregate of a bag")
 
     def _clear(self, source: Source, view: View, spot: Spot) -> None:
+        left = [slot for ring in self.watched for slot in ring.slots(view) if slot.kind == "floats"]
+        if view.is_leaf and view is not self.root:
+            left = [slot for slot in left if not slot.lows]  # of a table they come back to zero
+        if not left:
+            return
         count = self.rows.slots(view)[0]
         empty = f"int_at({spot.at(SLOT.name)}) == 0 and "
         if count.kind == "int":
@@ -99,10 +104,11 @@ class Bag:
         else:
             empty += f"wide_is_zero(wide_at({spot.at(count.name)}))"
         with source.block(f"if {empty}:"):
-            for ring in self.watched:
-                for slot in ring.slots(view):
-                    if slot.kind == "floats":
-                        source.line(f"floats_clear({spot.at(slot.name)}, {slot.words})")
+            for slot in left:
+                source.line(f"floats_clear({spot.at(slot.name)}, {slot.words})")
+                if slot.lows:
+                    low = f"{spot.state}, {spot.entry}, {spot.lows[slot.name]}"
+                    source.line(f"floats_clear({low}, {slot.lows})")
 
 
 def _word(operand: Operand, expression: Expression) -> str:

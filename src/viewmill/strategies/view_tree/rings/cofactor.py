@@ -28,6 +28,8 @@ from viewmill.strategies.view_tree.tree import View
 
 TAKEN = ("cofactor", "linear_regression")
 _MOST_COLUMNS = 256  # a block under way lies on the stack
+_MOST_PARTS = 60
+_VECTOR, _WIDE = 8, 16  # floats in a vector; columns that are worth whole ones
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Cofactor:
     def __post_init__(self) -> None:
         if len(self.call.arguments) > _MOST_COLUMNS:
             raise NotTaken(f"more than {_MOST_COLUMNS} columns", self.call.span)
+        if len(self.block.occurrences) > _MOST_PARTS:
+            raise NotTaken(f"more than {_MOST_PARTS} tables", self.call.span)
         scans = [each.scan for each in self.block.occurrences]
         self._alias_of = {name: scan.alias for scan in scans for name in scan.schema.names}
         self._by_table = {scan.alias: [] for scan in scans}
@@ -98,11 +102,16 @@ class Cofactor:
         return [i for variable in view.variables for i in self._by_variable[variable]]
 
     def _size(self, view: View) -> int:
-        return block_size(len(self.columns(view)))
+        return block_size(len(self.columns(view)), self._pad(view))
+
+    def _pad(self, view: View) -> int:
+        """Whether the rows of a block are padded to whole vectors: of a wide result."""
+        is_wide = len(self.columns(view)) >= _WIDE
+        return _VECTOR if is_wide and view is self.root and not view.is_leaf else 1
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """The block, and what rounding took from it."""
-        return (Slot(self.slot, "floats", size=2 * self._size(view)),)
+        return (Slot(self.slot, "floats", size=self._size(view), lows=self._size(view)),)
 
     def reads(self, leaf: View) -> Sequence[Expression]:
         """The columns of the table, and what guards them."""
@@ -159,26 +168,57 @@ class Cofactor:
             source.line(f"cofactor_lift({block}, 1, {_tuple(lifted)})")
             blocks.append(block)
             sizes.append(len(values))
+        inside = f"{_tuple(blocks)}, {_tuple(map(str, sizes))}"
+        if self._pad(above) > 1:  # a wide result: multiplied where it is added
+            change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
+            return f"{inside}, {change}"
         if len(blocks) == 1:
             return blocks[0]
         made = source.name("block")
         source.line(f"{made} = scratch({self._size(above)})")
-        source.line(f"cofactor_join({made}, {_tuple(blocks)}, {_tuple(map(str, sizes))})")
+        source.line(f"cofactor_join({made}, {inside})")
         return made
 
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add float by float."""
-        source.line(f"cofactor_add({spot.at(self.slot)}, {payload}, {self._size(view)})")
+        if self._pad(view) > 1:
+            total = self.begin(source)
+            source.line(f"cofactor_gather({total}, {payload})")
+            payload = str(total)
+        if view is self.root:
+            self._add_total(source, payload, spot)
+            return
+        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size(view)}"
+        if spot.is_fixed:
+            source.line(f"cofactor_add({inside})")
+        else:
+            source.line(f"{spot.entry} = cofactor_add_whole({inside})")
 
-    def begin(self, source: Source) -> None:
-        """Nothing: what rounding takes is kept with the entry."""
+    def _add_total(self, source: Source, payload: str, spot: Spot) -> None:
+        size = self._size(self.root)
+        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {size}"
+        source.line(f"cofactor_add_total({inside})")
 
-    def gather(self, source: Source, total: None, payload: str, spot: Spot) -> None:
-        """To the entry right away."""
-        self.add(source, self.root, payload, spot)
+    def begin(self, source: Source) -> str | None:
+        """Room for the total of a wide result; else what rounding takes is kept with the entry."""
+        if self._pad(self.root) == 1:
+            return None
+        total = source.name("total_block")
+        source.line(f"{total} = scratch({self._size(self.root)})")
+        source.line(f"cofactor_none({total}, {self._size(self.root)})")
+        return total
 
-    def end(self, source: Source, total: None, spot: Spot) -> None:
-        """All is added."""
+    def gather(self, source: Source, total: str | None, payload: str, spot: Spot) -> None:
+        """To the total, or to the entry right away."""
+        if total is None:
+            self.add(source, self.root, payload, spot)
+        else:
+            source.line(f"cofactor_gather({total}, {payload})")
+
+    def end(self, source: Source, total: str | None, spot: Spot) -> None:
+        """Add the total."""
+        if total is not None:
+            self._add_total(source, total, spot)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
         """Count, sums and products in the order of the arguments."""
@@ -186,14 +226,16 @@ class Cofactor:
         shown, m = source.name(self.slot), len(columns)
         order = [str(columns.index(i)) for i in range(m)]
         source.line(f"{shown} = scratch({block_size(m)})")
-        block = f"floats_at({spot.at(self.slot)})"
-        source.line(f"cofactor_show({shown}, {block}, {_tuple(order)}, {m})")
+        place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
+        inside = f"{shown}, {place}, {_tuple(order)}, {m}, {self._pad(self.root)}"
+        source.line(f"cofactor_show({inside})")
         return Operand(shown)
 
 
-def block_size(columns: int) -> int:
+def block_size(columns: int, pad: int = 1) -> int:
     """How many floats the block of so many columns has."""
-    return (columns + 1) * (columns + 2) // 2
+    end = (columns + pad) // pad * pad
+    return sum(end - row // pad * pad for row in range(columns + 1))
 
 
 def _tuple(texts: Sequence[str] | map[str]) -> str:

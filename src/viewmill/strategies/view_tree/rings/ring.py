@@ -28,6 +28,8 @@ class Spot:
     state: str
     entry: str
     words: Mapping[str, int]  # by the slot's name in the view
+    lows: Mapping[str, int]  # where the low parts of its floats begin
+    is_fixed: bool = True  # whether low parts have their room, so that no addition moves an entry
 
     def at(self, slot: str) -> str:
         """The arguments that name a slot: state, entry, word."""

@@ -1,0 +1,72 @@
+"""The moments of a star as DuckDB computes them: row by row, and from the moments of each table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table with its keys and the columns whose moments are wanted."""
+
+    table: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def listed(columns: Sequence[str], joined: str) -> str:
+    """Count, sums and products over the rows of the join."""
+    pairs = [f"{a}::DOUBLE * {b}" for a, b in combinations_with_replacement(columns, 2)]
+    sums = [f"SUM({each}::DOUBLE)" for each in columns] + [f"SUM({each})" for each in pairs]
+    return f"SELECT COUNT(*), {', '.join(sums)} FROM {joined}"
+
+
+def factorized(parts: Sequence[Part], key: str) -> str:
+    """The same from what each table has under each key; the key itself is the first column."""
+    grouped = []
+    for part in parts:
+        pairs = combinations_with_replacement(part.columns, 2)
+        kept = [f"SUM({c})::DOUBLE AS s_{c}" for c in part.columns]
+        kept += [f"SUM({a} * {b})::DOUBLE AS q_{a}_{b}" for a, b in pairs]
+        inside = ", ".join([key, f"COUNT(*)::DOUBLE AS n_{part.table}", *kept])
+        grouped.append(f"(SELECT {inside} FROM {part.table} GROUP BY {key}) {part.table}")
+    joined = grouped[0] + "".join(f" JOIN {each} USING ({key})" for each in grouped[1:])
+    owner = {column: part.table for part in parts for column in part.columns}
+    counts = [f"n_{part.table}" for part in parts]
+
+    def total(*columns: str) -> str:
+        return f"SUM({_product(columns, key, owner, counts)})"
+
+    columns = (key, *owner)
+    pairs = combinations_with_replacement(columns, 2)
+    shown = [total(), *(total(each) for each in columns), *(total(a, b) for a, b in pairs)]
+    return f"SELECT {', '.join(shown)} FROM {joined}"
+
+
+def _product(
+    columns: tuple[str, ...], key: str, owner: dict[str, str], counts: Sequence[str]
+) -> str:
+    """What a key contributes: moments of the tables that have the columns, counts of the others."""
+    factors = [key for each in columns if each == key]
+    own = [each for each in columns if each != key]
+    tables = {owner[each] for each in own}
+    if len(own) == 2 and len(tables) == 1:
+        factors.append(f"q_{own[0]}_{own[1]}")
+    else:
+        factors += [f"s_{each}" for each in own]
+    factors += [each for each in counts if each.removeprefix("n_") not in tables]
+    return " * ".join(f"{each}::DOUBLE" for each in factors)
+
+
+def is_same(shown: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    """Whether a view of one cofactor shows these moments."""
+    ((value,),) = shown
+    (numbers,) = expected
+    ours = [value["n"], *value["sums"], *value["products"]]
+    return len(ours) == len(numbers) and all(
+        math.isclose(a, b, rel_tol=1e-9) for a, b in zip(ours, numbers, strict=True)
+    )

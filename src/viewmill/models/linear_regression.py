@@ -1,0 +1,216 @@
+"""Linear regression over a cofactor view: training costs the same however many rows there are.
+
+takes  a view with a column cofactor(label, features ...); its keys may be categorical features
+gives  coefficients and predictions, brought up to date by `refresh`
+
+method "gradient" descends from where it last stopped, so that a small change of the data takes a
+few steps; "exact" solves the normal equations. Both work on centred and scaled moments, and where
+columns are collinear both take what the data determines and leave the rest alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from typing import Literal as OneOf
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.deltas.least_squares import Centred, Fit, fit, unscaled
+from viewmill.errors import InvalidArgument, UnknownName, nearest
+from viewmill.models.moments import Category, Group, Moments, read_groups, with_categories
+
+Method = OneOf["gradient", "exact"]
+Floats = npt.NDArray[np.float64]
+
+_STEPS = 10_000
+_NEAR = 1e-12  # of a parameter in units of deviations
+
+
+class LinearRegression:
+    """label = intercept + coefficients · features, as the view is now.
+
+    `l2` adds l2 · coefficients² to the sum of squared errors, as scikit-learn's Ridge does; the
+    intercept is free. `groups` gives values of the view's other keys: a model of those rows only.
+    Without it a view of several rows is one data set.
+    """
+
+    def __init__(
+        self,
+        view: Any,
+        label: str,
+        features: Sequence[str],
+        *,
+        l2: float = 0.0,
+        method: Method = "exact",
+        groups: Mapping[str, Any] | None = None,
+    ) -> None:
+        if method not in ("gradient", "exact"):
+            raise InvalidArgument(
+                f"method {method!r} is neither 'gradient' nor 'exact'",
+                hint="'exact' solves; 'gradient' goes on from the last parameters.",
+            )
+        if isinstance(features, str) or not features:
+            raise InvalidArgument("features is a list of at least one column")
+        if not np.isfinite(l2) or l2 < 0:
+            raise InvalidArgument(f"l2 must not be negative, got {l2}")
+        if label.lower() in {each.lower() for each in features}:
+            raise InvalidArgument(f'"{label}" is the label and a feature')
+        self.view, self.label, self.features = view, label, tuple(features)
+        self.l2, self.method, self.groups = float(l2), method, dict(groups or {})
+        self.steps = 0  # that the last refresh took
+        self._theta: dict[str | Category, float] = {}  # in the label's units per unit of a column
+        self.refresh()
+
+    def refresh(self) -> LinearRegression:
+        """Learn from the view as it is now, going on from the last parameters."""
+        moments = self._read()
+        self.n = int(moments.n)
+        self._columns = moments.columns[1:]
+        if moments.n <= 0:
+            self._fit = Fit(float("nan"), np.full(len(self._columns), np.nan), float("nan"))
+            return self
+        centred = Centred.of(moments.n, moments.sums, moments.products)
+        features = list(range(1, len(moments.columns)))
+        if self.method == "exact":
+            self._fit = fit(centred, 0, features, self.l2)
+        else:
+            theta = self._descend(centred)
+            self._fit = unscaled(centred, 0, features, theta)
+        self._theta = dict(zip(self._columns, self._fit.coefficients.tolist(), strict=True))
+        return self
+
+    @property
+    def coefficients(self) -> dict[str, Any]:
+        """By feature; of a category by its values."""
+        shown: dict[str, Any] = {}
+        names = {each.lower(): each for each in self.features}
+        for column, value in zip(self._columns, self._fit.coefficients.tolist(), strict=True):
+            if isinstance(column, str):
+                shown[names[column.lower()]] = value
+            else:
+                shown.setdefault(names[column[0].lower()], {})[column[1]] = value
+        return shown
+
+    @property
+    def intercept(self) -> float:
+        """The value where all features are 0."""
+        return self._fit.intercept
+
+    @property
+    def r2(self) -> float:
+        """The share of the label's variance that the features explain."""
+        return self._fit.r2
+
+    def predict(self, rows: Any) -> Floats:
+        """The label of each row: of a frame, a table, dicts, or tuples in the features' order."""
+        columns = self._by_feature(rows)
+        size = len(next(iter(columns.values())))
+        total = np.full(size, self.intercept)
+        for name in self.features:
+            value = self.coefficients[name]
+            if isinstance(value, dict):
+                total += [value.get(each, 0.0) for each in columns[name]]
+            else:
+                given = [np.nan if each is None else float(each) for each in columns[name]]
+                total += value * np.array(given, np.float64)
+        return total
+
+    def __repr__(self) -> str:
+        terms = " ".join(f"{c:+.6g}·{n}" for n, c in self.coefficients.items() if _is_number(c))
+        return f"LinearRegression({self.label} = {self.intercept:.6g} {terms}, n = {self.n})"
+
+    # Reading.
+
+    def _read(self) -> Moments:
+        """The label first, then the features, categories as columns of 0 and 1."""
+        groups = [group for group in read_groups(self.view) if self._is_wanted(group)]
+        known = groups[0].moments.columns if groups else ()
+        keys = groups[0].keys if groups else {}
+        lower = {name.lower(): name for name in keys}
+        measured = {str(name).lower() for name in known}
+        numbers, categories = [self.label], []
+        for name in self.features:
+            if name.lower() in lower and name.lower() not in measured:
+                categories.append(lower[name.lower()])
+            else:
+                numbers.append(name)
+        if not groups:
+            return Moments((self.label, *self.features), 0.0, np.zeros(0), np.zeros((0, 0)))
+        return with_categories(groups, numbers, categories)
+
+    def _is_wanted(self, group: Group) -> bool:
+        keys = {name.lower(): value for name, value in group.keys.items()}
+        for name, value in self.groups.items():
+            if name.lower() not in keys:
+                raise UnknownName(f'the view has no key "{name}"', hint=nearest(name, group.keys))
+            if keys[name.lower()] != value:
+                return False
+        return True
+
+    def _by_feature(self, rows: Any) -> dict[str, list[Any]]:
+        if isinstance(rows, Mapping):
+            rows = [rows]
+        if hasattr(rows, "to_arrow") and not isinstance(rows, pa.Table):
+            rows = rows.to_arrow()
+        if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+            rows = pa.Table.from_pandas(rows, preserve_index=False)
+        if isinstance(rows, pa.Table):
+            names = {name.lower(): name for name in rows.column_names}
+            return {each: rows[_named(each, names)].to_pylist() for each in self.features}
+        rows = list(rows)
+        if rows and isinstance(rows[0], Mapping):
+            lower = [{str(k).lower(): v for k, v in row.items()} for row in rows]
+            return {each: [_value(row, each) for row in lower] for each in self.features}
+        if any(len(row) != len(self.features) for row in rows):
+            raise InvalidArgument(f"a row has one value for each of {', '.join(self.features)}")
+        return {each: [row[i] for row in rows] for i, each in enumerate(self.features)}
+
+    # Descending.
+
+    def _descend(self, centred: Centred) -> Floats:
+        """Steps of length 1 / largest eigenvalue from the last parameters, with momentum.
+
+        The label's parameter is -1 and stays so: the gradient is the matrix of moments times all
+        parameters, the label's row left out (ERRATA F12). Count and sums, the bias row, are in the
+        means that centring takes away.
+        """
+        size = len(self._columns)
+        scales = centred.scales
+        penalty = self.l2 / centred.n / np.square(scales[1:])
+        matrix = centred.correlations[1:, 1:] + np.diag(penalty)
+        step = 1.0 / max(float(np.linalg.norm(matrix, 2)), 1e-300) if size else 1.0
+        before = np.array([self._theta.get(each, 0.0) for each in self._columns])
+        parameters = np.concatenate(([-1.0], before * scales[1:] / scales[0]))
+        rows = np.concatenate((centred.correlations[1:, :1], matrix), axis=1)
+        theta, look, pace = parameters[1:], parameters.copy(), 1.0
+        for self.steps in range(1, _STEPS + 1):
+            gradient = rows @ look
+            new = look[1:] - step * gradient
+            moved = new - theta
+            if float(moved @ gradient) > 0:  # downhill no more: the momentum starts anew
+                pace = 1.0
+            following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
+            look[1:] = new + (pace - 1) / following * moved
+            theta, pace = new, following
+            if float(np.max(np.abs(step * gradient), initial=0.0)) < _NEAR:
+                break
+        return np.asarray(theta)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, dict)
+
+
+def _named(feature: str, names: Mapping[str, str]) -> str:
+    if feature.lower() not in names:
+        raise UnknownName(f'no column "{feature}"', hint=nearest(feature, names.values()))
+    return names[feature.lower()]
+
+
+def _value(row: Mapping[str, Any], feature: str) -> Any:
+    if feature.lower() not in row:
+        raise UnknownName(f'a row has no "{feature}"', hint=nearest(feature, row))
+    return row[feature.lower()]
