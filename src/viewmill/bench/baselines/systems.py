@@ -19,7 +19,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.mill.mill import Mill
 from viewmill.program.program import Program
-from viewmill.program.states import State
+from viewmill.program.states import Replay, State
 from viewmill.rewrite.rules import rewrite
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
@@ -154,9 +154,10 @@ def reevaluate(mill: Mill, query: str) -> Reevaluate:
 
 def _first_rows(state: State) -> list[pa.RecordBatch]:
     names = state.kind.schema.names
-    if PRESENT not in names:
+    if PRESENT not in names or isinstance(state.definition, Replay):
         return []
-    row = {name: int(name == PRESENT) for name in names}
+    row: dict[str, Any] = {name: int(name == PRESENT) for name in names}
+    row |= {s.name: [0.0] * s.size for s in state.kind.payload if s.kind == "floats"}
     return [pa.RecordBatch.from_pylist([row], schema=arrow_schema(state.kind.schema))]
 
 

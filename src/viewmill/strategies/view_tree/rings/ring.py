@@ -8,7 +8,7 @@ lines is its own business. All changes are linear: lifted once, multiplied on th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viewmill.algebra.expressions import Aggregate, Expression
@@ -28,7 +28,7 @@ class Spot:
     state: str
     entry: str
     words: Mapping[str, int]  # by the slot's name in the view
-    lows: Mapping[str, int]  # where the low parts of its floats begin
+    lows: Mapping[str, int] = field(default_factory=dict)  # where the low parts of its floats begin
     is_fixed: bool = True  # whether low parts have their room, so that no addition moves an entry
 
     def at(self, slot: str) -> str:
