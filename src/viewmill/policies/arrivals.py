@@ -28,6 +28,7 @@ _ENOUGH = 3  # deltas after the first load that make a history
 _TAIL = 0.99
 _PATIENCE = 10.0  # silences longer than this many times the tail end a history
 _QUIET = 20  # commits of others without a delta of its own
+_JUDGED_EVERY = 5_000  # microseconds between two judgements of the history
 
 Basis = OneOf["nothing known", "history", "model", "hint", "static"]
 
@@ -155,6 +156,7 @@ class Arrivals:
         self._static = static
         self._deltas: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)  # at, rows, deletes
         self._count = 0
+        self._judged = 0  # when a prediction was last compared with what came
         self._others = 0  # commits without it since its last delta
         self.model: Model | None = None
         self.hint: Expectation | None = None
@@ -163,14 +165,20 @@ class Arrivals:
 
     def note(self, rows: int, deletes: int, held: int, now: int) -> None:
         """A delta of the table was committed; it held `held` rows before."""
-        if self._count:  # the first one is the load
+        if self._count and not self._is_judged(now):  # the first one is the load
             self.accuracy.note(self.expect(held, now), rows)
+            self._judged = now
         self._deltas.append((now, rows, deletes))
         self._count += 1
         self._others = 0
         self.version += 1
         if self.hint is not None and self.hint.complete:
             self.hint = None  # it was wrong
+
+    def _is_judged(self, now: int) -> bool:
+        """Whether the history was judged just now: a prediction takes longer than a small batch."""
+        said = self.hint is not None or self.model is not None or self._static
+        return not said and self._count > _ENOUGH and now - self._judged < _JUDGED_EVERY
 
     def note_others(self) -> None:
         """A commit changed other tables."""
