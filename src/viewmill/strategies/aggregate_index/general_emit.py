@@ -113,6 +113,7 @@ class _Writer:
         function = source.name(f"on_{input_.name}")
         names = ["start", "size", "multiplicity", *texts, self.states, "texts", "errors"]
         with source.block(f"def {function}({', '.join(names)}):"):
+            self.values.write_forget(input_.source)
             with source.block("for i in range(start, size):"):
                 with source.block("if failed(errors):"):
                     source.line("return i")
@@ -205,6 +206,7 @@ class _Writer:
         source, entries, kind = self.source, self.entries, self.entries.kind
         result = self.shown.result
         with source.block(f"def settle({self.states}, texts, errors):"):
+            self.values.write_strained()
             bound: dict[str, Operand] = {}
             for each in self.inner:
                 if each.is_fixed:

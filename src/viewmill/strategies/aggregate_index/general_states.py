@@ -4,14 +4,16 @@ entries   outer rows by the columns that conditions and correlations read (free(
           compared): how many, what the view sums of them, and, as notes, each correlated aggregate
           and what of the entry the view shows
 inner_i   rows inside by the columns that the correlation reads (bound(q)): how many, their sum;
-          for MIN and MAX by the value as well
+          for MIN and MAX by the value as well. In order, if the correlation is one inequality: the
+          aggregate of an entry is then one walk, and a large batch walks once for each entry
 fixed_i   an aggregate without correlation: one entry, or the values in order for MIN and MAX
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
@@ -22,11 +24,13 @@ from viewmill.algebra.walk import columns_of, map_parts
 from viewmill.program.states import Indexed, Ordered, Slot, State
 from viewmill.strategies.aggregate_index.general_query import GeneralQuery
 from viewmill.strategies.aggregate_index.general_query import Nested as NestedValue
+from viewmill.strategies.aggregate_index.query import FLIPPED
 from viewmill.strategies.dataflow.aggregates import Kept, Payload, count_rows, zero_if_null
 from viewmill.strategies.dataflow.linear import columns_as, filtered, not_null
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
+ORDERED = ("<", "<=", ">", ">=")
 _EXACT = (Integer, Decimal, Date, Timestamp)
 
 
@@ -95,6 +99,24 @@ class Inner:
     predicate: tuple[Expression, ...]  # over the keys of both sides; () is without correlation
 
     @property
+    def comparisons(self) -> list[tuple[Column, str, Column]]:
+        """The predicate as comparisons of an inner with an outer column, if it is nothing else."""
+        found = [_comparison(each, {f.name for f in self.keys.fields}) for each in self.predicate]
+        return [each for each in found if each is not None] if None not in found else []
+
+    @property
+    def lookup(self) -> OneOf["order", "equal", "loop"]:
+        """How the aggregate of one entry is found."""
+        if self.value.is_extreme or not self.comparisons:
+            return "loop"
+        signs = {sign for _, sign, _ in self.comparisons}
+        if signs == {"="} and len(self.comparisons) == len(self.keys.named):
+            return "equal"
+        (inner, sign, outer), *others = self.comparisons
+        is_ordered = sign in ORDERED and not others and _have_one_order(inner, outer)
+        return "order" if is_ordered else "loop"
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the aggregate is the same for all rows outside."""
         return not self.predicate
@@ -110,6 +132,10 @@ class Inner:
         slots = (Slot("count", "int"), *((Slot("sum", "wide"),) if self.is_summed else ()))
         if self.is_fixed and self.value.is_extreme:
             return Ordered(self.keys.fields[0], (Slot("count", "wide"),))
+        if self.lookup == "order":
+            (level,) = self.keys.fields
+            words = tuple(Slot(slot.name, "wide") for slot in slots)
+            return Ordered(replace(level, nullable=False), words)
         return Indexed(self.keys.fields, slots, journal=True)
 
     def state(self) -> State:
@@ -124,8 +150,11 @@ class Inner:
     def rows(self) -> Relation:
         """The rows that count."""
         value = self.value
-        given = () if value.argument is None or not value.argument.nullable else (value.argument,)
-        return filtered(value.scan, (*value.where, *map(not_null, given)))
+        read = [] if value.argument is None else [value.argument]
+        if self.lookup == "order":
+            read += self.keys.named
+        given = [not_null(each) for each in dict.fromkeys(read) if each.nullable]
+        return filtered(value.scan, (*value.where, *given))
 
     @property
     def notes(self) -> tuple[Slot, ...]:
@@ -200,6 +229,24 @@ class Entries:
             if slot.is_note
         )
         return State(self.name, self.kind, self.keys.grouped(rows, calls, notes))
+
+
+def _comparison(expression: Expression, inner: set[str]) -> tuple[Column, str, Column] | None:
+    """A comparison of two columns, the inner one first."""
+    if not isinstance(expression, Call) or expression.function not in FLIPPED:
+        return None
+    left, right = expression.arguments
+    if not isinstance(left, Column) or not isinstance(right, Column):
+        return None
+    if (left.name in inner) == (right.name in inner) or left.type != right.type:
+        return None
+    if left.name in inner:
+        return left, expression.function, right
+    return right, FLIPPED[expression.function], left
+
+
+def _have_one_order(inner: Column, outer: Column) -> bool:
+    return isinstance(inner.type, _EXACT) and inner.type == outer.type
 
 
 def _exact_sum(value: Expression) -> AggregateCall:

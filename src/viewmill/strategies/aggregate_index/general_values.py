@@ -11,17 +11,22 @@ entry gathers again, from the multiset of values that is kept (section 4.2.5).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
+from viewmill.program.states import Ordered
 from viewmill.strategies.aggregate_index.general_states import Entries, Inner
+from viewmill.strategies.aggregate_index.levels import LARGEST
 from viewmill.strategies.dataflow.aggregates import Argument as Kept
 from viewmill.strategies.dataflow.aggregates import Payload
 from viewmill.strategies.dataflow.linear import used_columns
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import as_word, key_words
+
+LARGE = 64  # rows: a larger batch looks aggregates up rather than moving them row by row
 
 
 class Values:
@@ -93,6 +98,9 @@ class Values:
         if inner.value.is_extreme:
             operands = {f: Operand(o.value, None) if self._is_value(inner, f) else o
                         for f, o in operands.items()}  # fmt: skip
+        if inner.lookup == "order":
+            self._change_level(inner, scalar, value, operands)
+            return
         kind = inner.kind
         key = key_words(list(operands.values()) or [Operand("0")], kind.key)
         source.line(f"u = indexed_touch({name}, {key})")
@@ -101,14 +109,48 @@ class Values:
         source.line(f"indexed_add({name}, u, 0, m)")
         if inner.is_summed:
             source.line(f"indexed_add_wide({name}, u, 1, wide_product({value.value}, m))")
-        if inner.is_fixed:
+        if not inner.is_fixed:
+            self._call_spread(inner, value, operands)
+
+    def _change_level(
+        self, inner: Inner, scalar: Scalar, value: Operand, operands: dict[str, Operand]
+    ) -> None:
+        """The same for rows in order; NULL compares with nothing."""
+        source, ((field, level),) = self.source, operands.items()
+        words = "(m,)"
+        if inner.is_summed:
+            assert inner.value.argument is not None
+            why = scalar.failure(inner.value.argument, "Overflow", "too large for an ordered state")
+            words = f"(m, mul_checked({why}, {value.value}, m, {-LARGEST}, {LARGEST}))"
+
+        def write() -> None:
+            source.line(f"ordered_add({inner.name}, ({level.value},), {words})")
+            self._call_spread(inner, value, {field: level})
+
+        if level.null is None:
+            write()
             return
+        with source.block(f"if not {level.null}:"):
+            write()
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a large batch may look all aggregates up again."""
+        return all(each.lookup != "loop" for each in self.entries.correlated)
+
+    def _call_spread(self, inner: Inner, value: Operand, operands: dict[str, Operand]) -> None:
+        source, name = self.source, inner.name
         texts = [text for field, operand in operands.items() if field in used_columns(
             inner.predicate) for text in self._given(inner, field, operand)]  # fmt: skip
         spread, _ = self._functions[name]
         more = [name, "before"] if inner.value.is_extreme else []
         word = self._value_word(inner, value)
-        source.line(f"{spread}({', '.join(['entries', *more, 'm', word, *texts])}, texts, errors)")
+        call = f"{spread}({', '.join(['entries', *more, 'm', word, *texts])}, texts, errors)"
+        if not self.is_quick:
+            source.line(call)
+            return
+        with source.block(f"if size - start <= {LARGE}:"):
+            source.line(call)
 
     def _is_value(self, inner: Inner, name: str) -> bool:
         assert inner.value.argument is not None
@@ -211,6 +253,11 @@ class Values:
         _, gather = self._functions[name]
         with source.block(f"def {gather}(entries, e, {name}, texts, errors):"):
             self._reset(inner)
+            if inner.lookup != "loop":
+                self._look_up(inner)
+                source.line("return 0")
+                source.line()
+                return
             with source.block(f"for j in range(indexed_count({name})):"):
                 source.line(f"u = indexed_at({name}, j)")
                 if inner.value.is_extreme:
@@ -222,6 +269,53 @@ class Values:
                 self._set_best(inner, "best", "seen")
             source.line("return 0")
         source.line()
+
+    def _look_up(self, inner: Inner) -> None:
+        """Write what finds the aggregate of entry e by the columns that it is compared with."""
+        source, name = self.source, inner.name
+        bound = self.read_key({outer.name for _, _, outer in inner.comparisons})
+        operands = [bound[outer.name] for _, _, outer in inner.comparisons]
+        for null in (each.null for each in operands if each.null is not None):
+            with source.block(f"if {null}:"):
+                source.line("return 0")
+        if inner.lookup == "order":
+            ((_, sign, _),) = inner.comparisons
+            find = "ordered_after" if sign in ("<=", ">") else "ordered_from"
+            source.line(f"p = {find}({name}, ({operands[0].value},))")
+            words = [f"ordered_before({name}, p, {j})" for j in (0, 1)]
+            if sign in (">", ">="):
+                words = [f"ordered_total({name}, {j}) - {each}" for j, each in enumerate(words)]
+            self._add(inner, words[0], f"wide_of({words[1]})")
+            return
+        key = key_words(operands, [replace(f, nullable=False) for f in inner.keys.fields])
+        if any(field.nullable for field in inner.keys.fields):
+            key = f"{key[:-1]} 0)"
+        source.line(f"u = indexed_find({name}, {key})")
+        with source.block("if u != 0:"):
+            self._add(inner, f"int_at({name}, u, 0)", f"wide_at({name}, u, 1)")
+
+    def write_forget(self, input_: str) -> None:
+        """Write what has a large batch look all aggregates up again."""
+        source = self.source
+        if not self.is_quick or all(
+            each.value.scan.source != input_ for each in self.entries.correlated
+        ):
+            return
+        known = self.kind.word("known")
+        head = "for t in range(indexed_count(entries)):"
+        with source.block(f"if size - start > {LARGE}:"), source.block(head):
+            source.line("e = indexed_at(entries, t)")
+            source.line(f"indexed_add(entries, e, {known}, -int_at(entries, e, {known}))")
+
+    def write_strained(self) -> None:
+        """Write what refuses sums that leave 64 bits."""
+        for each in self.entries.inner:
+            if isinstance(each.kind, Ordered):
+                why = self.source.message(
+                    "Overflow", f"the sums of {each.name} leave 64 bits", None
+                )
+                with self.source.block(f"if ordered_strained({each.name}):"):
+                    self.source.line(f"fail(errors, {why}, -1)")
 
     def _reset(self, inner: Inner) -> None:
         source = self.source

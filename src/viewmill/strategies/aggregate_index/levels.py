@@ -21,7 +21,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.words import as_word
 
-_LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
+LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Once:
         """The value m times, small enough for sums to stay exact."""
         value = self.emit(expression).value
         why = self._scalar.failure(expression, "Overflow", "too large for an ordered state")
-        return f"mul_checked({why}, {value}, m, {-_LARGEST}, {_LARGEST})"
+        return f"mul_checked({why}, {value}, m, {-LARGEST}, {LARGEST})"
 
 
 def _change(once: Once, word: Word) -> str:
