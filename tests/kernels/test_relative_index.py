@@ -69,3 +69,20 @@ def test_it_equals_a_dict_over_many_blocks(data):
     for key in list(held):
         index.delete(key)
     assert len(index) == 0
+
+
+def test_a_shift_that_leaves_nothing():
+    """Two values meet and give 0: the only block goes while the shift is under way."""
+    index = RelativeIndex()
+    for _ in range(50):
+        index.add(1, 5)
+        index.add(7, -5)
+        index.shift_keys(3, -6)
+        assert index.items() == []
+        index.add(1, 5)
+        index.add(7, -5)
+        index.add(40, 2)
+        index.shift_keys(3, -6)
+        assert index.items() == [(34, 2)]
+        assert (index.get(34), index.get_sum(33), index.get_sum(34)) == (2, 0, 2)
+        index.delete(34)

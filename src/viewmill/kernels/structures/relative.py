@@ -231,14 +231,16 @@ def relative_shift(s, key, by):
     i = _block_of(s, key)
     top, block = load_word(s + TOP), _block(s, i)
     p = count_upto(_keys(block), load_word(block), key - _base(s, i))
-    if p == 0:  # then all of block 0 is larger
-        add_to_words(_keys(top), i, load_word(top), by)
-        return 0
-    if by < 0:
+    if by < 0 and p > 0:
         _reinsert(s, key, key - by, by)
+        if load_word(s + SIZE) == 0:  # what met gave 0, and there is no block left to look at
+            return 0
         i = _block_of(s, key)
         top, block = load_word(s + TOP), _block(s, i)
         p = count_upto(_keys(block), load_word(block), key - _base(s, i))
+    if p == 0:  # then all of block 0 is larger
+        add_to_words(_keys(top), i, load_word(top), by)
+        return 0
     add_to_words(_keys(block), p, load_word(block), by)
     add_to_words(_keys(top), i + 1, load_word(top), by)
     return 0
