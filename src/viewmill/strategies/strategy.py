@@ -52,6 +52,7 @@ class Candidate:
     notes: tuple[str, ...] = ()
     passing: bool = False  # the output feeds another block: its rows need not be kept
     is_linear: bool = False  # a refresh costs more the more rows there are
+    way: str = ""  # which of its ways the strategy means, if it has several
 
     def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
         """What takes a product of this shape to an input; None if its rows must be listed."""

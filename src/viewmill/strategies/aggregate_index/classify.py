@@ -130,14 +130,14 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
     (alias, *others) = sorted(conjunct.aliases)
     if others:
         raise NotTaken("columns of two tables in one comparison", _span(conjunct))
-    core, factor, _ = _core(own_names(left), right.type, conjunct)
+    core, factor, _ = comparison_core(own_names(left), right.type, conjunct)
     return alias, Test(core, factor, operator, right)
 
 
 def _nested(
     left: Expression, operator: str, right: Expression, value: Value, conjunct: Conjunct
 ) -> tuple[str, Test]:
-    core, factor, default = _core(left, right.type, conjunct)
+    core, factor, default = comparison_core(left, right.type, conjunct)
     if not isinstance(core, Column) or core.name != value.name:
         raise NotTaken(
             f"arithmetic on the correlated aggregate ({display_expression(core)})", _span(conjunct)
@@ -185,7 +185,7 @@ def _moves(expression: Expression, moving: set[str]) -> bool:
     )
 
 
-def _core(
+def comparison_core(
     expression: Expression, bound: Type, conjunct: Conjunct
 ) -> tuple[Expression, int, int | None]:
     """The expression without exact casts: what it is times a power of ten; COALESCE's default."""

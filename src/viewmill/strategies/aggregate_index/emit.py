@@ -21,6 +21,8 @@ from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.answer import Answer
+from viewmill.strategies.aggregate_index.by_key import read_by_key
+from viewmill.strategies.aggregate_index.by_key_layout import KeyLayout
 from viewmill.strategies.aggregate_index.classify import classify
 from viewmill.strategies.aggregate_index.layout import Layout
 from viewmill.strategies.aggregate_index.pairs import Groups
@@ -33,37 +35,56 @@ from viewmill.strategies.dataflow.words import Argument, bind_argument
 
 RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",
-    "result", "settle", "is_unknown",
+    "result", "settle", "is_unknown", "r", "k", "judge", "rebuild",
 )  # fmt: skip
 
 
 def emit_program(relation: Relation, strategy: str) -> Program:
     """The program of a query, or `NotTaken`."""
-    return _Writer(relation, strategy).program()
+    source = _new_source()
+    layout = Layout(classify(read_query(relation)), source)
+    return _Writer(relation, strategy, source, layout).program()
+
+
+def emit_by_key(relation: Relation, strategy: str) -> Program:
+    """The program of a column against an aggregate of its own key, or `NotTaken`."""
+    source = _new_source()
+    layout = KeyLayout(read_by_key(relation), source)
+    return _Writer(relation, strategy, source, layout).program()
+
+
+def _new_source() -> Source:
+    source = Source()
+    for word in RESERVED:
+        source.name(word)
+    return source
 
 
 class _Writer:
     """Writes the functions of a program one after another."""
 
-    def __init__(self, relation: Relation, strategy: str) -> None:
+    def __init__(
+        self, relation: Relation, strategy: str, source: Source, layout: Layout | KeyLayout
+    ) -> None:
         self.relation, self.strategy = relation, strategy
-        self.source = Source()
-        for word in RESERVED:
-            self.source.name(word)
-        self.layout = Layout(classify(read_query(relation)), self.source)
-        self.query = self.layout.query
+        self.source, self.layout, self.query = source, layout, layout.query
         self.states = ", ".join([*(made.name for made in self.layout.levels), "result"])
         self._columns: dict[str, list[str]] = {}  # by input: the arguments of its trigger
 
     def program(self) -> Program:
         """The program."""
         inputs = self._inputs()
+        if isinstance(self.layout, KeyLayout):
+            self.layout.write_functions(self.source)
         for made in self.layout.levels:
             if isinstance(made, Groups):
                 made.write_move(self.source)
         triggers = tuple(self._trigger(each) for each in inputs)
         with self.source.block(f"def settle({self.states}, texts, errors):"):
-            Answer(self.layout, self.source).write()
+            if isinstance(self.layout, KeyLayout):
+                self.layout.write_settle(self.source)
+            else:
+                Answer(self.layout, self.source).write()
         self.source.line()
         shown = Shown(
             self.source, self.query.head, self.layout.payload, self.relation.schema, self.states
@@ -87,6 +108,7 @@ class _Writer:
                 texts=tuple(self.source.texts),
                 messages=tuple(self.source.messages),
                 replays=replays,
+                rebuild=isinstance(self.layout, KeyLayout),
             ),
         )
 

@@ -14,8 +14,9 @@ from viewmill.algebra.expressions import ScalarSubquery, walk
 from viewmill.algebra.relations import Relation, inputs
 from viewmill.algebra.walk import expressions
 from viewmill.program.program import Program
+from viewmill.strategies.aggregate_index.by_key import ByKey, read_by_key
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
-from viewmill.strategies.aggregate_index.emit import emit_program
+from viewmill.strategies.aggregate_index.emit import emit_by_key, emit_program
 from viewmill.strategies.aggregate_index.general_emit import emit_general
 from viewmill.strategies.aggregate_index.general_query import GeneralQuery, read_general
 from viewmill.strategies.aggregate_index.query import read_query
@@ -42,11 +43,24 @@ class AggregateIndex:
         try:
             program = emit_program(query, self.name)
         except NotTaken as no:
-            return self._match_general(query, statistics, no)
+            return self._match_by_key(query, statistics, no)
         rows = max(statistics.row_count(each.source) for each in program.inputs)
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         cost = Cost(_CALL_US, _ROW_US * math.log2(rows), rows * words * 12)
         return Candidate(self.name, query, cost, _notes(classify(read_query(query))))
+
+    def _match_by_key(
+        self, query: Relation, statistics: Statistics, why: NotTaken
+    ) -> Candidate | Rejection:
+        """Offer an index by key, for a column that meets an aggregate of its own key."""
+        try:
+            program, plan = emit_by_key(query, self.name), read_by_key(query)
+        except NotTaken:
+            return self._match_general(query, statistics, why)
+        rows = max(statistics.row_count(each.source) for each in program.inputs)
+        words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
+        cost = Cost(_CALL_US, 2 * _ROW_US * math.log2(rows), rows * words * 12)
+        return Candidate(self.name, query, cost, _key_notes(plan), way="by_key")
 
     def _match_general(
         self, query: Relation, statistics: Statistics, why: NotTaken
@@ -64,11 +78,12 @@ class AggregateIndex:
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         moved = sum(bool(each.correlated) for each in read.values)
         cost = Cost(_CALL_US + rows * _JUDGE_US, rows * _MOVE_US * moved, rows * words * 12)
-        return Candidate(self.name, query, cost, _general_notes(read, why), is_linear=True)
+        notes = _general_notes(read, why)
+        return Candidate(self.name, query, cost, notes, is_linear=True, way="general")
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
-        emit = emit_general if candidate.is_linear else emit_program
+        emit = {"general": emit_general, "by_key": emit_by_key}.get(candidate.way, emit_program)
         return emit(candidate.query, self.name)
 
 
@@ -77,6 +92,15 @@ def _has_nested(query: Relation) -> bool:
     if any(isinstance(part, ScalarSubquery) for part in own):
         return True
     return any(map(_has_nested, inputs(query)))
+
+
+def _key_notes(plan: ByKey) -> tuple[str, ...]:
+    (key,), core = plan.key, plan.test.core
+    calls = ", ".join(dict.fromkeys(display_expression(each.call) for each in plan.values))
+    return (
+        f"aggregate index by {display_expression(key)}: {display_expression(core)} in order, which "
+        f"meets {calls} of its own {display_expression(key)}; a row moves its own key",
+    )
 
 
 def _general_notes(query: GeneralQuery, why: NotTaken) -> tuple[str, ...]:
