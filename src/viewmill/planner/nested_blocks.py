@@ -27,23 +27,35 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.relations import (
     Aggregate,
+    Distinct,
     Filter,
     Join,
     Named,
     Project,
     Relation,
     Scan,
+    SetOperation,
+    Window,
     inputs,
 )
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import BOOLEAN
-from viewmill.algebra.walk import expressions, has_subquery, map_inputs, map_parts, queries
+from viewmill.algebra.walk import (
+    columns_of,
+    expressions,
+    has_subquery,
+    map_inputs,
+    map_parts,
+    queries,
+    walk_relations,
+)
 from viewmill.rewrite.correlation import (
     filtered,
     fresh_copy,
     linear,
     map_expressions,
 )
+from viewmill.rewrite.prune_columns import prune_columns
 
 MakeBlock = Callable[[Relation], Scan]
 _Subquery = ScalarSubquery | Exists | InSubquery
@@ -51,10 +63,34 @@ _Subquery = ScalarSubquery | Exists | InSubquery
 
 def separate(query: Relation, block: MakeBlock) -> Relation:
     """The query with blocks in the place of what its nested aggregates read; itself if none."""
-    separated = map_inputs(query, lambda each: separate(each, block))
+    return _separate(query, block, _names_read(query))
+
+
+def _separate(query: Relation, block: MakeBlock, used: set[str] | None) -> Relation:
+    separated = map_inputs(query, lambda each: _separate(each, block, used))
     if not isinstance(separated, Filter) or not _is_nested(separated.condition):
         return separated
-    return _Separator(separated, block).filter()
+    return _Separator(separated, block, used).filter()
+
+
+def _names_read(query: Relation) -> set[str] | None:
+    """The columns that anything reads or shows; None if some operator needs them all."""
+    used = set(query.schema.names)
+    for relation in walk_relations(query):
+        if isinstance(relation, Distinct | SetOperation | Window):
+            return None
+        for each in expressions(relation):
+            used |= {part.name for part in walk(each) if isinstance(part, Column)}
+    return used
+
+
+def _narrowed(relation: Relation, used: set[str] | None) -> Relation:
+    """The relation without the columns that nothing reads."""
+    kept = [f for f in relation.schema if used is None or f.name in used]
+    if len(kept) == len(relation.schema):
+        return relation
+    columns = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in kept)
+    return prune_columns(Project(relation, columns)) if kept else relation
 
 
 def _is_nested(condition: Expression) -> bool:
@@ -67,6 +103,7 @@ class _Separator:
 
     whole: Filter
     block: MakeBlock
+    used: set[str] | None
 
     def filter(self) -> Relation:
         """The filter over blocks."""
@@ -74,13 +111,17 @@ class _Separator:
         _, _, bottom = linear(rows)
         if not isinstance(bottom, Scan):
             scan, names = self._scan(rows)
-            back = tuple((f.name, Column(names[f.name], f.type, f.nullable)) for f in rows.schema)
+            shown = (f for f in rows.schema if f.name in names)
+            back = tuple((f.name, Column(names[f.name], f.type, f.nullable)) for f in shown)
             inside = self._condition(rename_expression(condition, names), scan)
             return Project(Filter(scan, inside, self.whole.span), back)
         return replace(self.whole, condition=self._condition(condition, rows))
 
-    def _scan(self, relation: Relation) -> tuple[Scan, Mapping[str, str]]:
+    def _scan(
+        self, relation: Relation, more: frozenset[str] = frozenset()
+    ) -> tuple[Scan, Mapping[str, str]]:
         """A scan of a new block, and the new name of each column: unique, with its alias first."""
+        relation = _narrowed(relation, None if self.used is None else self.used | more)
         made = self.block(relation)
         names = {f.name: f"{made.alias}.{f.name}" for f in relation.schema}
         fields = tuple(replace(f, name=names[f.name]) for f in relation.schema)
@@ -106,12 +147,17 @@ class _Separator:
         other = [each for each in conditions if reads_outside(each) and not has_subquery(each)]
         if isinstance(bottom, Scan) and not deep and not any(map(has_subquery, own)):
             return group
-        inside = filtered(bottom, own)
+        inside, new = filtered(bottom, own), frozenset[str]()
         if deep:
             inside, met = _with_values(inside, deep, rows)
             other += met
-        scan, names = self._scan(inside)
-        shown = tuple((name, rename_expression(each, names)) for name, each in outputs)
+            new = frozenset(name for each in met for name in columns_of(each))
+        scan, names = self._scan(inside, new)
+        shown = tuple(
+            (name, rename_expression(each, names))
+            for name, each in outputs
+            if columns_of(each) <= set(names)
+        )
         above = filtered(scan, [rename_expression(each, names) for each in other])
         return replace(group, input=Project(above, shown))
 

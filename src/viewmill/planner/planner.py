@@ -22,7 +22,7 @@ from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
-from viewmill.strategies.aggregate_index.strategy import AggregateIndex
+from viewmill.strategies.aggregate_index.strategy import AggregateIndex, has_nested
 from viewmill.strategies.dataflow.by_row import compute_by_row
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
@@ -63,9 +63,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     if min(ways, key=_cost)[0].candidates[0].is_linear:
         try:
-            cuts = _cut(view, query, statistics, wish)
-            if cuts is not None:
-                ways.append(cuts)
+            ways += _cut(view, query, statistics, wish)
         except NotCut as no:
             rejections = _more_exact(rejections, no.rejections)
     allowed = [way for way in ways if _is_allowed(way, wish)]
@@ -124,16 +122,29 @@ def _ask(
     return candidates, [each for each in answers if isinstance(each, Rejection)]
 
 
-def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[Cut] | None:
-    """The query in blocks, each with its cheapest incremental candidate first."""
+def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[list[Cut]]:
+    """The query in blocks, each with its cheapest incremental candidate first.
+
+    Subqueries become joins, or (another way) nested aggregates stay for the index that knows them.
+    """
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
-        return None
-    cuts = cut_blocks(
-        view,
-        compute_by_row(spread_values(decorrelate(query))),
-        lambda part: _ask_worthy(part, statistics, wish),
-    )
-    return [replace(cut, candidates=_best_first(cut, wish)) for cut in cuts]
+        return []
+    ways, no = list[list[Cut]](), None
+    forms = [decorrelate(query), query]
+    for form in forms if has_nested(query) and forms[0] != query else forms[:1]:
+        try:
+            cuts = cut_blocks(
+                view,
+                compute_by_row(spread_values(form)),
+                lambda part: _ask_worthy(part, statistics, wish),
+            )
+            ways.append([replace(cut, candidates=_best_first(cut, wish)) for cut in cuts])
+        except NotCut as reason:
+            no = no or reason
+    if no is not None and not ways:
+        raise no
+    steady = [way for way in ways if not any(cut.candidates[0].is_linear for cut in way)]
+    return steady or ways
 
 
 def _ask_worthy(

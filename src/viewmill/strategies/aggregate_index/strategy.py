@@ -38,7 +38,7 @@ class AggregateIndex:
 
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
-        if not _has_nested(query):
+        if not has_nested(query):
             return Rejection(self.name, "no aggregate is nested in a condition")
         try:
             program = emit_program(query, self.name)
@@ -87,11 +87,12 @@ class AggregateIndex:
         return emit(candidate.query, self.name)
 
 
-def _has_nested(query: Relation) -> bool:
+def has_nested(query: Relation) -> bool:
+    """Whether a condition reads the value of a subquery."""
     own = (part for each in expressions(query) for part in walk(each))
     if any(isinstance(part, ScalarSubquery) for part in own):
         return True
-    return any(map(_has_nested, inputs(query)))
+    return any(map(has_nested, inputs(query)))
 
 
 def _key_notes(plan: ByKey) -> tuple[str, ...]:
