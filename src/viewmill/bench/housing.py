@@ -18,12 +18,16 @@ TABLES = {
 
 
 def housing(
-    seed: int, postcodes: int = POSTCODES, *, attributes: bool = True
+    seed: int, postcodes: int = POSTCODES, *, attributes: bool = True, scale: int = 20
 ) -> dict[str, pa.Table]:
-    """The tables, each shuffled; without attributes they have the postcode alone."""
+    """The tables, each shuffled; without attributes they have the postcode alone.
+
+    The paper's scale is the number of houses per postcode; the join grows with its fourth power.
+    """
     random = np.random.default_rng(seed)
     tables = {}
-    for name, (rows, width) in TABLES.items():
+    for name, (most, width) in TABLES.items():
+        rows = max(1, most * scale // 20)
         postcode = np.repeat(np.arange(postcodes), rows)
         random.shuffle(postcode)
         columns = {"postcode": postcode}

@@ -17,8 +17,10 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
     "cofactor": "viewmill.bench.cofactor:cofactor",
+    "factorized": "viewmill.bench.factorized:factorized",
     "groupby": "viewmill.bench.groupby:groupby",
     "intermittent": "viewmill.bench.intermittent.bench:intermittent",
+    "matrix": "viewmill.bench.matrix:matrix",
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
     "spark": "viewmill.bench.spark:spark",
@@ -40,12 +42,13 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, for a first look.")] = False,
     scale: Annotated[float | None, typer.Option(help="How much data, as in tpch: 0.1.")] = None,
     query: Annotated[int | None, typer.Option(help="One query only, as in tpch: 3.")] = None,
+    sizes: Annotated[str, typer.Option(help="Which sizes, as in matrix: 256,512.")] = "",
 ) -> None:
     """Run a timed workload and compare it with recompute."""
     if name not in BENCHES:
         raise UnknownName(f"there is no bench {name!r}", hint=nearest(name, BENCHES))
     workload: Bench = pkgutil.resolve_name(BENCHES[name])
-    more = {"scale": scale, "query": query}
+    more = {"scale": scale, "query": query, "sizes": _sizes(sizes)}
     given = {option: value for option, value in more.items() if value is not None}
     _check_options(name, workload, given)
     report = workload(seed=seed, quick=quick, say=remark, **given)
@@ -60,11 +63,21 @@ def bench(
         raise typer.Exit(3)
 
 
+def _sizes(text: str) -> tuple[int, ...] | None:
+    """Whole numbers between commas."""
+    if not text:
+        return None
+    words = [each.strip() for each in text.split(",")]
+    if not all(each.isdigit() and int(each) > 0 for each in words):
+        raise InvalidArgument(f"--sizes must be whole numbers like 256,512, got {text!r}")
+    return tuple(map(int, words))
+
+
 def _check_options(name: str, workload: Bench, given: dict[str, Any]) -> None:
     """Raise for an option that a bench does not know."""
     known = inspect.signature(workload).parameters
     for option, value in given.items():
         if option not in known:
             raise InvalidArgument(f"bench {name} has no option --{option}")
-        if value < 0 or (option == "scale" and value == 0):
+        if option != "sizes" and (value < 0 or (option == "scale" and value == 0)):
             raise InvalidArgument(f"--{option} must be positive, got {value}")
