@@ -35,6 +35,7 @@ class Hints:
     order: tuple[HintedVariable, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)  # of the order
     indicators: bool = True  # False: a cyclic join may keep larger views to be faster
+    dense: bool = False  # a chain of matrices is kept as arrays
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.order))

@@ -35,6 +35,8 @@ class _Outlet(Protocol):
 class Enumerator:
     """Reads the states of a factorized result."""
 
+    form = "factorized"
+
     def __init__(
         self,
         enumeration: Enumeration,

@@ -71,6 +71,7 @@ def is_adaptive(entry: ViewEntry) -> bool:
         and entry.keeping is None
         and all(
             isinstance(block.program.body, Triggers)
+            and block.program.body.enumeration is None
             and block.views == {entry.name}
             and not any(isinstance(each.definition, Replay) for each in block.program.states)
             for block in entry.blocks

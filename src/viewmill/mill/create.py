@@ -196,9 +196,9 @@ def _refuse_factorized_sources(core: Core, query: Relation) -> None:
         entry = core.catalog.get(name)
         if isinstance(entry, ViewEntry) and entry.enumerator is not None:
             raise UnsupportedQuery(
-                f'view "{entry.name}" is factorized, so no view can be kept over it',
-                detail="A factorized result does not list its changes.",
-                hint="Read the tables that it reads, or keep it with RESULT LISTED.",
+                f'view "{entry.name}" is {entry.enumerator.form}, so no view can be kept over it',
+                detail="It does not list its changes.",
+                hint="Read the tables that it reads, or keep it listed.",
             )
 
 
@@ -217,8 +217,8 @@ def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
     readers = core.catalog.readers(old.name)
     if new.enumerator is not None and (readers or old.listeners):
         raise NameInUse(
-            f'"{old.name}" is read or subscribed to, and a factorized result lists no changes',
-            hint="Drop what reads it, or keep RESULT LISTED.",
+            f'"{old.name}" is read or subscribed to, and would not list its changes any more',
+            hint="Drop what reads it, or keep it listed.",
         )
     if readers and _shape(new.schema) != _shape(old.schema):
         names = ", ".join(each.name for each in readers)

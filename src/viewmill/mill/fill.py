@@ -16,6 +16,7 @@ from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
+from viewmill.program.arrays import Arrays
 from viewmill.program.program import ByRow, Input, Maintainer, Program, Queries, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.program.windows import Windowed
@@ -23,6 +24,7 @@ from viewmill.runtime.runtime import Block
 
 BUILDERS = {
     "kernels": "viewmill.kernels.build:build",
+    "arrays": "viewmill.kernels.arrays:build_arrays",
     "rows": "viewmill.kernels.by_row:build",
     "windows": "viewmill.kernels.window_build:build_window",
     "engine": "viewmill.engines.build:build",
@@ -49,6 +51,9 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
         made.products = None if chosen is None else chosen.product_trigger
         triggers: Maintainer = made
         return triggers
+    if isinstance(program.body, Arrays):
+        arrays: Maintainer = pkgutil.resolve_name(BUILDERS["arrays"])(program, core.dictionary)
+        return arrays
     if isinstance(program.body, ByRow):
         rows: Maintainer = pkgutil.resolve_name(BUILDERS["rows"])(program, core.dictionary)
         return rows

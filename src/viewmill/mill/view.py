@@ -165,7 +165,7 @@ class View(Readers):
             entry = self._entry
             if entry.enumerator is not None:
                 raise UnsupportedQuery(
-                    f'view "{entry.name}" is factorized and does not list its changes',
+                    f'view "{entry.name}" is {entry.enumerator.form} and does not list its changes',
                     detail="One row of a table may change millions of rows of the result.",
                     hint="Read it after a refresh, or keep it with RESULT LISTED.",
                 )
@@ -223,7 +223,7 @@ class View(Readers):
             "freshness": "stale" if waits.rows else "fresh",
             "version": entry.version if waits.rows else core.version,
             "rows": entry.rows,
-            "result": "listed" if entry.enumerator is None else "factorized",
+            "result": "listed" if entry.enumerator is None else entry.enumerator.form,
             "state_bytes": entry.kept_bytes(),
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,

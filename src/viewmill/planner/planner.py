@@ -57,8 +57,8 @@ class Wish:
 def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
     """The cheapest way that the wish allows."""
     wish = _checked(wish or Wish())
-    if wish.result == "factorized":
-        return _plan_factorized(view, query, statistics, wish)
+    if wish.result == "factorized" or wish.hints.dense:
+        return _plan_unlisted(view, query, statistics, wish)
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     if min(ways, key=_cost)[0].candidates[0].is_linear:
@@ -78,32 +78,43 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish))
 
 
-def _plan_factorized(view: str, query: Relation, statistics: Statistics, wish: Wish) -> Plan:
-    """A view tree whose views are the result: nothing else keeps one."""
+def _plan_unlisted(view: str, query: Relation, statistics: Statistics, wish: Wish) -> Plan:
+    """A view tree whose views, or arrays, are the result: nothing else keeps one."""
+    asked = "RESULT FACTORIZED" if wish.result == "factorized" else "the hint DENSE"
     if wish.strategy not in (None, "view_tree") or wish.refresh_policy == "full":
-        asked = f"STRATEGY {wish.strategy}" if wish.strategy else "REFRESH POLICY FULL"
+        other = f"STRATEGY {wish.strategy}" if wish.strategy else "REFRESH POLICY FULL"
         raise UnsupportedQuery(
-            f"RESULT FACTORIZED does not go with {asked}",
+            f"{asked} does not go with {other}",
             detail="The views of a view tree are the result.",
         )
+    if wish.result == "factorized" and wish.hints.dense:
+        raise UnsupportedQuery("RESULT FACTORIZED does not go with the hint DENSE")
     answer: Candidate | Rejection
     if isinstance(query, Sort):
-        answer = Rejection("view_tree", "ORDER BY: rows come in the order of the lists", query.span)
+        answer = Rejection("view_tree", "ORDER BY: rows come as they are kept", query.span)
     elif any(scan.window for scan in scans(query)):
         answer = Rejection("view_tree", "it knows no windows on tables")
     else:
-        answer = ViewTree(wish.hints, factorized=True).match(query, statistics)
+        factorized = wish.result == "factorized"
+        answer = ViewTree(wish.hints, factorized=factorized).match(query, statistics)
     if isinstance(answer, Rejection):
+        form = "factorized" if wish.result == "factorized" else "as arrays"
         raise UnsupportedQuery(
-            f'the result of view "{view}" cannot be kept factorized',
+            f'the result of view "{view}" cannot be kept {form}',
             detail=answer.reason,
-            hint="It takes inner joins on equality, filters of one table, and columns of them; "
-            "RESULT LISTED takes everything.",
+            hint=_UNLISTED[form],
             span=answer.span,
         )
-    cut = Cut(view, query, (answer,), ())
-    blocks = (_planned(cut, is_last=True),)
-    return Plan(view, query, blocks, (), (), "RESULT FACTORIZED was asked for")
+    blocks = (_planned(Cut(view, query, (answer,), ()), is_last=True),)
+    return Plan(view, query, blocks, (), (), f"{asked} was asked for")
+
+
+_UNLISTED = {
+    "factorized": "It takes inner joins on equality, filters of one table, and columns of them; "
+    "RESULT LISTED takes everything.",
+    "as arrays": "It takes SUM(A1.P * A2.P * ...) over tables of two NOT NULL keys and a DOUBLE, "
+    "grouped by both ends of the chain; without the hint every query is taken.",
+}
 
 
 def _ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewmill.algebra.display import display, tree
+from viewmill.program.arrays import Arrays
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import ByRow, Program, Queries, Triggers
@@ -19,6 +20,8 @@ def display_program(program: Program) -> str:
     match program.body:
         case Triggers(source=source):
             return f"{head}\n\n{source}"
+        case Arrays(chain=chain):
+            return f"{head}\n\narrays, multiplied as {chain}"
         case ByRow():
             return f"{head}\n\ncomputed row by row\n{display(program.query)}"
         case Queries(query=query):

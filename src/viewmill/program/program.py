@@ -11,6 +11,7 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
+from viewmill.program.arrays import Arrays
 from viewmill.program.exchange import ONE_SHARD, Exchange
 from viewmill.program.exchange import Single as Single  # a name of this module, too
 from viewmill.program.parts import PartQueries
@@ -148,7 +149,7 @@ class ByRow:
     outputs: tuple[Named, ...]
 
 
-Body = Triggers | ByRow | Queries | PartQueries | Windowed | PatternQueries
+Body = Triggers | Arrays | ByRow | Queries | PartQueries | Windowed | PatternQueries
 
 
 @dataclass(frozen=True)

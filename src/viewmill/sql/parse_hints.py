@@ -10,6 +10,7 @@ Spark ignores hints that it does not know, and so do we: BROADCAST(t) and its li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -51,9 +52,12 @@ class _Reader:
                 if hints.order:
                     raise MalformedSQL("VARIABLE_ORDER is given twice", span=start)
                 order = self._list()
-                hints = Hints(order, Span(self.sql, start.start, self._last()), hints.indicators)
+                span = Span(self.sql, start.start, self._last())
+                hints = replace(hints, order=order, span=span)
             elif word == "NO_INDICATORS":
-                hints = Hints(hints.order, hints.span, indicators=False)
+                hints = replace(hints, indicators=False)
+            elif word == "DENSE":
+                hints = replace(hints, dense=True)
         return hints
 
     def _list(self) -> tuple[HintedVariable, ...]:

@@ -16,6 +16,7 @@ from viewmill.program.program import ProductTrigger, Program
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 from viewmill.strategies.view_tree.block import block_of
+from viewmill.strategies.view_tree.dense import emit_dense
 from viewmill.strategies.view_tree.emit import emit_program
 from viewmill.strategies.view_tree.explain import notes
 from viewmill.strategies.view_tree.factorized import plan_factorized
@@ -33,6 +34,7 @@ class TreeCandidate(Candidate):
     """A candidate that remembers its tree."""
 
     plan: TreePlan | None = None
+    dense: bool = False
 
     def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
         """Factors climb the tree side by side."""
@@ -57,17 +59,21 @@ class ViewTree:
                 plan = plan_factorized(block, statistics, order)
             else:
                 plan = plan_tree(block, statistics, order, indicators=self._hints.indicators)
-            program = emit_program(plan, self.name)
+            write = emit_dense if self._hints.dense else emit_program
+            program = write(plan, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         width = sum(s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         size = int(plan.entries * 1.5 * width / max(len(program.states), 1))
         cost = Cost(_CALL_US, _STEP_US * plan.steps, size)
         said = notes(plan, str(self._hints))
-        return TreeCandidate(self.name, query, cost, notes=said, plan=plan)
+        dense = self._hints.dense
+        if dense:
+            said = (*said, "kept as arrays, as the hint DENSE says")
+        return TreeCandidate(self.name, query, cost, notes=said, plan=plan, dense=dense)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
         assert isinstance(candidate, TreeCandidate)
         assert candidate.plan is not None
-        return emit_program(candidate.plan, self.name)
+        return (emit_dense if candidate.dense else emit_program)(candidate.plan, self.name)
