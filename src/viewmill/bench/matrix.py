@@ -134,7 +134,7 @@ class Chain:
         """Changes of one row each."""
         updates = []
         for row in self.random.integers(0, self.n, 6):
-            u, v = self._vectors(1)
+            _, v = self._vectors(1)
             updates.append((np.where(np.arange(self.n) == row, 1.0, 0.0)[None], v))
         self._change(mill, "A2", *updates.pop())  # compiles
         self._timed_updates(mill, report, updates, updates="row", rank=1)
@@ -146,15 +146,15 @@ class Chain:
         self._timed_updates(mill, report, updates, updates="rank", rank=rank)
 
     def _timed_updates(
-        self, mill: Any, report: Report, updates: list[tuple[Matrix, Matrix]], **key: Any
+        self, mill: Any, report: Report, changes: list[tuple[Matrix, Matrix]], **key: Any
     ) -> None:
         cpu, walls = time.process_time(), []
-        for u, v in updates:
+        for u, v in changes:
             start = time.perf_counter()
             self._apply(mill, "A2", u, v)
             walls.append(time.perf_counter() - start)
-        cpu_s = (time.process_time() - cpu) / len(updates)
-        for u, v in updates:
+        cpu_s = (time.process_time() - cpu) / len(changes)
+        for u, v in changes:
             self.matrices["A2"] += u.T @ v
         metrics = {"us_per_update": cpu_s * 1e6, "p50_ms": float(np.median(walls)) * 1e3}
         report.add("viewmill", self._key(**key), **metrics)
