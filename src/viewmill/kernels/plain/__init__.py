@@ -141,6 +141,7 @@ from viewmill.kernels.plain.outlet import (
     fail,
     failed,
     look_word,
+    out_of_line,
     text,
     text_less,
 )
@@ -295,6 +296,7 @@ __all__ = [
     "ordered_strained",
     "ordered_total",
     "ordered_word",
+    "out_of_line",
     "pair_add",
     "scale_down_half_up",
     "scale_up",

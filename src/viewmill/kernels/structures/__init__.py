@@ -59,6 +59,7 @@ from viewmill.kernels.structures.floats import (
     key_float,
     sort_word,
 )
+from viewmill.kernels.structures.heap import out_of_line
 from viewmill.kernels.structures.indexed import (
     indexed_add,
     indexed_add_sum,
@@ -301,6 +302,7 @@ __all__ = [
     "ordered_strained",
     "ordered_total",
     "ordered_word",
+    "out_of_line",
     "pair_add",
     "scale_down_half_up",
     "scale_up",

@@ -122,14 +122,28 @@ def sorted_end(s):
 @structure
 def sorted_next(s, p):
     """The position after p, which is not the end."""
+    if (p & 0xFFFF) + 1 < load_word(leaf_at(s, p)):
+        return p + 1
+    return next_leaf(s, p)
+
+
+@structure
+def next_leaf(s, p):
+    """The same at the end of a leaf."""
+    out_of_line()
     return ordered_next(s, p)
 
 
 @structure
 def sorted_prev(s, p):
     """The position before p, which is not the first."""
-    if p & 0xFFFF != 0:
-        return p - 1
+    return p - 1 if p & 0xFFFF != 0 else last_leaf(s, p)
+
+
+@structure
+def last_leaf(s, p):
+    """The same at the beginning of a leaf."""
+    out_of_line()
     keys, top, room = load_word(s + KEYS), load_word(s + TOP), load_word(s + TOP_ROOM)
     i, j = p >> 32, (p >> 16) & 0xFFFF
     if j == 0:
@@ -142,6 +156,7 @@ def sorted_prev(s, p):
 @structure
 def sorted_step(s, p, k, begin, end):
     """k positions further (back if negative), but not out of begin to end."""
+    out_of_line()
     while k > 0 and p < end:
         p = sorted_next(s, p)
         k -= 1
@@ -154,6 +169,7 @@ def sorted_step(s, p, k, begin, end):
 @structure
 def sorted_offset(s, p, k, begin, end):
     """The row k positions further (back if negative), or -1 if that is not within begin to end."""
+    out_of_line()
     while k > 0:
         p = sorted_next(s, p)
         k -= 1
@@ -182,6 +198,7 @@ def sorted_word(s, p, j):
 @structure
 def sorted_same(s, p, q, words):
     """Whether the rows at p and q have equal first words."""
+    out_of_line()
     a, b, i, j = leaf_at(s, p), leaf_at(s, q), p & 0xFFFF, q & 0xFFFF
     for k in range(words):
         if load_at(array_of(a, LEAF, k), i) != load_at(array_of(b, LEAF, k), j):

@@ -46,7 +46,7 @@ from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 _RESERVED = (
     "p", "q", "begin", "end", "low", "stop", "prev", "has_prev", "size", "changed", "shifted",
-    "update", "take", "sweep", "rebuild", "once", "c", "now", "was", "last", "times", "min", "max",
+    "update", "take", "final", "rebuild", "once", "c", "now", "was", "last", "times", "min", "max",
     "float", "sort_word", "limit",
 )  # fmt: skip
 
@@ -161,7 +161,6 @@ class _Window:
         self._template(SHIFTED)
         self._take()
         self._update()
-        self._sweep()
         with self.writer.settle():
             self._settle()
         self._flush()
@@ -189,6 +188,7 @@ class _Window:
     @contextmanager
     def _function(self, name: str, arguments: str) -> Iterator[None]:
         with self.source.block(f"def {name}({self._states}, texts, errors, {arguments}):"):
+            self.source.line("out_of_line()")
             yield
         self.source.line()
 
@@ -261,34 +261,36 @@ class _Window:
             self.source.line("return 2")
 
     def _sweep(self) -> None:
-        """Write what visits the rows that feel touched row t; gives where it ended."""
+        """Write what visits the rows that feel touched row t, then goes to the next."""
         source, state, touched = self.source, self.state, self.touched
         whole = len(self.order.places)
         own = self.order.key_at(touched, "t", self.order.words(whole))
         partition = self.order.key_at(touched, "t", self.order.words(self.partition_places))
-        with self._function("sweep", "t, last"):
-            source.line(f"begin = sorted_from({state}, {partition})")
-            source.line(f"end = sorted_after({state}, {partition})")
-            with source.block("if begin >= end:"):
-                source.line("return last")
+        source.line(f"begin = sorted_from({state}, {partition})")
+        source.line(f"end = sorted_after({state}, {partition})")
+        with source.block("if begin < end:"):
             source.line(f"p = sorted_from({state}, {own})")
             source.line("low = p")
             source.line(f"stop = sorted_step({state}, p, 1, begin, end)")
             for call in self.calls:
                 call.reach(touched)
             source.line("q = max(low, last)")
-            with source.block("if q >= end:"):
-                source.line("return last")
             self._size()
-            running = any(call.is_running for call in self.calls)
-            with source.block("while q < end:"):
-                source.line(f"changed = update({self._states}, texts, errors, q, begin, end, size)")
-                with source.block("if changed == 2:"):
-                    source.line("break")
-                source.line(f"q = sorted_next({state}, q)")
-                with source.block(f"if q >= stop{' and changed == 0' if running else ''}:"):
-                    source.line("break")
-            source.line("return q")
+            self._visit()
+            source.line("last = max(last, q)")
+        source.line(f"t = sorted_next({touched}, t)")
+
+    def _visit(self) -> None:
+        """Write what judges row after row, until nothing can change any more."""
+        source = self.source
+        running = any(call.is_running for call in self.calls)
+        with source.block("while q < end:"):
+            source.line(f"changed = update({self._states}, texts, errors, q, begin, end, size)")
+            with source.block("if changed == 2:"):
+                source.line("break")
+            source.line(f"q = sorted_next({self.state}, q)")
+            with source.block(f"if q >= stop{' and changed == 0' if running else ''}:"):
+                source.line("break")
 
     def _size(self) -> None:
         source = self.source
@@ -319,10 +321,9 @@ class _Window:
                 source.line(f"sorted_insert({touched}, {key})")
         source.line("last = 0")
         source.line("t = 0")
-        source.line(f"stop = sorted_end({touched})")
-        with source.block("while t < stop:"):
-            source.line(f"last = sweep({self._states}, texts, errors, t, last)")
-            source.line(f"t = sorted_next({touched}, t)")
+        source.line(f"final = sorted_end({touched})")
+        with source.block("while t < final:"):
+            self._sweep()
 
     def _key(self) -> str:
         """Write what reads entry e of the rows; gives the key of copy c of it."""
