@@ -490,3 +490,9 @@ __all__ = [
     "from_arrow_type",
     "nested_arrow_type", "nested_name", "shown", "wrong_value",
 ]  # fmt: skip
+
+
+def shown_row(delta: Delta, row: int, dictionary: Dictionary) -> str:
+    """A row of a delta for an error: id = 3, name = 'ann'."""
+    one = decode_delta(delta.take(np.array([row])), dictionary).to_pylist()[0]
+    return ", ".join(f"{name} = {value!r}" for name, value in one.items())

@@ -17,6 +17,7 @@ import pyarrow as pa
 from viewmill import errors
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
+from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, Shape
@@ -169,7 +170,7 @@ class TriggerMaintainer:
         if self._is_undone:
             self._undo.append((feed, delta, done))
         if self._failure.noted():
-            raise self._failed(in_batch=True)
+            raise self._failed(delta)
 
     def _product_feed(self, input: str, product: Product) -> ProductFeed | None:
         """What takes products of this shape, compiled when the first one comes."""
@@ -198,7 +199,7 @@ class TriggerMaintainer:
         if feed.run(product) and self._is_undone:
             self._undo.append((feed, product, 1))
         if self._failure.noted():
-            raise self._failed(in_batch=True, messages=feed.trigger.messages)
+            raise self._failed(messages=feed.trigger.messages)
 
     def can_replay(self, input: str) -> bool:
         """Whether `replay` takes this input."""
@@ -219,7 +220,7 @@ class TriggerMaintainer:
             before = done
             done = feed.kernel(done, size, *arguments)
             if self._failure.noted():
-                raise self._failed(in_batch=True)
+                raise self._failed(delta)
             if done == before:
                 raise EvaluationFailed("the view has too many groups to be replayed")
             parts.append(self._outlet.take())
@@ -238,7 +239,7 @@ class TriggerMaintainer:
             return Delta.empty(self.program.output)  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
-            raise self._failed(in_batch=False)
+            raise self._failed()
         delta = self._outlet.take()
         return delta if stopped < 0 else self._rest(self._flush, stopped, delta)
 
@@ -289,7 +290,7 @@ class TriggerMaintainer:
         try:
             stopped = self._contents(0, *self._end)
             if self._failure.noted():
-                raise self._failed(in_batch=False)
+                raise self._failed()
             delta = self._outlet.take()
             return delta if stopped < 0 else self._rest(self._contents, stopped, delta)
         finally:
@@ -313,7 +314,7 @@ class TriggerMaintainer:
         rebuild = self._functions("rebuild", (WORD,) * (len(states) + 2))
         rebuild(*states, self._texts.handle, self._failure.handle)
         if self._failure.noted():
-            raise self._failed(in_batch=False)
+            raise self._failed()
         for store in self._all:
             store.commit()
 
@@ -354,13 +355,13 @@ class TriggerMaintainer:
         while stopped >= 0:
             stopped = kernel(stopped, *self._end)
             if self._failure.noted():
-                raise self._failed(in_batch=False)
+                raise self._failed()
             parts.append(self._outlet.take())
         return concat(self.program.output, parts)
 
     def _raise_failure(self) -> None:
         if self._failure.noted():
-            raise self._failed(in_batch=False)
+            raise self._failed()
 
     def _make_room(self) -> None:
         grown = [store.make_room() for store in self._all]
@@ -368,12 +369,15 @@ class TriggerMaintainer:
             raise RuntimeError("a trigger stopped, but no state is full")
 
     def _failed(
-        self, *, in_batch: bool, messages: tuple[Message, ...] | None = None
+        self, delta: Delta | None = None, *, messages: tuple[Message, ...] | None = None
     ) -> ViewmillError:
+        """What failed, and in which row of a delta."""
         code, row = self._failure.take()
         self._outlet.clear()
         message = (self._body.messages if messages is None else messages)[code]
-        detail = f"row {row} of the batch" if in_batch and row >= 0 else ""
+        detail = ""
+        if delta is not None and 0 <= row < delta.size:
+            detail = f"row {row} of the batch: {shown_row(delta, row, self._dictionary)}"
         return _error_class(message)(message.text, detail=detail, span=message.span)
 
 
