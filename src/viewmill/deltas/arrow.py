@@ -105,6 +105,8 @@ def from_arrow_type(type_: Any) -> Type:
         return from_arrow_type(type_.value_type)
     if pa.types.is_null(type_):
         return Null()
+    if pa.types.is_duration(type_) or pa.types.is_interval(type_):
+        return Interval()
     return Nested(nested_name(type_))
 
 

@@ -6,6 +6,7 @@ gives  a Result for SELECT, EXPLAIN and VERIFY, None for all others
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -138,7 +139,8 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
     with core.lock:
         lengths = partial(length_of, core)
         tree, catalog, histories = read_parts(query, sql, core.catalog, lengths)
-        relation = rewrite(lower(tree, sql, catalog, describe(core)))  # type: ignore[arg-type]
+        lowered = lower(tree, sql, catalog, describe(core), _now())  # type: ignore[arg-type]
+        relation = rewrite(lowered)
         names = {*sources(relation), *(each.source for each in histories)}
         for name in list(names):
             names |= core.catalog.reads_transitively(name)
@@ -189,8 +191,12 @@ def _delta_of(core: Core, statement: s.Insert | s.Delete | s.Update, sql: str) -
                 return _updated(core, statement, schema, sql)
 
 
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
 def _run(core: Core, query: s.QueryTree, sql: str, shape: Callable[[Relation], Relation]) -> Any:
-    relation = lower(query, sql, core.catalog, describe(core))
+    relation = lower(query, sql, core.catalog, describe(core), _now())
     return core.run(rewrite(shape(relation)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -45,6 +46,7 @@ class Environment:
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Scope | None = None
     views: tuple[str, ...] = ()  # the plain views being put in, to see a cycle
+    now: dt.datetime | None = None  # when a query is answered; a view is never done
 
     def span(self, node: exp.Expr | None) -> Span | None:
         """Where `node` stands in the text."""

@@ -10,6 +10,7 @@ builders at the end of the file. A name that is in neither raises `NotModelled`.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -136,6 +137,19 @@ VOLATILE = frozenset({
     "localtimestamp", "current_time", "current_user", "session_user", "user", "shuffle",
     "monotonically_increasing_id", "spark_partition_id", "input_file_name", "randstr", "uniform",
 })  # fmt: skip
+
+
+_MOMENTS = ("now", "current_timestamp", "localtimestamp")
+_DAYS = ("current_date", "curdate")
+
+
+def volatile(name: str, now: dt.datetime, span: Span | None) -> Expression:
+    """Such a function in a query that is answered once: time is a constant, chance the engine's."""
+    if name in _MOMENTS:
+        return Literal(now, TIMESTAMP, span)
+    if name in _DAYS:
+        return Literal(now.date(), DATE, span)
+    raise NotModelled(f"the function {name}", span)
 
 
 def call(name: str, arguments: Arguments, span: Span | None = None) -> Expression:

@@ -7,6 +7,7 @@ next   rewrite.rules, or engines through sql.render
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,15 +37,19 @@ Describe = Callable[[str, tuple[Scan, ...]], Schema]
 
 
 def lower(
-    query: exp.Query | exp.Values, sql: str, catalog: Catalog, describe: Describe | None = None
+    query: exp.Query | exp.Values,
+    sql: str,
+    catalog: Catalog,
+    describe: Describe | None = None,
+    now: dt.datetime | None = None,
 ) -> Relation:
-    """The meaning of `query`, whose text is `sql`.
+    """The meaning of `query`, whose text is `sql`; of a query that is answered once, at `now`.
 
     A query that the algebra cannot model becomes `Foreign` as a whole; `describe` then tells the
     types of its columns. Without `describe` it is UnsupportedQuery.
     """
     reject_future_syntax(query, sql)
-    environment = Environment(sql, catalog, Names(), _lower_query)
+    environment = Environment(sql, catalog, Names(), _lower_query, now=now)
     try:
         lowered = _lower_query(query, environment, None)
     except NotModelled as reason:

@@ -289,6 +289,8 @@ class ExpressionLowering:
     def _function(self, node: exp.Expr) -> Expression:
         span = self.span(node)
         name, arguments = read_function(node)
+        if name in functions.VOLATILE and self.environment.now is not None:
+            return functions.volatile(name, self.environment.now, span)
         if name in functions.VOLATILE:
             raise UnsupportedQuery(
                 f"{name} cannot be used in a view",
