@@ -148,7 +148,7 @@ def test_two_outputs_of_one_name_are_an_error():
     "sql",
     [
         "SELECT transform(array(1, 2), x -> x + 1) AS a FROM orders",
-        "SELECT date_format(day, 'yyyy') AS a FROM orders",
+        "SELECT date_format(day, 'G') AS a FROM orders",
         "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n+1 FROM r WHERE n < 3) SELECT n FROM r",
     ],
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, ScalarSubquery
-from viewmill.algebra.relations import Aggregate, Join, Named, Project, Relation
+from viewmill.algebra.relations import Aggregate, Join, JoinKind, Named, Project, Relation
+from viewmill.algebra.types import BIGINT
 from viewmill.algebra.walk import columns_of, map_parts, substitute
 from viewmill.rewrite.correlation import (
     NotDecorrelated,
     Peeled,
     equal,
+    fresh_copy,
     has_outer,
     is_free,
     linear,
@@ -53,10 +56,30 @@ def scalar_as_join(
 
 
 def _join(rows: Relation, subquery: ScalarSubquery, *, inner: bool) -> tuple[Relation, Expression]:
-    shown = peel_group(subquery.query)
-    if isinstance(shown.rows, Aggregate) and not shown.rows.keys and not shown.correlated:
-        return _join_group(rows, shown, shown.rows, subquery, inner=inner)
-    raise NotDecorrelated
+    conditions, _, bottom = linear(subquery.query)
+    if isinstance(bottom, Aggregate) and not bottom.keys and not conditions:
+        shown = peel_group(subquery.query)
+        return _join_group(rows, shown, bottom, subquery, inner=inner)
+    return _join_row(rows, subquery)
+
+
+def _join_row(rows: Relation, subquery: ScalarSubquery) -> tuple[Relation, Expression]:
+    """A query that aggregates nothing must have one row at most; several are an error."""
+    below = peel(subquery.query)
+    ((name, value),) = below.outputs
+    best = AggregateCall("max", (value,), value.type, True)
+    count = AggregateCall("count", (), BIGINT, False)
+    pairs = [correlated_equality(each, below.rows) for each in below.correlated]
+    keys: tuple[Named, ...] = tuple((f"{name}#{i}", a) for i, (a, _) in enumerate(pairs))
+    calls = ((f"{name}#max", best), (f"{name}#rows", count))
+    grouped = Aggregate(below.rows, keys, calls)
+    on = [
+        equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)
+    ]
+    arguments = (Column(calls[0][0], value.type, True), Column(calls[1][0], BIGINT, True))
+    only = Call("only_row", arguments, value.type, True, subquery.span)
+    kind: JoinKind = "left" if on else "cross"
+    return Join(kind, rows, grouped, together(on), subquery.span), only
 
 
 def peel_group(query: Relation) -> Peeled:
@@ -76,6 +99,8 @@ def _join_group(
         column = Column(name, value.type, value.nullable)
         return Join("cross", rows, one, None, subquery.span), column
     below = peel(group.input)
+    if not all(is_correlated_equality(each, below.rows) for each in below.correlated):
+        below = _with_outer_values(rows, below)
     pairs = [correlated_equality(each, below.rows) for each in below.correlated]
     keys: tuple[Named, ...] = tuple((f"{name}#{i}", a) for i, (a, _) in enumerate(pairs))
     inside = dict(below.outputs)
@@ -89,6 +114,48 @@ def _join_group(
     by_name = {n: _after_join(n, call, counts) for n, call in group.aggregates}
     joined = Join(kind, rows, grouped, together(on), subquery.span)  # type: ignore[arg-type]
     return joined, substitute(value, by_name)
+
+
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+def _with_outer_values(rows: Relation, below: Peeled) -> Peeled:
+    """The subquery's rows for each different value that the query around asks for.
+
+    before  s.a < r.a                 after  r.a#value = r.a, over
+                                             Join inner: s.a < r.a#value
+                                             ├─ Scan: s
+                                             └─ Aggregate by r.a AS r.a#value
+                                                └─ Scan: r
+    """
+    for each in below.correlated:
+        if not isinstance(each, Call) or each.function not in _COMPARISONS:
+            raise NotDecorrelated  # it may be true of NULL
+    read = set().union(*(columns_of(each) for each in below.correlated))
+    asked = [field for field in rows.schema if field.name in read]
+    if not asked or read - {f.name for f in asked} - set(below.rows.schema.names):
+        raise NotDecorrelated
+    copy, names = fresh_copy(rows, "#asked")
+    keys: tuple[Named, ...] = tuple(
+        (f"{f.name}#value", Column(names[f.name], f.type, f.nullable)) for f in asked
+    )
+    values = Aggregate(copy, keys, ())
+    by_name: dict[str, Expression] = {
+        f.name: Column(k, f.type, f.nullable) for f, (k, _) in zip(asked, keys, strict=True)
+    }
+    on = together([substitute(each, by_name) for each in below.correlated])
+    joined = Join("inner", below.rows, values, on)
+    equalities = [equal(by_name[f.name], Column(f.name, f.type, f.nullable)) for f in asked]
+    return Peeled(joined, tuple(equalities), below.outputs)
+
+
+def is_correlated_equality(condition: Expression, inner: Relation) -> bool:
+    """Whether `correlated_equality` has an answer."""
+    try:
+        correlated_equality(condition, inner)
+    except NotDecorrelated:
+        return False
+    return True
 
 
 def _after_join(name: str, call: Expression, counts: list[str]) -> Expression:

@@ -82,6 +82,7 @@ _TEMPLATES: dict[str, str] = {
     "timestamp_millis": "make_timestamp({0} * 1000)", "timestamp_micros": "make_timestamp({0})",
     "date_trunc": "CAST(date_trunc({0}, {1}) AS TIMESTAMP)",
     "trunc": "CAST(date_trunc({1}, {0}) AS DATE)",
+    "only_row": "CASE WHEN {1} > 1 THEN error('a subquery has more than one row') ELSE {0} END",
     "floor": "CAST(floor({0}) AS BIGINT)", "ceil": "CAST(ceil({0}) AS BIGINT)",
 }  # fmt: skip
 

@@ -33,6 +33,8 @@ _OPERATORS = frozenset({
     "div",
 })  # fmt: skip
 _TEMPLATES = {
+    "only_row": "CASE WHEN {1} > 1 THEN raise_error('a subquery has more than one row') "
+    "ELSE {0} END",
     "not": "(NOT {0})", "is_null": "({0} IS NULL)", "~": "(~{0})",
     "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
     "rlike": "({0} RLIKE {1})", "second_fraction": "extract(SECOND FROM {0})",

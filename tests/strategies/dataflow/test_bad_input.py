@@ -54,3 +54,19 @@ def test_strict_underlines_what_is_in_the_way_and_hints(mill):
     assert "first" in refused.value.detail
     assert refused.value.span is not None
     assert refused.value.hint
+
+
+def test_a_subquery_of_several_rows_is_an_error(mill):
+    mill.sql("CREATE TABLE s (a INT, b INT)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS "
+        "SELECT a, (SELECT s.b FROM s WHERE s.a = r.a) AS x FROM r"
+    )
+    mill.insert("r", [(1, 2, "5"), (2, 0, "")])
+    mill.insert("s", [(1, 10)])
+    assert sorted(mill["v"].rows()) == [(1, 10), (2, None)]
+    with pytest.raises(vm.errors.EvaluationFailed, match="more than one row"):
+        mill.insert("s", [(1, 11)])
+    assert mill["v"].verify() == []
+    mill.insert("s", [(3, 11), (3, 12)])
+    assert sorted(mill["v"].rows()) == [(1, 10), (2, None)]

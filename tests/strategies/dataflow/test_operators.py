@@ -192,6 +192,13 @@ FUNCTIONS = (
     "EEEE') AS z FROM r",
 )
 TESTS_AS_COLUMNS = (
+    "SELECT a, sum(DISTINCT d) AS s, avg(DISTINCT d) AS t, avg(DISTINCT b) AS u FROM r GROUP BY a",
+    "SELECT a, b, (SELECT max(b) FROM s WHERE s.a < r.a) AS x FROM r",
+    "SELECT a, b FROM r WHERE b > (SELECT avg(s.b) FROM s WHERE s.a <> r.a AND s.d > r.d)",
+    "SELECT a, b, (SELECT count(*) FROM s WHERE s.a >= r.a) AS x FROM r",
+    "SELECT a, b, (SELECT x FROM (SELECT a, max(b) AS x FROM s GROUP BY a) q WHERE q.a = "
+    "r.a) AS y FROM r",
+    "SELECT a, b FROM r WHERE b = (SELECT m FROM (SELECT max(b) AS m FROM s) q)",
     "SELECT a, b FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a) OR b > 3",
     "SELECT a, b FROM r WHERE a IN (SELECT a FROM s) OR b IN (SELECT b FROM s WHERE d > 0)",
     "SELECT a, b FROM r WHERE NOT (a IN (SELECT a FROM s WHERE d > 0) OR b > 3)",

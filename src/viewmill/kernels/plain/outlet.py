@@ -23,6 +23,13 @@ def fail(errors: Failed, code: int, row: int) -> None:
         errors.code, errors.row = code, row
 
 
+def only_row(errors: Failed, code: int, row: int, value: Any, count: int) -> Any:
+    """A value that is there once; several are failure `code`."""
+    if count > 1:
+        fail(errors, code, row)
+    return value
+
+
 def failed(errors: Failed) -> bool:
     """Whether something failed."""
     return errors.code is not None

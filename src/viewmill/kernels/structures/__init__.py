@@ -49,7 +49,14 @@ from viewmill.kernels.structures.emit import (
     emit_room,
     emit_word,
 )
-from viewmill.kernels.structures.failures import fail, failed, look_word, text, text_less
+from viewmill.kernels.structures.failures import (
+    fail,
+    failed,
+    look_word,
+    only_row,
+    text,
+    text_less,
+)
 from viewmill.kernels.structures.floats import (
     float_eq,
     float_key,
@@ -278,6 +285,7 @@ __all__ = [
     "moment_mean",
     "mul_checked",
     "mul_decimal",
+    "only_row",
     "ordered_add",
     "ordered_add_null",
     "ordered_after",

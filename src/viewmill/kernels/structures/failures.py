@@ -28,6 +28,14 @@ def failed(errors):
 
 
 @structure
+def only_row(errors, code, row, value, count):
+    """A value that is there once; several are failure `code`."""
+    if count > 1:
+        fail(errors, code, row)
+    return value
+
+
+@structure
 def text(texts, i):
     """The dictionary id of literal i."""
     return load_word(texts + 8 + 8 * i)

@@ -141,7 +141,9 @@ class Payload:
             return Argument(value, where, True, count, total, distinct=distinct)
         finite = _compare("<", Call("abs", (value,), value.type, value.nullable), _infinity(1))
         self._keep(
-            total, "sum", Aggregate("sum", (value,), DOUBLE, True, where=_and(where, finite))
+            total,
+            "sum",
+            Aggregate("sum", (value,), DOUBLE, True, distinct, where=_and(where, finite)),
         )
         names = (f"nan_{number}", f"plus_{number}", f"minus_{number}")
         tests: tuple[Expression, ...] = (
@@ -150,9 +152,9 @@ class Payload:
             _compare("=", value, _infinity(-1)),
         )
         for name, test in zip(names, tests, strict=True):
-            special = Aggregate("count", (value,), BIGINT, False, where=_and(where, test))
+            special = Aggregate("count", (value,), BIGINT, False, distinct, where=_and(where, test))
             self._keep(name, "int", special)
-        return Argument(value, where, True, count, total, names)
+        return Argument(value, where, True, count, total, names, distinct)
 
     def _make_extreme(self, made: Argument, extreme: str) -> Argument:
         """Slots that `rebuild` fills after a load: the extreme, is there one, is it stale."""
@@ -215,15 +217,22 @@ class Payload:
         if not isinstance(argument.value.type, Float):
             source.line(f"keyed_add_wide({state}, e, {at}, {value}, m)")
             return
+        self._add_float(argument, value, "m", scalar, word, state)
+
+    def _add_float(
+        self, argument: Argument, value: str, times: str, scalar: Scalar, word: dict[str, int],
+        state: str,
+    ) -> None:  # fmt: skip
+        source, at = scalar.source, word[argument.total]
         nan, plus, minus = (word[name] for name in argument.specials)
         with source.block(f"if is_finite({value}):"):
-            source.line(f"keyed_add_sum({state}, e, {at}, {value} * m)")
+            source.line(f"keyed_add_sum({state}, e, {at}, {value} * {times})")
         with source.block(f"elif is_nan({value}):"):
-            source.line(f"keyed_add({state}, e, {nan}, m)")
+            source.line(f"keyed_add({state}, e, {nan}, {times})")
         with source.block(f"elif {value} > 0.0:"):
-            source.line(f"keyed_add({state}, e, {plus}, m)")
+            source.line(f"keyed_add({state}, e, {plus}, {times})")
         with source.block("else:"):
-            source.line(f"keyed_add({state}, e, {minus}, m)")
+            source.line(f"keyed_add({state}, e, {minus}, {times})")
 
     def _add_distinct(
         self, argument: Argument, value: str, scalar: Scalar, word: dict[str, int], state: str
@@ -233,7 +242,9 @@ class Payload:
         change = self._values[argument.count].add_value(value)
         with source.block(f"if {change} != 0:"):
             source.line(f"keyed_add({state}, e, {word[argument.count]}, {change})")
-            if argument.summed:
+            if argument.summed and argument.specials[0]:
+                self._add_float(argument, value, change, scalar, word, state)
+            elif argument.summed:
                 at = word[argument.total]
                 source.line(f"keyed_add_wide({state}, e, {at}, {value}, {change})")
 
@@ -336,13 +347,8 @@ def _require_taken(call: Aggregate) -> None:
     if len(call.arguments) > 1:
         raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
     value = call.arguments[0].type if call.arguments else BIGINT
-    if call.function in ("sum", "avg"):
-        if not isinstance(value, Integer | Decimal | Float):
-            raise NotTaken(f"{call.function} of {value}", call.span)
-        if call.distinct and isinstance(value, Float):
-            raise NotTaken(
-                f"{call.function}(DISTINCT) of {value} is not incremental yet", call.span
-            )
+    if call.function in ("sum", "avg") and not isinstance(value, Integer | Decimal | Float):
+        raise NotTaken(f"{call.function} of {value}", call.span)
     if call.function in ("min", "max") and isinstance(value, Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
 

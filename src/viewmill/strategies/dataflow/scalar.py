@@ -475,7 +475,13 @@ def _positive_rest(scalar: Scalar, expression: Expression, values: list[str]) ->
     return f"({values[0]} % {values[1]})"
 
 
+def _only_row(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+    several = scalar.failure(expression, "EvaluationFailed", "the subquery has more than one row")
+    return f"only_row({several}, {values[0]}, {values[1]})"
+
+
 STRICT: dict[str, Write] = {
+    "only_row": _only_row,
     "+": _additive("add"), "-": _minus, "*": _multiply, "/": _divide, "div": _whole("div"),
     "%": _whole("mod"), "=": _comparison("=="), "<>": _comparison("!="), "<": _comparison("<"),
     "<=": _comparison("<="), ">": _comparison(">"), ">=": _comparison(">="), "not": _not,
