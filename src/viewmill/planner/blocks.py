@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.relations import (
+    Aggregate,
     Filter,
     Join,
     Project,
@@ -64,6 +65,9 @@ class _Cutter:
         candidates, rejections = self.match(query)
         if candidates:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
+        together = self._join_aggregate(query, name)
+        if together is not None:
+            return together
         below: list[Cut] = []
         above = separate(query, lambda relation: self._block(relation, below))
         if below:
@@ -74,6 +78,40 @@ class _Cutter:
         if candidates:
             return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
         return self._cut_apart(above, name, below, rejections)
+
+    def _join_aggregate(self, query: Relation, name: str) -> list[Cut] | None:
+        """A group-by and the inner joins below it as one block, over blocks for what else is there.
+
+        So a view tree takes the sums of a join of which one input is a subquery.
+        """
+        bottom = query
+        while is_linear(bottom) and isinstance(bottom, Project | Filter | Sort):
+            bottom = bottom.input
+        if not isinstance(bottom, Aggregate) or not _is_inner_join(bottom.input):
+            return None
+        count, below = self.count, list[Cut]()
+        try:
+            above = self._over_group(query, below)
+        except NotCut:
+            above = query
+        candidates, rejections = self.match(above) if below else ([], [])
+        if candidates:
+            return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
+        self.count = count
+        return None
+
+    def _over_group(self, relation: Relation, below: list[Cut]) -> Relation:
+        if isinstance(relation, Aggregate):
+            return map_inputs(relation, lambda each: self._over_inputs(each, below))
+        return map_inputs(relation, lambda each: self._over_group(each, below))
+
+    def _over_inputs(self, relation: Relation, below: list[Cut]) -> Relation:
+        """Inner joins with the inputs that are more than filtered scans as scans of blocks."""
+        if is_filtered_scan(relation):
+            return relation
+        if _is_inner_join(relation):
+            return map_inputs(relation, lambda each: self._over_inputs(each, below))
+        return self._block(relation, below)
 
     def _cut_apart(
         self, query: Relation, name: str, below: list[Cut], rejections: list[Rejection]
@@ -141,6 +179,12 @@ def is_filtered_scan(relation: Relation) -> bool:
 def _inputs(relation: Relation) -> tuple[Relation, ...]:
     assert isinstance(relation, Project | Filter | Sort)
     return (relation.input,)
+
+
+def _is_inner_join(relation: Relation) -> bool:
+    while isinstance(relation, Project | Filter) and is_linear(relation):
+        relation = relation.input
+    return isinstance(relation, Join) and relation.kind in ("inner", "cross")
 
 
 def _goes_together(heavy: Relation, below: Relation) -> bool:

@@ -19,6 +19,7 @@ from viewmill.rewrite.limit_as_rank import limit_as_rank
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
+from viewmill.rewrite.push_semi_joins import push_semi_joins
 from viewmill.rewrite.split_windows import split_windows
 from viewmill.rewrite.subqueries_as_joins import subqueries_as_joins
 from viewmill.rewrite.union_as_distinct import union_as_distinct
@@ -43,6 +44,7 @@ DECORRELATE: tuple[Rule, ...] = (
     grouping_sets_as_union,
     limit_as_rank,
     split_windows,
+    push_semi_joins,
 )
 
 

@@ -86,9 +86,14 @@ class _Join:
         ]  # fmt: skip
         return Path(alias, tuple(known))
 
-    def _worth(self, path: Path) -> tuple[bool, bool, int]:
-        """Connected before not, kept already before new, more columns before fewer."""
-        return bool(path.classes), path in self.paths, len(path.classes)
+    def _worth(self, path: Path) -> tuple[bool, bool, bool, int]:
+        """Connected before not, filtered before whole, kept before new, more columns before fewer.
+
+        An input of which only some rows are kept is likely to have none for the key at hand, and
+        then no other is visited.
+        """
+        is_filtered = bool(self.graph.where[path.alias])
+        return bool(path.classes), is_filtered, path in self.paths, len(path.classes)
 
     # States.
 
