@@ -77,15 +77,17 @@ def is_far(s):
     return load_word(s + BYTES) > _NEAR_BYTES
 
 
-@inline_structure
+@structure
 def indexed_fetch(s, key):
     """Ask for the memory that says where a key's entry is."""
+    out_of_line()
     fetch_slot(s, spill(key), len(key), load_word(s + STRIDE))
 
 
-@inline_structure
+@structure
 def indexed_fetch_entry(s, key):
     """Ask for the memory of a key's entry."""
+    out_of_line()
     fetch_entry(s, spill(key), len(key), load_word(s + STRIDE))
 
 

@@ -87,21 +87,24 @@ def list_find(s, prefix, rest):
     return found + 8 * words if found != 0 else 0
 
 
-@inline_structure
+@structure
 def list_fetch(s, prefix):
     """Ask for the memory that says where a list is."""
+    out_of_line()
     fetch_slot(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
-@inline_structure
+@structure
 def list_fetch_head(s, prefix):
     """Ask for the memory of a list's head."""
+    out_of_line()
     fetch_entry(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
-@inline_structure
+@structure
 def list_fetch_entries(s, prefix):
     """Ask for the memory of a list's first entries."""
+    out_of_line()
     list_ = list_of(s, prefix)
     if list_ != 0:
         entries = load_word(list_ + ENTRIES)
