@@ -159,6 +159,12 @@ class Pipeline:
         self._require_idle()
         if view.lower() not in {name.lower() for name in self._views}:
             raise InvalidArgument(f'no view "{view}"', hint=nearest(view, self._views))
+        form = self._mill[view].status()["result"]
+        if form != "listed":
+            raise InvalidArgument(
+                f'view "{view}" is {form} and does not list its changes, so it has no sink',
+                hint="Keep it with RESULT LISTED.",
+            )
         count = sum(name.lower() == view.lower() for name, _ in self._sinks)
         outbox = self._storage.outbox / f"{view.lower()}-{count}"
         made = make_sink(view, target, path, format, mode, keep_hours, outbox)
