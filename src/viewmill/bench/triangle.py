@@ -12,7 +12,7 @@ from viewmill.bench.joins import JoinWorkload, run
 from viewmill.bench.report import Report, Say
 
 EDGES, NODES = 100_000, 50_000  # edges of each table
-_POWER = 1.6  # node n * u^1.6 for uniform u: a few nodes have many edges
+_POWER = 2.5  # node n * u^2.5 for uniform u: the first node has a thousand edges
 COLUMNS = {
     "R": "A BIGINT NOT NULL, B BIGINT NOT NULL",
     "S": "B BIGINT NOT NULL, C BIGINT NOT NULL",

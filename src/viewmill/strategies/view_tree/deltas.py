@@ -8,7 +8,7 @@ next   states, emit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewmill.strategies.view_tree.indicators import holders
 from viewmill.strategies.view_tree.tree import View, parents
@@ -16,10 +16,15 @@ from viewmill.strategies.view_tree.tree import View, parents
 
 @dataclass(frozen=True)
 class Visit:
-    """A sibling view joined with the change; `bound` are those of its keys that are known then."""
+    """A sibling view joined with the change; `bound` are those of its keys that are known then.
+
+    A `rival` lacks the same keys: whichever of the two lists is shorter is gone through, and the
+    other one looked up.
+    """
 
     view: View
     bound: tuple[str, ...]
+    rival: Visit | None = None
 
     @property
     def is_lookup(self) -> bool:
@@ -89,6 +94,8 @@ def _path(root: View, alias: str, view: View, parent: View | None, kept: dict[st
         joined = () if parent is None else (*parent.children, *parent.indicators)
         siblings = [each for each in joined if each is not view]
         visits = order_visits(siblings, known)
+        if parent is not None and parent.indicators:
+            visits = _with_rivals(visits, known)
         is_stored = view.name in kept and view.indicates is None
         steps.append(Step(view, is_stored, visits))
         if parent is None:
@@ -106,3 +113,22 @@ def order_visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:
         visits.append(Visit(view, tuple(key for key in view.keys if key in known)))
         known |= set(view.keys)
     return tuple(visits)
+
+
+def _with_rivals(visits: tuple[Visit, ...], known: set[str]) -> tuple[Visit, ...]:
+    """In a cycle two views may make the same keys known: then the shorter list is the better one.
+
+    That is what bounds a bulk of changes by N^(3/2) for triangles, however skewed the graph is.
+    """
+    known, found = set(known), []
+    for i, visit in enumerate(visits):
+        lacking = set(visit.view.keys) - known
+        others = [
+            v.view for v in visits[i + 1 :] if lacking and set(v.view.keys) - known == lacking
+        ]
+        if others:
+            bound = tuple(key for key in others[0].keys if key in known)
+            visit = replace(visit, rival=Visit(others[0], bound))
+        found.append(visit)
+        known |= set(visit.view.keys)
+    return tuple(found)

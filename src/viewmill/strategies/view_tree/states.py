@@ -99,10 +99,11 @@ def place_views(
     for path in paths:
         for step in path.steps:
             for visit in step.visits:
-                stored = places.same.get(visit.view.name, visit.view)
-                known = visits.setdefault(stored.name, [])
-                if not visit.is_lookup and visit.bound not in known:
-                    known.append(visit.bound)
+                for reached in filter(None, (visit, visit.rival)):
+                    stored = places.same.get(reached.view.name, reached.view)
+                    known = visits.setdefault(stored.name, [])
+                    if not reached.is_lookup and reached.bound not in known:
+                        known.append(reached.bound)
     above = parents(root)
     fused: dict[tuple[str, tuple[str, ...]], list[View]] = {}
     own = [each for each in indicators.values() if each.name not in places.same]

@@ -210,7 +210,8 @@ class TriggerWriter:
         source, view = self.source, visit.view
         if visit.is_lookup:
             place = self.places.for_lookup(view)
-            if place.state in entries and not view.indicates:
+            held = [p for p in self.places.of(view) if p.state in entries]
+            if held and (not view.indicates or isinstance(held[0].kind, Listed)):
                 return keys, entries  # a fused state: the entry is at hand
             entry = source.name(f"e_{view.name}")
             source.line(f"{entry} = {self._find(place, view, keys)}")
@@ -219,6 +220,8 @@ class TriggerWriter:
                 holds += f" and not {self.places.zero_test(view, entry, place)}"
             stack.enter_context(source.block(f"if {holds}:"))
             return keys, {**entries, place.state: entry}
+        if visit.rival is not None:
+            return self._visit_shorter(visit, visit.rival, keys, entries, stack)
         place = self.places.for_visit(view, visit.bound)
         found, j = source.name(f"l_{view.name}"), source.name("j")
         first = self._key_text(visit.bound, keys)
@@ -229,6 +232,39 @@ class TriggerWriter:
         entry = source.name(f"e_{view.name}")
         source.line(f"{entry} = list_at({place.state}, {found}, {j})")
         return {**keys, **self._rest(place, entry)}, {**entries, place.state: entry}
+
+    def _visit_shorter(
+        self, visit: Visit, rival: Visit, keys: dict[str, Operand], entries: dict[str, str],
+        stack: ExitStack,
+    ) -> tuple[dict[str, Operand], dict[str, str]]:  # fmt: skip
+        """Open a loop over the shorter one of two lists; the other view is looked up."""
+        source = self.source
+        sides = [visit, rival]
+        places = [self.places.for_visit(each.view, each.bound) for each in sides]
+        firsts = [self._key_text(each.bound, keys) for each in sides]
+        lists = [source.name(f"l_{each.view.name}") for each in sides]
+        found = [source.name(f"e_{each.view.name}") for each in sides]
+        for place, first, list_ in zip(places, firsts, lists, strict=True):
+            source.line(f"{list_} = list_of({place.state}, {first})")
+        sizes = [f"list_size({p.state}, {name})" for p, name in zip(places, lists, strict=True)]
+        turned, count, j = source.name("turned"), source.name("count"), source.name("j")
+        source.line(f"{turned} = {sizes[1]} < {sizes[0]}")
+        source.line(f"{count} = {sizes[1]} if {turned} else {sizes[0]}")
+        stack.enter_context(source.block(f"for {j} in range({count}):"))
+        assert isinstance(places[0].kind, Listed)
+        words = [source.name(f"{field.name}_key") for field in places[0].kind.rest]
+        rest = f"({', '.join(words)},)"
+        for test, a, b in ((f"if {turned}:", 1, 0), ("else:", 0, 1)):
+            with source.block(test):
+                source.line(f"{found[a]} = list_at({places[a].state}, {lists[a]}, {j})")
+                for i, word in enumerate(words):
+                    source.line(f"{word} = list_word({places[a].state}, {found[a]}, {i})")
+                source.line(f"{found[b]} = list_find({places[b].state}, {firsts[b]}, {rest})")
+        stack.enter_context(source.block(f"if {found[0]} != 0 and {found[1]} != 0:"))
+        fields = places[0].kind.rest
+        known = {f.name: Operand(word) for f, word in zip(fields, words, strict=True)}
+        here = {place.state: entry for place, entry in zip(places, found, strict=True)}
+        return {**keys, **known}, {**entries, **here}
 
     def _find(self, place: Place, view: View, keys: dict[str, Operand]) -> str:
         if isinstance(place.kind, Listed):
