@@ -25,6 +25,10 @@ from viewmill import errors
 from viewmill.errors import ViewmillError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from viewmill.algebra.rings import Ring as Ring
+
     # As names of this package, also for type checkers.
     from viewmill.deltas.factorize import factorize as factorize
     from viewmill.mill.changes import Change as Change
@@ -46,6 +50,7 @@ _LAZY = {
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
     "factorize": "viewmill.deltas.factorize:factorize",
     "models": "viewmill.models",
+    "Ring": "viewmill.algebra.rings:Ring",
     "spark": "viewmill.pipeline.spark",
 }
 
@@ -56,16 +61,18 @@ def connect(
     spark: Any = None,
     memory: str | int | None = None,
     selection: str = "dynamic",
+    register: Mapping[str, Ring] | None = None,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
     With a Spark session, bulk work (filling, recomputing, any SELECT) is Spark's.
     `memory="512 MB"` is a budget for the states of all views together; what is kept in it is
     selected by a dynamic program, or, to compare, by selection="recycler", "rebatch" (nothing is
-    kept) or "everything" (all states, if they fit).
+    kept) or "everything" (all states, if they fit). `register={"name": ring}` gives a durable mill
+    the rings that its views use.
     """
     mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
-        path, spark=spark, memory=memory, selection=selection
+        path, spark=spark, memory=memory, selection=selection, register=register
     )
     return mill
 

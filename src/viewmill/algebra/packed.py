@@ -1,4 +1,4 @@
-"""Values that take several words side by side: the moments of columns.
+"""Values that take several words side by side: the moments of columns, what a user's ring shows.
 
 A nested value is otherwise one word, the id of its printed form in the dictionary. What a view
 changes with every batch must not be printed and kept every time.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from viewmill.algebra.rings import RingCall
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import Nested
+from viewmill.algebra.types import BIGINT, DOUBLE, Nested, Type
 
 _COFACTOR = "STRUCT<n:BIGINT,names:ARRAY<STRING>,sums:ARRAY<DOUBLE>,products:ARRAY<DOUBLE>>"
 _REGRESSION = (
@@ -32,6 +33,7 @@ class Moments:
 
     names: tuple[str, ...]
     is_solved: bool = False
+    is_single = False
 
     @property
     def width(self) -> int:
@@ -39,12 +41,17 @@ class Moments:
         m = len(self.names)
         return 1 + m + m * (m + 1) // 2
 
+    @property
+    def carrier(self) -> str:
+        """The type in which an engine computes them."""
+        return _COFACTOR
+
 
 @dataclass(frozen=True)
 class Packed(Nested):
-    """A nested type whose values are `width` words of floats."""
+    """A type whose values are `width` words of floats, or a single number that only we compute."""
 
-    shape: Moments
+    shape: Moments | RingCall
 
     @property
     def width(self) -> int:
@@ -54,7 +61,24 @@ class Packed(Nested):
     @property
     def carrier(self) -> str:
         """The type in which an engine computes it."""
-        return _COFACTOR
+        return self.shape.carrier
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a value is one number: its column is like that of any number."""
+        return self.shape.is_single
+
+    @property
+    def shown(self) -> Type:
+        """The type as it is to those who read a finished value."""
+        if self.is_single:
+            return DOUBLE if self.name == "DOUBLE" else BIGINT
+        return Nested(self.name)
+
+
+def ring_type(call: RingCall) -> Packed:
+    """The type of a user's ring."""
+    return Packed(call.result, call)
 
 
 def cofactor_type(names: Sequence[str]) -> Packed:
@@ -70,7 +94,7 @@ def regression_type(names: Sequence[str]) -> Packed:
 def shown_schema(schema: Schema) -> Schema:
     """A schema as it is to those who read finished values."""
     fields = (
-        replace(each, type=Nested(each.type.name)) if isinstance(each.type, Packed) else each
+        replace(each, type=each.type.shown) if isinstance(each.type, Packed) else each
         for each in schema
     )
     return Schema(tuple(fields))

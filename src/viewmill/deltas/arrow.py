@@ -382,7 +382,7 @@ def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
 
 def _packed_words(array: Any, field: Field, _: Dictionary) -> Words:
     assert isinstance(field.type, Packed)
-    return encode_packed(array, field.type.shape)
+    return encode_packed(array, field.type)
 
 
 def _nested_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
@@ -440,7 +440,7 @@ def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dic
     if isinstance(type_, String):
         return dictionary.decode(words, mask)
     if isinstance(type_, Packed):
-        return decode_packed(words, mask, type_.shape, arrow_type(type_))
+        return decode_packed(words, mask, type_, arrow_type(type_))
     if isinstance(type_, Nested):
         return dictionary.decode_nested(words, mask, arrow_type(type_))
     if isinstance(type_, Null):

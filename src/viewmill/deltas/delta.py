@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import Type, is_float_word
+from viewmill.algebra.types import BIGINT, Type, is_float_word
 from viewmill.deltas.late import LateColumns, LateMasks, LateWords
 from viewmill.deltas.late import Mask as Mask
 from viewmill.deltas.late import Words as Words
@@ -116,7 +116,7 @@ class Delta:
 
 def no_words(type_: Type) -> Words:
     """A column of no values."""
-    shape = (0, type_.width) if isinstance(type_, Packed) else 0
+    shape = (0, type_.width) if isinstance(type_, Packed) and not type_.is_single else 0
     return np.empty(shape, word_dtype(type_))
 
 
@@ -131,7 +131,9 @@ def _hashed(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def word_dtype(type_: Type) -> type[np.int64] | type[np.float64]:
     """float64 for floats, int64 for all else."""
-    return np.float64 if is_float_word(type_) or isinstance(type_, Packed) else np.int64
+    if isinstance(type_, Packed):
+        return np.int64 if type_.is_single and type_.shown == BIGINT else np.float64
+    return np.float64 if is_float_word(type_) else np.int64
 
 
 def null_words(width: int) -> int:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill import errors
+from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.arrow import shown_row
@@ -44,6 +45,7 @@ from viewmill.program.program import Message, ProductTrigger, Program, Trigger, 
 from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
 
 Kernel = Callable[..., int]
+_MOST_ARGUMENTS = 64  # of a ring whose lift is one function for all
 _Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
 
 
@@ -420,7 +422,7 @@ def _schema_of(program: Program, name: str) -> Schema:
 
 
 def _load(program: Program, body: Triggers, compiled: bool) -> _Functions:
-    return _functions(program.strategy, body.source, _header(program), compiled)
+    return _functions(program.strategy, body.source, _header(program), compiled, body.rings)
 
 
 def _header(program: Program) -> str:
@@ -431,22 +433,39 @@ def _header(program: Program) -> str:
 
 
 @cache
-def _functions(strategy: str, source: str, header: str, compiled: bool) -> _Functions:
+def _functions(
+    strategy: str, source: str, header: str, compiled: bool,
+    rings: tuple[tuple[str, Ring], ...] = (),
+) -> _Functions:  # fmt: skip
     """The functions of a program; equal programs share them."""
+    own = {n: f for prefix, ring in rings for n, f in ring_functions(prefix, ring).items()}
     if not compiled:
         plain = load_source(strategy, source, PLAIN, header)
+        for function in plain.values():
+            function.__globals__.update(own)
         # Infinity minus infinity is NaN, here as in compiled code, without a warning from NumPy.
         quiet = np.errstate(invalid="ignore", over="ignore")
         return lambda name, arguments: quiet(plain[name])
     functions = load_source(strategy, source, STRUCTURES, header)
     for name, function in functions.items():  # they may call one another
         function.__globals__[name] = compiler.structure(function)
+        function.__globals__.update({n: compiler.inlined(f) for n, f in own.items()})
 
     @cache
     def compiled_function(name: str, arguments: tuple[Any, ...]) -> Kernel:
         return compiler.compile_kernel(functions[name], arguments)
 
     return compiled_function
+
+
+def ring_functions(prefix: str, ring: Ring) -> dict[str, Callable[..., Any]]:
+    """A user's functions by the names that trigger source calls."""
+    named = {"add": ring.add, "negate": ring.negate, "multiply": ring.multiply}
+    if ring.finish is not None:
+        named["finish"] = ring.finish
+    lifts = ring.lifts(_MOST_ARGUMENTS)
+    named |= {f"lift_{i}": lift for i, lift in enumerate(lifts)}
+    return {f"{prefix}_{name}": function for name, function in named.items()}
 
 
 class _Feed:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import is_float_word
-from viewmill.deltas.delta import Delta, Mask, Words
+from viewmill.algebra.types import Type
+from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.structures import keyed
@@ -211,6 +211,13 @@ _KINDS = {
 }
 
 
+def _width(type_: Type) -> int:
+    """Words of a value; an array of one number is -1, to tell it from the number."""
+    if not isinstance(type_, Packed) or type_.is_single:
+        return 1
+    return type_.width if type_.width > 1 else -1
+
+
 class Outlet:
     """The rows a kernel hands out, until `take` makes a delta of them."""
 
@@ -219,10 +226,11 @@ class Outlet:
 
     def __init__(self, schema: Schema) -> None:
         self._schema, width = schema, len(schema)
-        widths = [field.type.width if isinstance(field.type, Packed) else 1 for field in schema]
-        room = self._room = max(min(self._ROOM, self._WORDS // max(widths, default=1)), 16)
+        widths = [_width(field.type) for field in schema]
+        widest = max(map(abs, widths), default=1)
+        room = self._room = max(min(self._ROOM, self._WORDS // widest), 16)
         self._words = np.empty((width + 1, room), np.int64)
-        self._packed = {c: np.empty((room, w)) for c, w in enumerate(widths) if w > 1}
+        self._packed = {c: np.empty((room, abs(w))) for c, w in enumerate(widths) if w != 1}
         self._nulls = np.zeros((max(width, 1), room), np.uint8)
         header = np.zeros((FIRST_COLUMN + COLUMN_BYTES * width) // 8, np.int64)
         base, nulls = address_of(self._words), address_of(self._nulls)
@@ -231,10 +239,11 @@ class Outlet:
         for c in range(width):
             packed = self._packed.get(c)
             words = base + 8 * room * c if packed is None else address_of(packed.view(np.int64))
-            header[4 + 4 * c : 8 + 4 * c] = words, nulls + room * c, 0, widths[c]
+            header[4 + 4 * c : 8 + 4 * c] = words, nulls + room * c, 0, abs(widths[c])
         self._header, self.handle = header, address_of(header)
         self._state = header.data
-        self._floats = [c for c, field in enumerate(schema) if is_float_word(field.type)]
+        floats = [word_dtype(field.type) is np.float64 for field in schema]
+        self._floats = [c for c in range(width) if floats[c] and c not in self._packed]
         self._seen = range(6, 6 + 4 * width, 4)  # where the header says that a NULL was emitted
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
 

@@ -19,7 +19,7 @@ from viewmill.planner.plan import Plan
 from viewmill.policies.policies import Waiting, is_immediate
 from viewmill.program.program import Queries
 from viewmill.runtime.runtime import Block
-from viewmill.sql.catalog import PlainView, Stream
+from viewmill.sql.catalog import PlainView, RegisteredRing, Stream
 
 
 @dataclass
@@ -127,6 +127,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self.rings: dict[str, RegisteredRing] = {}  # by their names in lower case
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
@@ -145,6 +146,10 @@ class Catalog:
                 return entry.view
             case ViewEntry() as entry:
                 return shown_schema(entry.schema)
+
+    def ring(self, name: str) -> RegisteredRing | None:
+        """The ring that was registered under a name."""
+        return self.rings.get(name.lower())
 
     def names(self) -> Iterable[str]:
         """Every name, in its own case."""

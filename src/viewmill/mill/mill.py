@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from viewmill.algebra.display import display
+from viewmill.algebra.rings import Ring
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.factorize import products_in
@@ -33,6 +34,7 @@ from viewmill.mill.expect import check_selector, described_expectation, expect, 
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
+from viewmill.mill.register import register_aggregate
 from viewmill.mill.replay import replay
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
@@ -60,6 +62,7 @@ class Mill:
         memory: str | int | None = None,
         selection: str = "dynamic",
         reshape: Reshape | None = None,
+        register: Mapping[str, Ring] | None = None,
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
@@ -69,6 +72,8 @@ class Mill:
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
         try:
+            for name, ring in (register or {}).items():
+                register_aggregate(self._core, name, ring)
             if store is not None:
                 recover(self._core, store)
         except BaseException:
@@ -90,6 +95,16 @@ class Mill:
             result = execute(self, self._core, statement, text)
             self._clock.wake()
         return result
+
+    def register(self, name: str, aggregate: Ring) -> None:
+        """Make a `vm.Ring` an SQL aggregate of this name; its laws are tried first.
+
+        A durable mill does not keep Python functions: who opens it again gives them to
+        `vm.connect(path, register={...})`.
+        """
+        self._core.require_open()
+        with self._core.lock:
+            register_aggregate(self._core, name, aggregate)
 
     # Changing tables.
 

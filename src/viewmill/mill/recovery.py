@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -20,7 +21,7 @@ from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Product, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
-from viewmill.errors import DamagedFile
+from viewmill.errors import DamagedFile, UnknownName
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import as_materialized, install_view, names_in, prepare_view
@@ -134,7 +135,22 @@ def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) ->
             if isinstance(statement, CreateTemporalView):
                 open_temporal_view(core, store, saved, statement)
             else:
-                _open_view(core, name, saved, statement)
+                with _missing_ring(name):
+                    _open_view(core, name, saved, statement)
+
+
+@contextmanager
+def _missing_ring(view: str) -> Iterator[None]:
+    """Say what to do about a function that was there when the view was created."""
+    try:
+        yield
+    except UnknownName as why:
+        raise UnknownName(
+            f'view "{view}" cannot be opened: {why.message}',
+            detail="It was registered when the view was created; a mill keeps no Python functions.",
+            hint="Give it again: vm.connect(path, register={'name': ring}).",
+            span=why.span,
+        ) from None
 
 
 ViewStatement = CreateView | CreateMaterializedView | CreateTemporalView

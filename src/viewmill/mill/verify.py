@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 from viewmill.algebra import expressions as e
-from viewmill.algebra.packed import Packed
+from viewmill.algebra.packed import Moments, Packed
 from viewmill.algebra.relations import (
     Aggregate,
     Foreign,
@@ -78,7 +78,8 @@ def _tolerances(query: Relation) -> Tolerances:
     found: Tolerances = []
     for field in query.schema:
         if isinstance(field.type, Packed):
-            found.append(1e-6 if field.type.shape.is_solved else RELATIVE)
+            solved = isinstance(field.type.shape, Moments) and field.type.shape.is_solved
+            found.append(1e-6 if solved else RELATIVE)
         elif isinstance(field.type, Float):
             found.append(RELATIVE if field.type.bits == 64 else 1e-6)
         elif isinstance(field.type, Decimal) and field.name in inexact:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Named, Relation
+from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
 from viewmill.program.arrays import Arrays
@@ -127,6 +128,7 @@ class Triggers:
     rebuild: bool = False  # after a load rebuild(state, ..., texts, errors) completes the states
     lookups: tuple[Lookup, ...] = ()  # functions of strings: look_word(texts, i, id)
     replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: the view after each row
+    rings: tuple[tuple[str, Ring], ...] = ()  # of users: prefix_add, prefix_lift_0 are functions
     enumeration: Enumeration | None = None  # then `flush` emits nothing, and there is no `contents`
 
 

@@ -18,7 +18,8 @@ from viewmill.algebra.expressions import (
     Over,
     SortKey,
 )
-from viewmill.algebra.packed import cofactor_type, regression_type
+from viewmill.algebra.packed import cofactor_type, regression_type, ring_type
+from viewmill.algebra.rings import Kind, ring_call
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -31,8 +32,9 @@ from viewmill.algebra.types import (
     Type,
     is_numeric,
 )
-from viewmill.errors import Span, TypeMismatch
+from viewmill.errors import InvalidArgument, Span, TypeMismatch
 from viewmill.sql import decimals, operators
+from viewmill.sql.catalog import RegisteredRing
 from viewmill.sql.coercion import cast, implicit
 from viewmill.sql.functions import number
 
@@ -197,6 +199,34 @@ def aggregate(
     if distinct and name == "count":
         converted = arguments  # count(DISTINCT 1) is 1 at most
     return Aggregate(name, converted, type_, nullable, distinct, where, span)
+
+
+def ring_aggregate(
+    call_ring: RegisteredRing,
+    arguments: Arguments,
+    *,
+    distinct: bool = False,
+    where: Expression | None = None,
+    span: Span | None = None,
+) -> Aggregate:
+    """The aggregate of a ring that a user registered."""
+    name = call_ring.name
+    if distinct:
+        raise TypeMismatch(f"{name} counts every row: DISTINCT has no place in it", span=span)
+    converted: list[Expression] = []
+    for each in arguments:
+        if not is_numeric(each.type):
+            raise TypeMismatch(f"{name} takes columns of numbers, got {each.type}", span=each.span)
+        wanted = BIGINT if isinstance(each.type, Integer) else DOUBLE
+        converted.append(each if each.type == wanted else cast(each, wanted))
+    kinds: list[Kind] = ["int" if each.type == BIGINT else "float" for each in converted]
+    try:
+        made = ring_call(name, call_ring.ring, kinds, commutes=call_ring.commutes)
+    except InvalidArgument as why:
+        raise TypeMismatch(why.message, hint=why.hint, span=span) from None
+    if where is not None:
+        where = operators.boolean(where, "FILTER")
+    return Aggregate(name, tuple(converted), ring_type(made), False, False, where, span)
 
 
 def _typed(name: str, arguments: Arguments, span: Span | None) -> Typed:

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from sqlglot import exp
 
+from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
 
 
@@ -44,6 +45,28 @@ class Streams(Protocol):
 
     def stream(self, name: str) -> Stream | None:
         """How a table is declared; None for what is no table."""
+
+
+@dataclass(frozen=True)
+class RegisteredRing:
+    """A ring under its name, with what was found out about it when it was registered."""
+
+    name: str
+    ring: Ring
+    commutes: bool
+
+
+@runtime_checkable
+class Rings(Protocol):
+    """A catalog that knows the rings of users."""
+
+    def ring(self, name: str) -> RegisteredRing | None:
+        """The ring of that name, whatever its case."""
+
+
+def ring_in(catalog: Catalog, name: str) -> RegisteredRing | None:
+    """The ring that a function's name stands for."""
+    return catalog.ring(name) if isinstance(catalog, Rings) else None
 
 
 def spelled(catalog: Catalog, name: str) -> str:

@@ -22,6 +22,7 @@ from viewmill.algebra.expressions import (
 from viewmill.algebra.types import BOOLEAN, NULL, STRING, Integer, Nested
 from viewmill.errors import Span, TypeMismatch, UnsupportedQuery
 from viewmill.sql import aggregates, functions, operators
+from viewmill.sql.catalog import ring_in
 from viewmill.sql.coercion import explicit_cast
 from viewmill.sql.data_types import type_of
 from viewmill.sql.environment import Environment
@@ -298,7 +299,7 @@ class ExpressionLowering:
                 hint="Put the value into a table and read it from there.",
                 span=span,
             )
-        if aggregates.is_aggregate(name):
+        if aggregates.is_aggregate(name) or ring_in(self.environment.catalog, name):
             return self.aggregate(node)
         if name in ("grouping", "grouping_id"):
             bits = 8 if name == "grouping" else 64
@@ -334,13 +335,19 @@ class ExpressionLowering:
         inner = ExpressionLowering(self.environment, self.scope) if self.prefer_aliases else self
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             arguments = []
+        ring = ring_in(self.environment.catalog, name)
+        if ring is not None:
+            return aggregates.ring_aggregate(
+                ring, inner.all(arguments), distinct=distinct, where=where, span=self.span(node)
+            )
         return aggregates.aggregate(
             name, inner.all(arguments), distinct=distinct, where=where, span=self.span(node)
         )
 
     def _filtered(self, node: exp.Expr) -> Expression:
         where = self.condition(node.expression.this, "FILTER")
-        if not aggregates.is_aggregate(read_function(node.this)[0]):
+        name = read_function(node.this)[0]
+        if not aggregates.is_aggregate(name) and not ring_in(self.environment.catalog, name):
             raise NotModelled("FILTER on this function", self.span(node))
         return self.aggregate(node.this, where)
 

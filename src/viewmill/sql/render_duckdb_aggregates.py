@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewmill.algebra.packed import LARGEST, Packed
+from viewmill.algebra.packed import LARGEST, Moments, Packed
+from viewmill.algebra.rings import RingCall
 from viewmill.algebra.types import Decimal, Float, Type
 from viewmill.sql import render_decimals
 from viewmill.sql.render_names import duckdb_text, duckdb_type
@@ -50,6 +51,8 @@ def aggregate_sql(
 ) -> str:
     """The aggregate over the rows that `suffix` (FILTER or OVER) chooses."""
     group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix)
+    if isinstance(result, Packed) and isinstance(result.shape, RingCall):
+        return _gathered(group)
     match function:
         case "count":
             return _count(group)
@@ -131,10 +134,17 @@ def _list(group: _Group) -> str:
     return f"COALESCE({kept}, [])"
 
 
+def _gathered(group: _Group) -> str:
+    """The arguments of every row, for a ring that only we know."""
+    row = ", ".join(f"'_{i}': {each}" for i, each in enumerate(group.arguments))
+    return f"coalesce({group.of('list', f'{{{row}}}')}, [])"
+
+
 def _moments(group: _Group) -> str:
     """Count, sums and products of the rows where all columns are numbers that can be squared."""
     columns = group.arguments
     assert isinstance(group.result, Packed)
+    assert isinstance(group.result.shape, Moments)
     whole = " AND ".join(f"abs({each}) < {LARGEST!r}" for each in columns)  # NaN is the largest
     names = ", ".join(duckdb_text(each) for each in group.result.shape.names)
 

@@ -23,7 +23,7 @@ from viewmill.algebra.expressions import (
     ScalarSubquery,
     SortKey,
 )
-from viewmill.algebra.packed import LARGEST, Packed
+from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Date, Timestamp, Type
 from viewmill.sql.render_names import spark_literal, spark_name, spark_text
@@ -115,13 +115,17 @@ class SparkExpressions:
         distinct = "DISTINCT " if call.distinct else ""
         where = "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
         if isinstance(call.type, Packed):
-            return self._moments(call.type, [self.render(each) for each in call.arguments], where)
+            columns = [self.render(each) for each in call.arguments]
+            if isinstance(call.type.shape, Moments):
+                return self._moments(call.type.shape, columns, where)
+            row = ", ".join(f"'_{i}', {each}" for i, each in enumerate(columns))
+            return f"collect_list(named_struct({row})){where}"
         return f"{call.function}({distinct}{given}){where}"
 
-    def _moments(self, type_: Packed, columns: Sequence[str], where: str) -> str:
+    def _moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
         """Count, sums and products of the rows where all columns are numbers."""
         whole = " AND ".join(f"abs({each}) < {LARGEST!r}D" for each in columns)
-        names = ", ".join(spark_text(each) for each in type_.shape.names)
+        names = ", ".join(spark_text(each) for each in shape.names)
 
         def total(value: str) -> str:
             return f"coalesce(sum(CASE WHEN {whole} THEN {value} END){where}, 0D)"

@@ -22,7 +22,15 @@ from viewmill.kernels.plain.arithmetic import (
     sub_checked,
 )
 from viewmill.kernels.plain.bag import bag_add, bag_plus, bag_row, bag_times
-from viewmill.kernels.plain.blocks import floats_at, floats_clear, scratch
+from viewmill.kernels.plain.blocks import (
+    floats_at,
+    floats_clear,
+    floats_get,
+    floats_put,
+    floats_set,
+    ints_set,
+    scratch,
+)
 from viewmill.kernels.plain.cofactor import (
     cofactor_add,
     cofactor_add_total,
@@ -218,6 +226,9 @@ __all__ = [
     "float_to_int",
     "floats_at",
     "floats_clear",
+    "floats_get",
+    "floats_put",
+    "floats_set",
     "indexed_add",
     "indexed_add_sum",
     "indexed_add_wide",
@@ -236,6 +247,7 @@ __all__ = [
     "indexed_touched",
     "indexed_word",
     "int_at",
+    "ints_set",
     "is_far",
     "is_finite",
     "is_nan",

@@ -25,3 +25,23 @@ def floats_clear(s: PlainIndexed, e: int, k: int, n: int) -> None:
     """Make n floats zero; there are no low parts."""
     if k in s.entries[e][1]:
         s.entries[e][1][k] = [Fraction(0)] * n
+
+
+def floats_get(s: PlainIndexed, e: int, k: int) -> float:
+    """The float at word k of an entry."""
+    return float(floats_at(s, e, k)[0])
+
+
+def floats_set(s: PlainIndexed, e: int, k: int, x: float) -> None:
+    """The float at word k of an entry becomes x."""
+    s.entries[e][1][k] = [Fraction(float(x))]
+
+
+def ints_set(s: PlainIndexed, e: int, k: int, x: int) -> None:
+    """The integer at word k of an entry becomes x."""
+    s.entries[e][1][k] = int(x)
+
+
+def floats_put(p: Block, j: int, x: float) -> None:
+    """Float j of a payload under way becomes x."""
+    p[j] = Fraction(float(x))

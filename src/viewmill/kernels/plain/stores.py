@@ -129,12 +129,13 @@ class Outlet:
         nulls: list[Mask | None] = []
         for c, field in enumerate(self._schema):
             values = [row[c] for row, _ in rows]
-            none: Any = [0.0] * field.type.width if isinstance(field.type, Packed) else 0
+            packed = isinstance(field.type, Packed) and not field.type.is_single
+            none: Any = [0.0] * field.type.width if packed else 0  # type: ignore[union-attr]
             filled = [none if value is None else value for value in values]
             mask = np.array([value is None for value in values], np.uint8)
             column: Any = np.array(filled, word_dtype(field.type))
-            if isinstance(field.type, Packed):
-                column = column.reshape(len(rows), field.type.width)
+            if packed:
+                column = column.reshape(len(rows), field.type.width)  # type: ignore[union-attr]
             columns.append(column)
             nulls.append(mask if mask.any() else None)
         multiplicity = np.array([m for _, m in rows], np.int64)

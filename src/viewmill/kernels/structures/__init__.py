@@ -19,7 +19,15 @@ from viewmill.kernels.structures.arithmetic import (
     sub_checked,
 )
 from viewmill.kernels.structures.bag import bag_add, bag_plus, bag_row, bag_times
-from viewmill.kernels.structures.blocks import floats_at, floats_clear, scratch
+from viewmill.kernels.structures.blocks import (
+    floats_at,
+    floats_clear,
+    floats_get,
+    floats_put,
+    floats_set,
+    ints_set,
+    scratch,
+)
 from viewmill.kernels.structures.cofactor import (
     cofactor_add,
     cofactor_add_total,
@@ -230,6 +238,9 @@ __all__ = [
     "float_to_int",
     "floats_at",
     "floats_clear",
+    "floats_get",
+    "floats_put",
+    "floats_set",
     "indexed_add",
     "indexed_add_sum",
     "indexed_add_wide",
@@ -248,6 +259,7 @@ __all__ = [
     "indexed_touched",
     "indexed_word",
     "int_at",
+    "ints_set",
     "is_far",
     "is_finite",
     "is_nan",

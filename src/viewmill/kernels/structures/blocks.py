@@ -9,6 +9,7 @@ from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.heap import clear_bytes
+from viewmill.kernels.structures.memory import load_float, store_float, store_word
 
 _I64 = ir.IntType(64)
 
@@ -36,3 +37,27 @@ def floats_at(s, e, k):
 def floats_clear(s, e, k, n):
     """Make n floats zero."""
     clear_bytes(e + 8 * k, 8 * n)
+
+
+@structure
+def floats_get(s, e, k):
+    """The float at word k of an entry."""
+    return load_float(e + 8 * k)
+
+
+@structure
+def floats_set(s, e, k, x):
+    """The float at word k of an entry becomes x; -0.0 becomes 0.0."""
+    store_float(e + 8 * k, x + 0.0)
+
+
+@structure
+def ints_set(s, e, k, x):
+    """The integer at word k of an entry becomes x."""
+    store_word(e + 8 * k, x)
+
+
+@structure
+def floats_put(p, j, x):
+    """Float j of a payload under way becomes x."""
+    store_float(p + 8 * j, x)

@@ -40,6 +40,8 @@ _CALLED_PREFIXES = (
     "floats_",
     "cofactor_",
     "bag_",
+    "ring_",
+    "ints_",
 )
 
 

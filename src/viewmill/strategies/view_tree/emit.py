@@ -21,6 +21,7 @@ from viewmill.strategies.view_tree.definitions import Definitions
 from viewmill.strategies.view_tree.enumeration import write_enumeration
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.result import STATE, Result
+from viewmill.strategies.view_tree.rings.user_ring import write_times
 from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
 
 Write = Callable[[TriggerWriter, list[str]], tuple[Trigger, ...]]  # given the names of the states
@@ -70,6 +71,8 @@ def assemble(
     rebuild = block.is_global and not writer.layout.is_of_numbers
     if rebuild:
         result.write_rebuild(source)
+    for prefix in writer.layout.user_rings:
+        write_times(source, prefix)
     lines = _header(block.query, head, states)
     return Program(
         strategy=strategy,
@@ -84,6 +87,9 @@ def assemble(
             lookups=tuple(source.lookups),
             messages=tuple(source.messages),
             rebuild=rebuild,
+            rings=tuple(
+                (prefix, each.made.ring) for prefix, each in writer.layout.user_rings.items()
+            ),
             enumeration=enumeration,
         ),
     )

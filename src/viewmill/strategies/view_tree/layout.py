@@ -10,19 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Aggregate
+from viewmill.algebra.packed import Packed
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.rings.bag import Bag
-from viewmill.strategies.view_tree.rings.cofactor import TAKEN as COFACTOR
 from viewmill.strategies.view_tree.rings.cofactor import Cofactor
 from viewmill.strategies.view_tree.rings.numbers import Numbers
 from viewmill.strategies.view_tree.rings.ring import Ring
+from viewmill.strategies.view_tree.rings.user_ring import UserRing, ring_of_call
 from viewmill.strategies.view_tree.tree import View
 
 
 def is_of_ring(call: Aggregate) -> bool:
     """Whether an aggregate has a ring of its own."""
-    return call.function in COFACTOR
+    return isinstance(call.type, Packed)
 
 
 @dataclass
@@ -50,7 +51,14 @@ class Layout:
     def _ring(self, name: str, call: Aggregate) -> Ring:
         """The ring of an aggregate that is more than numbers."""
         slot = f"{call.function}_{len(self.ring_of) + 1}"
+        if ring_of_call(call) is not None:
+            return UserRing(self.block, self.root, call, slot)
         return Cofactor(self.block, self.root, name, call, slot)
+
+    @property
+    def user_rings(self) -> dict[str, UserRing]:
+        """The rings that users wrote, by how the names of their functions begin."""
+        return {ring.prefix: ring for ring in self.rings if isinstance(ring, UserRing)}
 
     @property
     def is_of_numbers(self) -> bool:

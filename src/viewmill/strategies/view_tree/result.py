@@ -196,10 +196,11 @@ class Result:
 
 def emit_column(source: Source, i: int, operand: Operand, field: Field) -> None:
     """Write what sets one column of the row under way."""
-    if isinstance(field.type, Packed):
+    if isinstance(field.type, Packed) and not field.type.is_single:
         source.line(f"emit_packed(out, {i}, {operand.value})")
         return
-    word = "emit_float" if isinstance(field.type, Float) else "emit_word"
+    type_ = field.type.shown if isinstance(field.type, Packed) else field.type
+    word = "emit_float" if isinstance(type_, Float) else "emit_word"
     value = f"int({operand.value})" if isinstance(field.type, Boolean) else operand.value
     if operand.null is None:
         source.line(f"{word}(out, {i}, {value})")

@@ -26,10 +26,13 @@ from viewmill.strategies.view_tree.rings.ring import Spot
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
-TAKEN = ("cofactor", "linear_regression")
 _MOST_COLUMNS = 256  # a block under way lies on the stack
 _MOST_PARTS = 60
 _VECTOR, _WIDE = 8, 16  # floats in a vector; columns that are worth whole ones
+
+
+class Product(str):
+    """The blocks of a product that is made where it is added, as text."""
 
 
 @dataclass
@@ -171,7 +174,7 @@ class Cofactor:
         inside = f"{_tuple(blocks)}, {_tuple(map(str, sizes))}"
         if self._pad(above) > 1:  # a wide result: multiplied where it is added
             change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
-            return f"{inside}, {change}"
+            return Product(f"{inside}, {change}")
         if len(blocks) == 1:
             return blocks[0]
         made = source.name("block")
@@ -183,7 +186,7 @@ class Cofactor:
         """Add float by float."""
         if self._pad(view) > 1:
             total = self.begin(source)
-            source.line(f"cofactor_gather({total}, {payload})")
+            source.line(f"cofactor_gather({total}, {self._factors(payload)})")
             payload = str(total)
         if view is self.root:
             self._add_total(source, payload, spot)
@@ -213,7 +216,13 @@ class Cofactor:
         if total is None:
             self.add(source, self.root, payload, spot)
         else:
-            source.line(f"cofactor_gather({total}, {payload})")
+            source.line(f"cofactor_gather({total}, {self._factors(payload)})")
+
+    def _factors(self, payload: str) -> str:
+        """What is multiplied into a wide result: a block that is made already is one factor."""
+        if isinstance(payload, Product):
+            return payload
+        return f"({payload},), ({len(self.columns(self.root))},), -1"
 
     def end(self, source: Source, total: str | None, spot: Spot) -> None:
         """Add the total."""

@@ -1,0 +1,76 @@
+"""Register what users wrote in Python as SQL aggregates.
+
+takes  a name and a ring
+does   tries the laws on samples, and puts it into the catalog
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from viewmill.algebra.relations import Aggregate
+from viewmill.algebra.ring_laws import broken_law, commutes
+from viewmill.algebra.rings import Ring
+from viewmill.algebra.walk import walk_relations
+from viewmill.errors import InvalidArgument, NameInUse
+from viewmill.mill.core import Core
+from viewmill.sql import aggregates, functions
+from viewmill.sql.catalog import RegisteredRing
+
+
+def _register_ring(core: Core, name: str, ring: Ring) -> None:
+    broken = _tried(name, lambda: broken_law(ring))
+    if broken is not None:
+        raise InvalidArgument(
+            f"{name} is no ring: {broken.split(' does not hold')[0]} does not hold",
+            detail=broken,
+            hint="A sum that rows enter and leave needs all laws; MAX, for one, has no negation.",
+        )
+    core.catalog.rings[name.lower()] = RegisteredRing(name, ring, commutes(ring))
+
+
+def _tried(name: str, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except InvalidArgument:
+        raise
+    except Exception as why:
+        raise InvalidArgument(
+            f"the functions of {name} failed on a sample",
+            detail=f"{type(why).__name__}: {why}",
+            hint="add and multiply take two payloads, negate one, lift a number.",
+        ) from why
+
+
+# What can be registered, and how. A new kind of aggregate is a line here.
+KINDS: dict[type, Callable[[Core, str, Any], None]] = {Ring: _register_ring}
+
+
+def register_aggregate(core: Core, name: str, aggregate: object) -> None:
+    """Make a user's aggregate known under a name."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise InvalidArgument(f"{name!r} is no name for an aggregate")
+    if aggregates.is_aggregate(name) or name.lower() in functions.function_names():
+        raise NameInUse(f"{name} is a function of SQL", hint="Choose another name.")
+    take = KINDS.get(type(aggregate))
+    if take is None:
+        known = " or ".join(sorted(f"vm.{each.__name__}" for each in KINDS))
+        raise InvalidArgument(f"{type(aggregate).__name__} cannot be registered; it takes {known}")
+    _refuse_change(core, name, aggregate)
+    take(core, name, aggregate)
+
+
+def _refuse_change(core: Core, name: str, aggregate: object) -> None:
+    """Views keep the meaning they were created with."""
+    known = core.catalog.rings.get(name.lower())
+    if known is None or known.ring == aggregate:
+        return
+    for entry in core.catalog.views():
+        for relation in walk_relations(entry.query):
+            calls = relation.aggregates if isinstance(relation, Aggregate) else ()
+            if any(call.function.lower() == name.lower() for _, call in calls):
+                raise NameInUse(
+                    f'{name} is another ring, and view "{entry.name}" uses it',
+                    hint=f"Drop {entry.name} first, or choose another name.",
+                )
