@@ -109,3 +109,15 @@ def test_late_rows_survive_a_restart(tmp_path) -> None:
         kept = pa.concat_tables([table.slice(0, 10), table.slice(30)]).to_pylist()
         found = mill.sql("SELECT * FROM w").to_arrow().to_pylist()
         assert sorted(map(repr, found)) == sorted(map(repr, kept))
+
+
+@pytest.mark.parametrize(
+    "values", [["A", "b", "A"], ["é"], ["ab", "", "c"], [""], ["A", "é", "zz"]], ids=str
+)
+def test_strings_of_one_letter_have_the_ids_that_all_strings_have(values: list[str]) -> None:
+    dictionary = Dictionary()
+    known = [dictionary.intern(each) for each in ("b", "zz")]
+    ids = dictionary.encode(pa.array(["x", *values]).slice(1))
+    assert [dictionary.value(i) for i in ids.tolist()] == values
+    assert ids.tolist() == [dictionary.intern(each) for each in values]
+    assert known == [dictionary.intern(each) for each in ("b", "zz")]

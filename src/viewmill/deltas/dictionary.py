@@ -24,6 +24,7 @@ class Dictionary:
         self._ids: dict[object, int] = {}
         self._values: list[Any] = []
         self._arrow = pa.nulls(0, pa.string())  # the first len(_arrow) values
+        self._by_letter = np.full(128, -1, np.int64)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -42,12 +43,24 @@ class Dictionary:
 
     def encode(self, strings: pa.Array) -> Ids:
         """The ids of an Arrow array of strings; NULL becomes 0 and must be masked by the caller."""
+        letters = _letters(strings)
+        if letters is not None:
+            return self._encode_letters(letters)
         coded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
         intern = self.intern
         known = [-1 if each is None else intern(each) for each in coded.dictionary.to_pylist()]
         ids = np.array(known or [0], np.int64)
         codes = coded.indices.fill_null(0) if coded.null_count else coded.indices
         found: Ids = ids.take(codes.to_numpy(zero_copy_only=False))
+        return found
+
+    def _encode_letters(self, letters: npt.NDArray[np.uint8]) -> Ids:
+        """The ids of strings of one letter: flags are so short that a table knows them all."""
+        found: Ids = self._by_letter.take(letters)
+        if len(found) and found.min() < 0:
+            for each in np.unique(letters[found < 0]).tolist():
+                self._by_letter[each] = self.intern(chr(each))
+            found = self._by_letter.take(letters)
         return found
 
     def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None = None) -> pa.Array:
@@ -85,6 +98,20 @@ class Dictionary:
         nulls = [0] * len(ids) if mask is None else mask.tolist()
         pairs = zip(ids.tolist(), nulls, strict=True)
         return pa.array([None if null else self._values[i] for i, null in pairs], type_)
+
+
+def _letters(strings: pa.Array) -> npt.NDArray[np.uint8] | None:
+    """The letters of an array in which every string is one, None of another."""
+    size = len(strings)
+    if strings.type != pa.string() or not size or strings.null_count:
+        return None
+    _, offsets, letters = strings.buffers()
+    ends = np.frombuffer(offsets, np.int32)[strings.offset : strings.offset + size + 1]
+    if ends[-1] - ends[0] != size or letters is None:
+        return None
+    found = np.frombuffer(letters, np.uint8)[ends[0] : ends[-1]]
+    is_plain = (ends[1:] - ends[:-1] == 1).all() and found.max() < 128
+    return found if is_plain else None
 
 
 def string_array(values: Sequence[str], mask: npt.NDArray[np.uint8] | None) -> pa.Array:
