@@ -31,6 +31,7 @@ from viewmill.kernels.structures.rows import (
 IntArray = npt.NDArray[np.int64]
 
 _CHUNK = 65536
+_LARGE = 4096  # rows of a batch for which room is made at once, not as it is needed
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class RowIndex:
     def stage(self, words: IntArray, multiplicity: IntArray) -> None:
         """Add rows to the batch under way."""
         words, multiplicity = self._checked(words), _checked_words(multiplicity, len(words))
+        if len(words) >= _LARGE:
+            self._table.expect(len(words))
         if self._unique:
             self._stage_unique(words, multiplicity)
         else:

@@ -89,6 +89,19 @@ class Table:
             kernel(keyed.rehash)(self.handle, address_of(self._table), capacity)
             del old
 
+    def expect(self, more: int) -> None:
+        """Room for so many new entries: entries move once, not at every doubling on the way."""
+        count, touched = self.get(keyed.COUNT), self.get(keyed.TOUCHED)
+        if count + more >= self.get(keyed.LIMIT):
+            self.reserve(count + more)
+        if touched + more >= self.get(keyed.ROOM):
+            self._grow_journal(touched + more + 1)
+
+    def _grow_journal(self, room: int) -> None:
+        old, held = self._journal, self.get(keyed.TOUCHED) * self._stride
+        self._make_journal(room)
+        self._journal[:held] = old[:held]
+
     def make_room(self) -> bool:
         """Grow whatever is full; gives whether anything was."""
         count, touched = self.get(keyed.COUNT), self.get(keyed.TOUCHED)
@@ -97,9 +110,7 @@ class Table:
             self.reserve(count + 1)
         if touched < self.get(keyed.ROOM):
             return full
-        old = self._journal
-        self._make_journal(touched * 4)
-        self._journal[: len(old)] = old
+        self._grow_journal(touched * 4)
         return True
 
     def commit(self) -> None:
