@@ -72,7 +72,9 @@ def _not_in(rows: Relation, test: InSubquery) -> Relation:
     met = Join("anti", rows, inner.rows, _membership(test, inner), test.span)
     if not nullable:
         return met
-    if inner.correlated or len(test.values) != 1:
+    if len(test.values) != 1:
+        return Join("anti", rows, inner.rows, _perhaps_equal(test, inner), test.span)
+    if inner.correlated:
         raise NotDecorrelated
     facts = _facts(inner)
     none, whole = (Column(f.name, f.type, f.nullable) for f in facts.schema)
@@ -80,6 +82,19 @@ def _not_in(rows: Relation, test: InSubquery) -> Relation:
     certain = Call("and", (known, whole), BOOLEAN, False)
     judged = Filter(Join("cross", met, facts), Call("or", (none, certain), BOOLEAN, False))
     return own_columns(judged, rows)
+
+
+def _perhaps_equal(test: InSubquery, inner: Peeled) -> Expression:
+    """Whether rows are not certainly different: then NOT IN is not true."""
+    differ: Expression | None = None
+    for a, (_, b) in zip(test.values, inner.outputs, strict=True):
+        each = Call("<>", (a, b), BOOLEAN, a.nullable or b.nullable)
+        differ = each if differ is None else Call("or", (differ, each), BOOLEAN, True)
+    assert differ is not None
+    certain = Call("coalesce", (differ, Literal(False, BOOLEAN)), BOOLEAN, False)
+    condition = together([Call("not", (certain,), BOOLEAN, False), *inner.correlated])
+    assert condition is not None
+    return condition
 
 
 def _facts(inner: Peeled) -> Relation:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from viewmill.algebra.relations import Relation
 from viewmill.rewrite.distinct_as_group import distinct_as_group
+from viewmill.rewrite.distinct_rows_as_text import distinct_rows_as_text
 from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.factor_conditions import factor_conditions
 from viewmill.rewrite.fold_dates import fold_dates
@@ -41,6 +42,7 @@ DECORRELATE: tuple[Rule, ...] = (
     subqueries_as_joins,
     union_as_distinct,
     distinct_as_group,
+    distinct_rows_as_text,
     grouping_sets_as_union,
     limit_as_rank,
     split_windows,

@@ -192,6 +192,8 @@ FUNCTIONS = (
     "EEEE') AS z FROM r",
 )
 TESTS_AS_COLUMNS = (
+    "SELECT a, count(DISTINCT c, d) AS n, count(DISTINCT f, h, e) AS m FROM r GROUP BY a",
+    "SELECT a, b FROM r WHERE (a, b) NOT IN (SELECT a, b FROM s WHERE d > 1)",
     "SELECT a, sum(DISTINCT d) AS s, avg(DISTINCT d) AS t, avg(DISTINCT b) AS u FROM r GROUP BY a",
     "SELECT a, b, (SELECT max(b) FROM s WHERE s.a < r.a) AS x FROM r",
     "SELECT a, b FROM r WHERE b > (SELECT avg(s.b) FROM s WHERE s.a <> r.a AND s.d > r.d)",

@@ -104,6 +104,17 @@ from viewmill.kernels.plain.listed import (
     list_touch,
     list_word,
 )
+from viewmill.kernels.plain.mathematics import (
+    real_ceil,
+    real_exp,
+    real_floor,
+    real_log,
+    real_log2,
+    real_log10,
+    real_pow,
+    real_sign,
+    real_sqrt,
+)
 from viewmill.kernels.plain.moments import (
     moment_add,
     moment_central,
@@ -312,6 +323,15 @@ __all__ = [
     "ordered_word",
     "out_of_line",
     "pair_add",
+    "real_ceil",
+    "real_exp",
+    "real_floor",
+    "real_log",
+    "real_log2",
+    "real_log10",
+    "real_pow",
+    "real_sign",
+    "real_sqrt",
     "scale_down_half_up",
     "scale_up",
     "scratch",

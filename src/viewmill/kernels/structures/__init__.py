@@ -129,6 +129,17 @@ from viewmill.kernels.structures.listed import (
     list_touch,
     list_word,
 )
+from viewmill.kernels.structures.mathematics import (
+    real_ceil,
+    real_exp,
+    real_floor,
+    real_log,
+    real_log2,
+    real_log10,
+    real_pow,
+    real_sign,
+    real_sqrt,
+)
 from viewmill.kernels.structures.moments import (
     moment_add,
     moment_central,
@@ -324,6 +335,15 @@ __all__ = [
     "ordered_word",
     "out_of_line",
     "pair_add",
+    "real_ceil",
+    "real_exp",
+    "real_floor",
+    "real_log",
+    "real_log2",
+    "real_log10",
+    "real_pow",
+    "real_sign",
+    "real_sqrt",
     "scale_down_half_up",
     "scale_up",
     "scratch",

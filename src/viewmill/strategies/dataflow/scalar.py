@@ -109,6 +109,10 @@ class Scalar:
             return self._text_function(call)
         if is_shift(call):
             return self._strict(call, [self.emit(call.arguments[0])], shift(call))
+        if call.function in ("greatest", "least"):
+            return self._extreme(call)
+        if call.function in LOGARITHMS:
+            return self._logarithm(call)
         if call.function in ("date_trunc", "trunc"):
             moment, cut = truncation(call)
             return self._strict(call, [self.emit(moment)], cut)
@@ -117,6 +121,36 @@ class Scalar:
             raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
         operands = [self.emit(argument) for argument in call.arguments]
         return self._strict(call, operands, write)
+
+    def _extreme(self, call: Call) -> Operand:
+        """The largest or smallest of those that are not NULL."""
+        value, null = self.source.name("v"), self.source.name("n")
+        self.source.line(f"{value} = {default(call.type)}")
+        self.source.line(f"{null} = True")
+        for argument in call.arguments:
+            self._same_word(argument, call.type)
+            operand = self.emit(argument)
+            a, b = (value, operand.value) if call.function == "greatest" else (operand.value, value)
+            if isinstance(call.type, Float):
+                better = f"float_lt({a}, {b})"
+            elif isinstance(call.type, String):
+                better = f"text_less(texts, {self.source.every_text()}, {a}, {b})"
+            else:
+                better = f"{a} < {b}"
+            with self.source.block(f"if not {operand.null or 'False'} and ({null} or {better}):"):
+                self.source.line(f"{value} = {operand.value}")
+                self.source.line(f"{null} = False")
+        return Operand(value, null)
+
+    def _logarithm(self, call: Call) -> Operand:
+        """NULL of what is not positive."""
+        operand = self.emit(call.arguments[0])
+        value, null = self.source.name("v"), self.source.name("n")
+        self.source.line(f"{value} = 0.0")
+        self.source.line(f"{null} = {operand.null or 'False'} or not {operand.value} > 0.0")
+        with self.source.block(f"if not {null}:"):
+            self.source.line(f"{value} = {LOGARITHMS[call.function]}({operand.value})")
+        return Operand(value, null)
 
     def _text_function(self, call: Call) -> Operand:
         """What was computed of a string when it first came, by the string's id."""
@@ -475,13 +509,51 @@ def _positive_rest(scalar: Scalar, expression: Expression, values: list[str]) ->
     return f"({values[0]} % {values[1]})"
 
 
+def _real(function: str) -> Write:
+    def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+        return f"{function}({', '.join(values)})"
+
+    return write
+
+
+def _rounded(up: bool) -> Write:
+    """floor and ceil: of a float to BIGINT, of a decimal to one without a fraction."""
+
+    def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+        source = _arguments(expression)[0].type
+        if isinstance(source, Float):
+            why, bounds = _overflow(scalar, expression), _bounds(expression.type)
+            return f"float_to_int({why}, real_{'ceil' if up else 'floor'}({values[0]}), {bounds})"
+        if not isinstance(source, Decimal):
+            raise NotTaken(f"rounding {source}", expression.span)
+        unit = _power(source.scale, expression)
+        return f"(-(-{values[0]} // {unit}))" if up else f"({values[0]} // {unit})"
+
+    return write
+
+
+def _bits(operator: str) -> Write:
+    def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+        if not isinstance(expression.type, Integer):
+            raise NotTaken(f"{operator} on {expression.type}", expression.span)
+        return f"({f' {operator} '.join(values)})" if len(values) > 1 else f"(~{values[0]})"
+
+    return write
+
+
+LOGARITHMS = {"ln": "real_log", "log10": "real_log10", "log2": "real_log2"}
+
+
 def _only_row(scalar: Scalar, expression: Expression, values: list[str]) -> str:
     several = scalar.failure(expression, "EvaluationFailed", "the subquery has more than one row")
     return f"only_row({several}, {values[0]}, {values[1]})"
 
 
 STRICT: dict[str, Write] = {
-    "only_row": _only_row,
+    "only_row": _only_row, "floor": _rounded(up=False), "ceil": _rounded(up=True),
+    "sqrt": _real("real_sqrt"), "exp": _real("real_exp"), "pow": _real("real_pow"),
+    "sign": _real("real_sign"), "&": _bits("&"), "|": _bits("|"), "^": _bits("^"),
+    "~": _bits("~"),
     "+": _additive("add"), "-": _minus, "*": _multiply, "/": _divide, "div": _whole("div"),
     "%": _whole("mod"), "=": _comparison("=="), "<>": _comparison("!="), "<": _comparison("<"),
     "<=": _comparison("<="), ">": _comparison(">"), ">=": _comparison(">="), "not": _not,

@@ -36,6 +36,7 @@ _CALLED_PREFIXES = (
     "pair_",
     "float_",
     "moment_",
+    "real_",
     "scratch",
     "floats_",
     "cofactor_",
