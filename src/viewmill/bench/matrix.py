@@ -52,7 +52,8 @@ def matrix(*, seed: int, quick: bool, say: Say, sizes: tuple[int, ...] = ()) -> 
         for n in chosen:
             chain = Chain(n, result, np.random.default_rng(seed))
             say(f"{result}, n = {n}")
-            verified.append(chain.run(report, ranks if n == chosen[0] or n == chosen[-1] else (1,)))
+            swept = chosen[0] if result == "keyed" else chosen[-1]
+            verified.append(chain.run(report, ranks if n == swept else (1,)))
         _growth(report, result, chosen)
     report.verified = all(verified)
     return report

@@ -14,6 +14,7 @@ import numpy.typing as npt
 Matrix = npt.NDArray[Any]
 
 _ROUNDING = 1e-13  # against the largest entry
+_SMALL = 1 << 20  # cells
 _LARGE = 2**53  # whole numbers up to here are exact as floats, too
 
 
@@ -56,9 +57,12 @@ def _crosses(matrix: Matrix) -> list[tuple[Matrix, Matrix]] | None:
 
 
 def _most(matrix: Matrix) -> int:
-    """With more products than this the rows themselves are shorter."""
+    """With so many products the rows themselves are as few, in a large matrix shorter."""
     height, width = matrix.shape
-    return int(max(1, min(height * width // (height + width), height, width)))
+    least = min(height, width) - 1
+    if height * width <= _SMALL:
+        return int(least)
+    return int(min(height * width // (height + width), least))
 
 
 def _whole(matrix: Matrix) -> list[tuple[Matrix, Matrix]] | None:
