@@ -72,7 +72,7 @@ fuzz: $(READY)  ## Random queries against DuckDB, as long as asked: make fuzz MI
 
 crash: $(READY)  ## Long kill and restart sweeps
 	$(say) "killing and restarting"
-	@VIEWMILL_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q tests/recovery tests/pipeline/test_crash.py
+	@VIEWMILL_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q tests/recovery tests/pipeline/test_crash.py tests/pipeline/test_clusters.py
 
 bench: $(READY)  ## Timed workloads, compared with DuckDB
 	@$(BIN)/viewmill bench groupby

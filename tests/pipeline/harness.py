@@ -42,9 +42,9 @@ def orders_stream(spark: Any, folder: Path) -> Any:
     return reader.parquet(str(folder))
 
 
-def revenue_pipeline(spark: Any, root: Path) -> Pipeline:
+def revenue_pipeline(spark: Any, root: Path, placement: str = "driver") -> Pipeline:
     """Orders as changes to the revenue of each customer, shown as a table and as changes."""
-    pipe: Pipeline = vm.Pipeline(spark, storage=root / "storage")
+    pipe: Pipeline = vm.Pipeline(spark, storage=root / "storage", placement=placement)
     pipe.source("orders", orders_stream(spark, root / "orders"), change="op")
     pipe.view("revenue", REVENUE)
     pipe.sink("revenue", path=root / "table")

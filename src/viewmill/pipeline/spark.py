@@ -1,6 +1,6 @@
 """What `vm.spark` holds: a session, and streams out of files and messages."""
 
 from viewmill.pipeline.files import read_files, read_json
-from viewmill.pipeline.session import session
+from viewmill.pipeline.session import prepare_environment, session
 
-__all__ = ["read_files", "read_json", "session"]
+__all__ = ["prepare_environment", "read_files", "read_json", "session"]
