@@ -124,7 +124,8 @@ def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placeme
 def start_child(root: Path, log, placement: str) -> subprocess.Popen[bytes]:
     """A process group of its own, so that the JVM dies with it."""
     return subprocess.Popen(
-        [sys.executable, __file__, str(root), placement], start_new_session=True, stdout=log, stderr=log,
+        [sys.executable, __file__, str(root), placement],
+        start_new_session=True, stdout=log, stderr=log,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
     )  # fmt: skip
 
@@ -136,7 +137,7 @@ def shown(root: Path) -> int:
 
 def wait_for_batches(child: subprocess.Popen[bytes], root: Path, count: int) -> None:
     """Until the child has shown so many more versions."""
-    wanted, deadline = shown(root) + count, time.monotonic() + 120
+    wanted, deadline = shown(root) + count, time.monotonic() + 300
     while shown(root) < wanted:
         assert child.poll() is None, (root / "log").read_text()[-3000:]
         assert time.monotonic() < deadline, (root / "log").read_text()[-3000:]
@@ -146,7 +147,8 @@ def wait_for_batches(child: subprocess.Popen[bytes], root: Path, count: int) -> 
 def finish(root: Path, log, placement: str) -> None:
     """Take all that is left."""
     done = subprocess.run(
-        [sys.executable, __file__, str(root), placement, "once"], stdout=log, stderr=log, timeout=120,
+        [sys.executable, __file__, str(root), placement, "once"],
+        stdout=log, stderr=log, timeout=300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
     )  # fmt: skip
     assert done.returncode == 0, (root / "log").read_text()[-3000:]

@@ -28,6 +28,8 @@ def run_on_spark(spec: Spec, definitions: Iterable[Definition], *, json: bool) -
         sinks=spec.sinks,
         master=spec.spark.master,
         conf=spec.spark.conf,
+        placement=spec.spark.placement,
+        shards=spec.spark.shards,
     )
     remark("starting Spark")
     status = pipeline.run(project)

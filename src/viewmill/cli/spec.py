@@ -14,6 +14,7 @@ from typing import Literal
 
 from viewmill.algebra.units import parse_bytes
 from viewmill.cli.yaml_reader import InvalidSpec, Value, read_yaml
+from viewmill.cli.yaml_reader import Mapping as Fields
 from viewmill.errors import InvalidArgument
 
 DEFAULT_SPEC = Path("viewmill.yml")
@@ -70,6 +71,8 @@ class SparkSettings:
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    placement: str = "driver"
+    shards: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,12 +152,27 @@ def _read_refresh(value: Value) -> dict[str, tuple[str, ...]]:
 def _read_spark(value: Value | None) -> SparkSettings:
     if value is None:
         return SparkSettings()
-    fields = value.mapping(("master", "conf"))
+    fields = value.mapping(("master", "conf", "placement", "shards"))
     conf = fields.get("conf")
     settings = {} if conf is None else conf.mapping().values
     return SparkSettings(
-        fields.text("master"), {key: each.string() for key, each in settings.items()}
+        fields.text("master"),
+        {key: each.string() for key, each in settings.items()},
+        *_read_placement(fields),
     )
+
+
+def _read_placement(fields: Fields) -> tuple[str, int | None]:
+    """`placement: shards` with `shards: 2`."""
+    placement, shards = fields.get("placement"), fields.get("shards")
+    where = "driver" if placement is None else placement.one_of(("driver", "shards"))
+    if shards is None:
+        return where, None
+    if where != "shards":
+        raise shards.error("the key shards belongs to placement: shards")
+    if not shards.string().isdigit() or int(shards.string()) == 0:
+        raise shards.error("shards must be a number from 1")
+    return where, int(shards.string())
 
 
 def _name(value: Value, name: str) -> str:

@@ -19,6 +19,7 @@ from viewmill.errors import (
     ForbiddenChange,
     InvalidArgument,
     SourceBroken,
+    UnsupportedQuery,
     ViewmillError,
     nearest,
 )
@@ -63,6 +64,8 @@ class Pipeline:
             known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
             raise InvalidArgument(f"no placement {placement!r} with engine {engine!r}", hint=known)
         _check_shards(placement, shards)
+        if placement == "shards":
+            _refuse_connect(spark)
         self._spark = spark
         self._storage = Storage.open(storage, placement)
         self._mill = Mill(
@@ -344,3 +347,12 @@ def _check_shards(placement: str, shards: int | None) -> None:
         )
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= _MOST_SHARDS:
         raise InvalidArgument(f"shards={shards!r}", hint=f"A number from 1 to {_MOST_SHARDS}.")
+
+
+def _refuse_connect(spark: Any) -> None:
+    """Shards keep state through Spark's own worker protocol, which a Connect client lacks."""
+    if ".connect." in type(spark).__module__:
+        raise UnsupportedQuery(
+            "placement shards needs a classic Spark session, got one of Spark Connect",
+            hint='Use vm.spark.session(master=...), or placement="driver".',
+        )

@@ -36,6 +36,8 @@ class SparkProject:
     sinks: Iterable[Any]
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    placement: str = "driver"
+    shards: int | None = None
 
 
 def run(project: SparkProject) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def run(project: SparkProject) -> dict[str, Any]:
 
 def build(spark: Any, project: SparkProject) -> Pipeline:
     """The project's pipeline."""
-    pipe = Pipeline(spark, project.storage)
+    pipe = Pipeline(spark, project.storage, placement=project.placement, shards=project.shards)
     try:
         tables = {}
         parsed = [(text, parse(text)[-1]) for text in project.statements]
