@@ -79,8 +79,8 @@ def test_standalone_cluster_of_two_workers(tmp_path):
     loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     with service(tmp_path, "master.Master", *loopback) as log:
         url = wait_for(log, r"spark://127.0.0.1:\d+").group()
-        small = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g")
-        small = (*small, "--work-dir", str(tmp_path / "work"), url)
+        local = ("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g")
+        small = (*local, "--work-dir", str(tmp_path / "work"), url)
         with service(tmp_path, "worker.Worker", *small) as first:
             wait_for(first, "Successfully registered")
             (tmp_path / "second").mkdir()
