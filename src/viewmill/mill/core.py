@@ -20,6 +20,7 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.store import Store
 from viewmill.planner.allot import Selector
+from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Expectation
 from viewmill.program.kept_parts import KeptParts
 from viewmill.runtime.runtime import Runtime
@@ -90,6 +91,7 @@ class Core:
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
+        self.costs: Costs | None = None  # measured when states are first selected
         self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
         self._reshape = reshape
 

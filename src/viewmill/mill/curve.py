@@ -15,6 +15,7 @@ from viewmill.algebra.types import BIGINT
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.memory import costs_of
 from viewmill.planner.allot import Claim, Selector, select
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.operators import Operator, Situation, StateSize, entry_bytes, operators_of
@@ -85,7 +86,7 @@ def view_operators(
     expected = _expected(core, reads, rows, said)
     sizes = {} if assumed else _sizes(core, plan)
     blocks = [(block.name, block.program) for block in plan.blocks]
-    return operators_of(blocks, Situation(rows, expected, sizes))
+    return operators_of(blocks, Situation(rows, expected, sizes, costs_of(core)))
 
 
 def _expected(

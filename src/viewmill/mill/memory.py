@@ -21,6 +21,7 @@ from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.adapt import rebuilds
 from viewmill.mill.arrow_rows import expanded
+from viewmill.mill.calibration import engine_speed
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import (
@@ -34,6 +35,7 @@ from viewmill.mill.fill import (
 from viewmill.mill.keeping import Keeping, Unit
 from viewmill.planner.allot import Claim, allot
 from viewmill.planner.operators import (
+    Costs,
     Operator,
     Situation,
     StateSize,
@@ -424,7 +426,17 @@ def _operators(
 ) -> Operator:
     rows = {name: float(core.row_count(name)) for name in entry.reads}
     blocks = [(block.name, block.program) for block in keeping.own]
-    return operators_of(blocks, Situation(rows, expected, keeping.sizes))
+    return operators_of(blocks, Situation(rows, expected, keeping.sizes, costs_of(core)))
+
+
+def costs_of(core: Core) -> Costs:
+    """What work costs on this machine: the engine's part is measured once."""
+    if core.costs is None:
+        speed = engine_speed(core.engine)
+        # A row of the measured query is read, and goes into a hash table.
+        half = speed.row_us / 2
+        core.costs = Costs(call=speed.start_us, scan=half, hash=half)
+    return core.costs
 
 
 def trim() -> None:

@@ -33,6 +33,7 @@ def intermittent(*, seed: int, quick: bool, say: Say, scale: float | None = None
     found.append(released(report, lab, 3 if quick else 9, say))
     if not quick:
         found.append(cleaning(report, size, seed, say))
+    say("generated joins")
     found.append(many_joins(report, int(200_000 * size), seed, 1 if quick else 6, say))
     report.verified = all(found)
     return report

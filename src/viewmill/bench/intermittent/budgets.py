@@ -35,7 +35,8 @@ def budgets(report: Report, lab: Lab, queries: tuple[int, ...], say: Say) -> boo
                 seconds = lab.refresh(name)
                 report.add("viewmill", workload, delta_s=seconds, plan_cost=planned,
                            state_bytes=float(held))  # fmt: skip
-                equal &= lab.same(name, names["rebatch"]) and held <= budget
+                equal &= held <= budget
+            equal &= all(lab.same(name, names["rebatch"]) for name in names.values())
             lab.drop(names.values())
     return equal
 

@@ -1,0 +1,93 @@
+"""What is expected of a table: from its history, from a model, from a hint."""
+
+from __future__ import annotations
+
+import pytest
+
+from viewmill.policies.arrivals import Arrivals, ArrivalTimes, Expectation, Late, Periodic
+
+SECOND = 1_000_000
+
+
+def _history(*rows: int, every: int = 10 * SECOND) -> Arrivals:
+    arrivals = Arrivals()
+    held = 0
+    for i, count in enumerate(rows):
+        arrivals.note(count, 0, held, i * every)
+        held += count
+    return arrivals
+
+
+def test_a_new_table_is_expected_to_change_a_little() -> None:
+    expected = Arrivals().expect(5000, 0)
+    assert (expected.rows, expected.complete, expected.basis) == (50.0, False, "nothing known")
+    assert Arrivals().expect(0, 0).rows == 1.0
+
+
+def test_history_gives_rows_and_time_and_leaves_the_load_out() -> None:
+    arrivals = _history(100_000, 10, 12, 14, 11)
+    expected = arrivals.expect(100_047, 41 * SECOND)
+    assert expected.rows == 11.5
+    assert expected.at == 50 * SECOND
+    assert expected.basis == "history"
+
+
+def test_an_unknown_rest_of_the_tail_is_as_long_as_what_was_waited() -> None:
+    times = ArrivalTimes([1.0, 2.0, 3.0])
+    assert times.cdf(2.0) == pytest.approx(2 / 3)
+    assert times.next_after(1.5) == 2.5
+    assert times.next_after(7.0) == 14.0
+    assert times.rows_within(90, 1.0, 1.0) == pytest.approx(45.0)
+
+
+def test_a_table_that_is_silent_while_others_change_is_quiet() -> None:
+    arrivals = _history(1000, 10, 10, 10, 10)
+    for _ in range(25):
+        arrivals.note_others()
+    assert not arrivals.expect(1040, 41 * SECOND).is_quiet
+    assert arrivals.expect(1040, 4000 * SECOND).is_quiet
+    loaded = _history(1000)
+    for _ in range(25):
+        loaded.note_others()
+    assert loaded.expect(1000, SECOND).is_quiet
+
+
+def test_late_data_comes_in_geometric_portions_and_ends() -> None:
+    model = Late(1000, 0.9, 60 * SECOND)
+    first = model.expect(900, 0)
+    assert (first.rows, first.at, first.complete) == (90.0, 60 * SECOND, False)
+    assert model.expect(990, 0).rows == 9.0
+    assert model.expect(1000, 0).complete
+
+
+def test_a_period_ends_when_the_table_is_full() -> None:
+    model = Periodic(200, SECOND, 500)
+    assert (model.expect(100, 0).rows, model.expect(100, 0).deltas) == (200, 2)
+    assert model.expect(450, 0).rows == 50
+    assert model.expect(500, 0).complete
+
+
+def test_a_hint_wins_and_a_wrong_one_is_counted_and_forgotten() -> None:
+    arrivals = _history(100, 10, 10, 10, 10)
+    arrivals.say(Expectation(0.0, None, True, 0.0, basis="hint"))
+    assert arrivals.expect(140, 0).complete
+    arrivals.note(7, 0, 140, 50 * SECOND)
+    assert arrivals.accuracy.surprises == 1
+    assert not arrivals.expect(147, 50 * SECOND).complete
+
+
+def test_accuracy_is_how_near_predictions_came() -> None:
+    arrivals = _history(100, 10, 10)
+    arrivals.say(Expectation(20.0, basis="hint"))
+    arrivals.note(20, 0, 120, 0)
+    assert arrivals.accuracy.of_rows == 1.0
+    arrivals.note(10, 0, 140, 0)
+    assert arrivals.accuracy.of_rows == 0.75
+
+
+def test_deletes_are_part_of_what_is_expected() -> None:
+    arrivals = _history(100, 10, 10, 10)
+    for i in range(3):
+        arrivals.note(10, 10, 130, (4 + i) * 10 * SECOND)
+    assert arrivals.expect(100, 0).deletes == pytest.approx(0.5)
+    assert Arrivals(static=True).expect(5, 0).complete
