@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import viewmill as vm
+from viewmill.algebra.packed import Moments
 from viewmill.algebra.relations import Relation
 from viewmill.mill.mill import Mill
 from viewmill.rewrite.rules import rewrite
@@ -339,3 +340,43 @@ def test_example_6_3_the_triangle_has_an_indicator_at_c(figure_2c):
     assert {path.leaf: path.cost_class for path in made.paths} == {
         "X": "O(1)", "Y": "O(n)", "Z": "O(n)",
     }  # fmt: skip
+
+
+def test_example_1_1_ten_aggregates_are_one_payload(figure_2c: Mill) -> None:
+    """The nine of the text and SUM(B * B), which it leaves out (F13): 1 + 3 + 6."""
+    figure_2c.sql(
+        f"CREATE MATERIALIZED VIEW v AS SELECT cofactor(B, D, E) AS c, SUM(B * D * E) AS s {JOINED}"
+    )
+    fill(figure_2c)
+    ((value, total),) = figure_2c["v"].rows()
+    joined = np.array(
+        [(b, d, e) for a, b in R for i, c, e in S if i == a for j, d in T if j == c], float
+    )
+    assert value["n"] == len(joined) == 10
+    assert value["names"] == ["B", "D", "E"]
+    assert value["sums"] == joined.sum(axis=0).tolist()
+    products = joined.T @ joined
+    assert value["products"] == products[np.triu_indices(3)].tolist()
+    assert len(value["sums"]) + len(value["products"]) + 1 == 10
+    assert total == joined.prod(axis=1).sum()
+
+
+def test_example_7_3_the_payload_of_a2(figure_2c: Mill) -> None:
+    """V_ST[a2] of the degree-5 ring: only the blocks of C, D and E are there."""
+    figure_2c.sql(
+        "CREATE MATERIALIZED VIEW v AS "
+        "SELECT S.A, cofactor(S.C, D, E) AS m FROM S JOIN T ON S.C = T.C GROUP BY S.A"
+    )
+    fill(figure_2c)
+    c2, d2, d3, e4 = 2, 2, 3, 4
+    found = dict(figure_2c["v"].rows())[2]
+    assert found["n"] == 2
+    assert found["sums"] == [2 * c2, d2 + d3, 2 * e4]
+    assert found["products"] == [
+        2 * c2**2, c2 * (d2 + d3), 2 * c2 * e4, d2**2 + d3**2, (d2 + d3) * e4, 2 * e4**2,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("attributes", "aggregates"), [(43, 990), (27, 406), (3, 10)])
+def test_the_degree_m_ring_has_so_many_aggregates(attributes: int, aggregates: int) -> None:
+    assert Moments(tuple("x" * attributes)).width == aggregates

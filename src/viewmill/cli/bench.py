@@ -23,6 +23,7 @@ BENCHES = {
     "matrix": "viewmill.bench.matrix:matrix",
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
+    "retailer": "viewmill.bench.retailer:retailer",
     "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",
     "tpch": "viewmill.bench.tpch.bench:tpch",
