@@ -51,3 +51,11 @@ def test_a_one_row_change_costs_the_same_at_2000_and_at_200000_rows(query, optio
     large, calls_large = cost_of_one_row(QUERIES[query], 200_000, option)
     assert (calls_small, calls_large) == (0, 0)
     assert large < MOST * small + 100e-6, f"{large * 1e6:.0f} µs against {small * 1e6:.0f} µs"
+
+
+def test_a_one_row_change_under_a_window_costs_the_same_at_2000_and_at_200000_rows():
+    query = "SELECT k, v, LAG(v) OVER (PARTITION BY v % 10 ORDER BY k) AS x FROM t"
+    small, calls_small = cost_of_one_row(query, 2_000, "UNCHECKED")
+    large, calls_large = cost_of_one_row(query, 200_000, "UNCHECKED")
+    assert (calls_small, calls_large) == (0, 0)
+    assert large < MOST * small + 100e-6, f"{large * 1e6:.0f} µs against {small * 1e6:.0f} µs"
