@@ -71,11 +71,18 @@ class Joins:
             reached |= more
 
     def subsets(self) -> list[Subset]:
-        """Each relation and each connected sub-join, the whole join left out."""
+        """Each relation and each connected sub-join that the recursion makes.
+
+        It takes relations away that change, so one that does not stays with its neighbours.
+        """
         names = sorted(self.sources)
         sizes = range(1, len(names))
         found = [frozenset(each) for size in sizes for each in combinations(names, size)]
-        return [each for each in found if self.is_connected(each)]
+        return [e for e in found if len(e) == 1 or (self.is_connected(e) and self._is_made(e))]
+
+    def _is_made(self, subset: Subset) -> bool:
+        near = {a for aliases, _ in self.conditions if aliases & subset for a in aliases - subset}
+        return all(self.sources[alias] in CHANGING for alias in near)
 
     def parts(self, subset: Subset) -> list[Subset]:
         """The connected pieces of a set of aliases."""
