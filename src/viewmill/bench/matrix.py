@@ -96,11 +96,11 @@ class Chain:
             for name in ("A2", "A3", "A1"):
                 self._fill(mill, name)
             self._time_rows(mill, report)
-            for rank in ranks:
-                self._time_rank(mill, report, rank)
             report.add(
                 "viewmill", self._key(), state_bytes=float(mill["v"].status()["state_bytes"])
             )
+            for rank in ranks:
+                self._time_rank(mill, report, rank)
             baseline = self._numpy if self.result == "dense" else self._duckdb
             baseline(report)
             return self._is_right(mill)
