@@ -271,10 +271,13 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:
     """The net change of each source since the view's version."""
-    return {
-        source: consolidate(concat(changes[0].schema, [as_delta(each) for each in changes]))
-        for source, changes in entry.waiting.items()
-    }
+    return {source: _netted(changes) for source, changes in entry.waiting.items()}
+
+
+def _netted(changes: list[Changed]) -> Delta:
+    """Rows that only came have nothing to cancel: they are not even compared."""
+    whole = concat(changes[0].schema, [as_delta(each) for each in changes])
+    return consolidate(whole) if whole.deletes else whole
 
 
 def tell(core: Core) -> None:
