@@ -341,13 +341,16 @@ class Texts:
 
     def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None:
         """The bytes of strings, for `text_less`: a length, then words whose order is theirs."""
-        words = []
-        for each in texts:
-            encoded = each.encode()
-            padded = encoded + b"\0" * (-len(encoded) % 8)
-            block = np.empty(1 + len(padded) // 8, np.int64)
-            block[0] = len(encoded)
-            block[1:] = np.frombuffer(padded, ">u8").astype(np.uint64).view(np.int64)
-            self._texts.append(block)
-            words.append(address_of(block))
+        encoded = [each.encode() for each in texts]
+        lengths = np.array([len(each) for each in encoded], np.int64)
+        ends = np.cumsum(1 + (lengths + 7) // 8)
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        block = np.empty(int(ends[-1]) + 1, np.int64)  # one for all: never of no size
+        is_text = np.ones(int(ends[-1]), np.bool_)
+        is_text[starts] = False
+        padded = b"".join(each + b"\0" * (-len(each) % 8) for each in encoded)
+        block[:-1][is_text] = np.frombuffer(padded, ">u8").astype(np.uint64).view(np.int64)
+        block[starts] = lengths
+        self._texts.append(block)
+        words = (address_of(block) + 8 * starts).tolist()
         self.learn(i, ids, words)
