@@ -32,6 +32,7 @@ _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D04
 _U32, _U29 = U(32), U(29)
 _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
+_FETCHED = 1536  # bytes of an entry that are asked for ahead
 _LONG = 256  # bytes: what room is left over costs more than moving now and then
 _SCANNED = 16  # up to so many entries are compared one by one
 
@@ -101,7 +102,10 @@ def fetch_entry(d, key, words, stride):
     if mask >= 0:
         slot = load_word(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
         if slot != 0:
-            prefetch(load_word(d + ENTRIES) + ((slot & _NUMBER) - 1) * stride)
+            at = load_word(d + ENTRIES) + ((slot & _NUMBER) - 1) * stride
+            prefetch(at)
+            for offset in range(64, min(stride, _FETCHED), 64):
+                prefetch(at + offset)
 
 
 @structure
