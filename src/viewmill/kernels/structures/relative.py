@@ -1,8 +1,10 @@
 """The ordered index with relative keys (RPAI, section 3): a map whose keys can be shifted by range.
 
-header   TOP TOP_ROOM SIZE BYTES
+header   TOP TOP_ROOM SIZE BYTES GROUPS
 top      a node that grows: a block per entry
 block    up to 128 entries
+groups   of 64 entries of the top node: arrays of their first keys, of offsets that their keys count
+         from, and of their sums. They are written anew when a block comes or goes
 
 node     COUNT, then arrays: keys, values; in the top node keys, blocks, sums. A key in a block
          counts from the block's base, which is its key in the top node: shifting a range of keys
@@ -27,9 +29,10 @@ from viewmill.kernels.structures.vectors import (
     sum_words,
 )
 
-TOP, TOP_ROOM, SIZE, BYTES = 0, 8, 16, 24
-HEADER_WORDS = 4
-BLOCK = 128
+TOP, TOP_ROOM, SIZE, BYTES, GROUPS = 0, 8, 16, 24, 32
+HEADER_WORDS = 5
+GROUP, GROUP_BITS = 64, 6
+BLOCK = 96
 NODE = 64
 
 
@@ -46,6 +49,57 @@ def _values(node, room):
 @structure
 def _sums(top, room):
     return top + NODE + 16 * room
+
+
+@structure
+def _group_room(room):
+    return (room >> GROUP_BITS) + 1
+
+
+@structure
+def _firsts(s):
+    return load_word(s + GROUPS) + NODE
+
+
+@structure
+def _offsets(s):
+    return _firsts(s) + 8 * _group_room(load_word(s + TOP_ROOM))
+
+
+@structure
+def _group_sums(s):
+    return _firsts(s) + 16 * _group_room(load_word(s + TOP_ROOM))
+
+
+@structure
+def _group_count(s):
+    return (load_word(load_word(s + TOP)) + GROUP - 1) >> GROUP_BITS
+
+
+@structure
+def _group_end(s, g):
+    """Where the entries of a group end."""
+    return min((g + 1) << GROUP_BITS, load_word(load_word(s + TOP)))
+
+
+@structure
+def _flatten(s):
+    """Have all keys of the top node count from 0."""
+    keys, offsets = _keys(load_word(s + TOP)), _offsets(s)
+    for g in range(_group_count(s)):
+        add_to_words(keys, g << GROUP_BITS, _group_end(s, g), load_at(offsets, g))
+        store_at(offsets, g, 0)
+
+
+@structure
+def _regroup(s):
+    """Write the groups anew; all keys count from 0."""
+    top = load_word(s + TOP)
+    keys, sums = _keys(top), _sums(top, load_word(s + TOP_ROOM))
+    for g in range(_group_count(s)):
+        store_at(_firsts(s), g, load_at(keys, g << GROUP_BITS))
+        store_at(_offsets(s), g, 0)
+        store_at(_group_sums(s), g, sum_words(sums, g << GROUP_BITS, _group_end(s, g)))
 
 
 @structure
@@ -75,7 +129,7 @@ def _gap(node, room, arrays, i, by):
 
 @structure
 def _grow(s):
-    """Twice the room for blocks."""
+    """Twice the room for blocks; all keys count from 0, the groups are to be written anew."""
     old, room = load_word(s + TOP), load_word(s + TOP_ROOM)
     more = room * 2 if room > 0 else 8
     top = _new(s, more, 3)
@@ -85,15 +139,19 @@ def _grow(s):
             move_words(top + NODE + 8 * more * j, old + NODE + 8 * room * j, size)
         store_word(top, size)
         _free(s, old, room, 3)
+        _free(s, load_word(s + GROUPS), _group_room(room), 3)
     store_word(s + TOP, top)
     store_word(s + TOP_ROOM, more)
+    store_word(s + GROUPS, _new(s, _group_room(more), 3))
 
 
 @structure
 def _block_of(s, key):
     """The number of the block where a key is or would go."""
-    top = load_word(s + TOP)
-    return max(count_upto(_keys(top), load_word(top), key) - 1, 0)
+    g = max(count_upto(_firsts(s), _group_count(s), key) - 1, 0)
+    start = g << GROUP_BITS
+    at, size = _keys(load_word(s + TOP)) + 8 * start, _group_end(s, g) - start
+    return start + max(count_upto(at, size, key - load_at(_offsets(s), g)) - 1, 0)
 
 
 @structure
@@ -104,7 +162,28 @@ def _block(s, i):
 
 @structure
 def _base(s, i):
-    return load_at(_keys(load_word(s + TOP)), i)
+    return load_at(_keys(load_word(s + TOP)), i) + load_at(_offsets(s), i >> GROUP_BITS)
+
+
+@structure
+def _set_base(s, i, key):
+    g = i >> GROUP_BITS
+    store_at(_keys(load_word(s + TOP)), i, key - load_at(_offsets(s), g))
+    if i == g << GROUP_BITS:
+        store_at(_firsts(s), g, key)
+
+
+@structure
+def _shift_from(s, i, by):
+    """Move the bases of block i and of all after it."""
+    if i >= load_word(load_word(s + TOP)):
+        return
+    g = i >> GROUP_BITS
+    if i != g << GROUP_BITS:
+        add_to_words(_keys(load_word(s + TOP)), i, _group_end(s, g), by)
+        g += 1
+    add_to_words(_offsets(s), g, _group_count(s), by)
+    add_to_words(_firsts(s), g, _group_count(s), by)
 
 
 @structure
@@ -134,7 +213,7 @@ def relative_add(s, key, value):
     own = key - _base(s, i)
     if own < 0:  # a new first key: the base moves down to it
         add_to_words(_keys(block), 0, load_word(block), -own)
-        store_at(_keys(load_word(s + TOP)), i, key)
+        _set_base(s, i, key)
         own = 0
     p = count_upto(_keys(block), load_word(block), own)
     if p == 0 or load_at(_keys(block), p - 1) != own:
@@ -147,6 +226,8 @@ def relative_add(s, key, value):
     store_at(_values(block, BLOCK), p - 1, left)
     sums = _sums(load_word(s + TOP), load_word(s + TOP_ROOM))
     store_at(sums, i, load_at(sums, i) + value)
+    g = i >> GROUP_BITS
+    store_at(_group_sums(s), g, load_at(_group_sums(s), g) + value)
     if left == 0:
         _drop(s, i, block, p - 1)
     return 0
@@ -161,6 +242,7 @@ def _first(s, key):
     store_at(_keys(top), 0, key)
     store_at(_values(top, room), 0, _new(s, BLOCK, 2))
     store_at(_sums(top, room), 0, 0)
+    _regroup(s)
 
 
 @structure
@@ -170,17 +252,20 @@ def _drop(s, i, block, p):
     store_word(s + SIZE, load_word(s + SIZE) - 1)
     top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
     if load_word(block) == 0:
+        _flatten(s)
         _free(s, block, BLOCK, 2)
         _gap(top, room, 3, i, -1)
+        _regroup(s)
     elif p == 0:
         by = load_at(_keys(block), 0)
         add_to_words(_keys(block), 0, load_word(block), -by)
-        store_at(_keys(top), i, load_at(_keys(top), i) + by)
+        _set_base(s, i, _base(s, i) + by)
 
 
 @structure
 def _split(s, i):
     """Cut block i in two."""
+    _flatten(s)
     if load_word(load_word(s + TOP)) == load_word(s + TOP_ROOM):
         _grow(s)
     top, room, half = load_word(s + TOP), load_word(s + TOP_ROOM), BLOCK // 2
@@ -197,6 +282,7 @@ def _split(s, i):
     moved = sum_words(_values(right, BLOCK), 0, half)
     store_at(_sums(top, room), i + 1, moved)
     store_at(_sums(top, room), i, load_at(_sums(top, room), i) - moved)
+    _regroup(s)
 
 
 @structure
@@ -213,7 +299,8 @@ def relative_sum(s, key, strict):
     goal = key - 1 if strict else key
     i = _block_of(s, goal)
     top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
-    total = sum_words(_sums(top, room), 0, i)
+    g = i >> GROUP_BITS
+    total = sum_words(_group_sums(s), 0, g) + sum_words(_sums(top, room), g << GROUP_BITS, i)
     block = _block(s, i)
     p = count_upto(_keys(block), load_word(block), goal - _base(s, i))
     return total + sum_words(_values(block, BLOCK), 0, p)
@@ -229,20 +316,20 @@ def relative_shift(s, key, by):
     if load_word(s + SIZE) == 0 or by == 0:
         return 0
     i = _block_of(s, key)
-    top, block = load_word(s + TOP), _block(s, i)
+    block = _block(s, i)
     p = count_upto(_keys(block), load_word(block), key - _base(s, i))
     if by < 0 and p > 0:
         _reinsert(s, key, key - by, by)
         if load_word(s + SIZE) == 0:  # what met gave 0, and there is no block left to look at
             return 0
         i = _block_of(s, key)
-        top, block = load_word(s + TOP), _block(s, i)
+        block = _block(s, i)
         p = count_upto(_keys(block), load_word(block), key - _base(s, i))
     if p == 0:  # then all of block 0 is larger
-        add_to_words(_keys(top), i, load_word(top), by)
+        _shift_from(s, i, by)
         return 0
     add_to_words(_keys(block), p, load_word(block), by)
-    add_to_words(_keys(top), i + 1, load_word(top), by)
+    _shift_from(s, i + 1, by)
     return 0
 
 
@@ -300,7 +387,8 @@ def relative_clear(s):
         if load_word(s + SIZE) > 0:
             for i in range(load_word(top)):
                 _free(s, _block(s, i), BLOCK, 2)
+        _free(s, load_word(s + GROUPS), _group_room(load_word(s + TOP_ROOM)), 3)
         _free(s, top, load_word(s + TOP_ROOM), 3)
-    for offset in (TOP, TOP_ROOM, SIZE):
+    for offset in (TOP, TOP_ROOM, SIZE, GROUPS):
         store_word(s + offset, 0)
     return 0
