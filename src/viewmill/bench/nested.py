@@ -63,6 +63,7 @@ QUERIES = {
 GENERAL = {"sq1", "nq1", "nq2"}  # what no index takes as a whole
 FORCED = ("vwap", "sq2", "example_2_1")
 # The largest book for what costs more than O(n) for a row.
+VERIFIED = {"mst": 1_000, "mst_by_broker": 1_000, "nq2": 1_000}  # DuckDB takes minutes for more
 LINEAR = {"nq1": 10_000, "nq2": 1_000}
 FULL = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = (1_000, 10_000)
@@ -165,7 +166,7 @@ def _viewmill(report: Report, name: str, live: int, seed: int, plan: str) -> boo
         workload = {"query": name, "live": live, "plan": plan}
         _add(report, "viewmill", workload, seconds, rest.num_rows)
         report.add("viewmill", workload, state_bytes=mill["v"].status()["state_bytes"])
-        return live > 10_000 or not mill["v"].verify()
+        return live > VERIFIED.get(name, 10_000) or not mill["v"].verify()
 
 
 def _add(report: Report, system: str, workload: dict[str, object], s: float, rows: int) -> None:

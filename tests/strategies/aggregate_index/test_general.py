@@ -218,3 +218,14 @@ def test_replay_shows_the_view_after_every_row(mill):
         kept = [each for each in live if test(each, live)]
         assert (found["money"], found["n"]) == answer(kept)
     assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_least_string_inside_is_not_the_first_that_came(mill):
+    mill.sql("CREATE TABLE words (n INT NOT NULL, word STRING)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT w.n FROM words w WHERE w.word = "
+        "(SELECT min(x.word) FROM words x WHERE x.n <= w.n)"
+    )
+    mill.insert("words", [(3, "pear"), (1, "plum"), (2, "apple")])
+    assert sorted(mill["v"].rows()) == [(1,), (2,)]
