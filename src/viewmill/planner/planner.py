@@ -66,7 +66,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
             ways += _cut(view, query, statistics, wish)
         except NotCut as no:
             rejections = _more_exact(rejections, no.rejections)
-    allowed = [way for way in ways if _is_allowed(way, wish)]
+    allowed = _without_pairs([way for way in ways if _is_allowed(way, wish)])
     if not allowed:
         raise _nothing_allowed(view, wish, rejections)
     best = min(allowed, key=_cost)
@@ -156,6 +156,22 @@ def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list
         raise no
     steady = [way for way in ways if not any(cut.candidates[0].is_linear for cut in way)]
     return steady or ways
+
+
+def _without_pairs(ways: list[list[Cut]]) -> list[list[Cut]]:
+    """The ways without those that join ranges of rows, if another one is incremental.
+
+    What a subquery compares by an inequality is n rows for each row outside when it is a join.
+    """
+    kept = [
+        way
+        for way in ways
+        if not any(
+            c.candidates[0].is_linear and c.candidates[0].strategy == "dataflow" for c in way
+        )
+    ]
+    others = [way for way in kept if way[0].candidates[0].strategy != "recompute"]
+    return kept if others else ways
 
 
 def _ask_worthy(

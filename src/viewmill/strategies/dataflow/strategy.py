@@ -7,10 +7,13 @@ next   planner
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Project, Relation
+from viewmill.algebra.expressions import Call
+from viewmill.algebra.relations import Join, Project, Relation
+from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.by_row import emit_by_row
 from viewmill.strategies.dataflow.compose import compose
+from viewmill.strategies.dataflow.linear import conjuncts
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
@@ -38,7 +41,7 @@ class Dataflow:
         width = sum(2 + s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         inputs = len(program.inputs)
         cost = Cost(_CALL_US * inputs, _ROW_US * len(program.states), entries * width)
-        return Candidate(self.name, query, cost)
+        return Candidate(self.name, query, cost, is_linear=_has_range_join(query))
 
     def _by_row(self, query: Project) -> Candidate | Rejection:
         try:
@@ -52,3 +55,22 @@ class Dataflow:
         if isinstance(candidate.query, Project) and candidate.query.by_row:
             return emit_by_row(candidate.query, self.name)
         return compose(candidate.query, self.name, passing=candidate.passing)
+
+
+def _has_range_join(query: Relation) -> bool:
+    """Whether a changed row is joined with a range of rows: by <, <=, >, >= or <> alone."""
+    return any(isinstance(each, Join) and _is_range(each) for each in walk_relations(query))
+
+
+def _is_range(join: Join) -> bool:
+    if join.condition is None:
+        return False
+    left, right = set(join.left.schema.names), set(join.right.schema.names)
+    both = [
+        each
+        for each in conjuncts(join.condition)
+        if columns_of(each) & left and columns_of(each) & right
+    ]
+    return bool(both) and not any(
+        isinstance(each, Call) and each.function in ("=", "<=>") for each in both
+    )
