@@ -50,12 +50,15 @@ from viewmill.algebra.walk import (
     walk_relations,
 )
 from viewmill.rewrite.correlation import (
+    conjuncts,
     filtered,
     fresh_copy,
     linear,
     map_expressions,
+    together,
 )
 from viewmill.rewrite.prune_columns import prune_columns
+from viewmill.rewrite.rules import rewrite
 
 MakeBlock = Callable[[Relation], Scan]
 _Subquery = ScalarSubquery | Exists | InSubquery
@@ -110,6 +113,9 @@ class _Separator:
         rows, condition = self.whole.input, self.whole.condition
         _, _, bottom = linear(rows)
         if not isinstance(bottom, Scan):
+            parts = list(conjuncts(condition))
+            rows = rewrite(filtered(rows, [each for each in parts if not has_subquery(each)]))
+            condition = together([each for each in parts if has_subquery(each)]) or condition
             scan, names = self._scan(rows)
             shown = (f for f in rows.schema if f.name in names)
             back = tuple((f.name, Column(names[f.name], f.type, f.nullable)) for f in shown)
