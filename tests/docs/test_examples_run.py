@@ -1,5 +1,6 @@
 """Every Python block of the docs, and every example, is a program that runs."""
 
+import os
 import re
 import subprocess
 import sys
@@ -31,7 +32,12 @@ def program(name: str):
 @pytest.mark.parametrize("name", [program(name) for name, text in PROGRAMS.items() if text])
 def test_the_program_runs(name, tmp_path):
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", PROGRAMS[name]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    # The README as a user runs it; what the others compile is compiled by other tests.
+    compiler = "on" if name == "README.md" else "off"
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "VIEWMILL_COMPILER": compiler},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

@@ -125,7 +125,7 @@ def test_a_failing_row_is_named_and_the_batch_undone(maintainer: TriggerMaintain
     bad = delta(LEFT, [(1, 5), (2, 0), (3, 0)])
     with pytest.raises(EvaluationFailed, match="division by zero") as caught:
         maintainer.apply("l", bad)
-    assert caught.value.detail == "row 1 of the batch"
+    assert caught.value.detail == "row 1 of the batch: k = 2, v = 0"
     maintainer.rollback()
     rows = [row for batch in maintainer.snapshot("left") for row in batch.to_pylist()]
     assert [(row["k"], row["rows"], int(row["sum"])) for row in rows] == [(1, 1, 10)]

@@ -373,3 +373,14 @@ def test_upserts_of_one_batch_count_in_order(mill, uncompiled):
         mill.upsert("t", [(2, 6), (1, 8)])
     assert sorted(mill.sql("SELECT * FROM t").rows()) == [(1, 8), (2, 6)]
     assert mill["s"].rows() == [(14,)]
+
+
+def test_a_row_that_pays_for_an_early_delete_is_not_seen_by_recompute():
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE u (k INT) UNCHECKED")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM u")
+        mill.delete("u", [(0,)])
+        assert mill.sql("SELECT * FROM u").rows() == []
+        mill.insert("u", [(0,), (1,)])
+        assert mill.sql("SELECT * FROM u").rows() == mill["v"].rows() == [(1,)]
+        assert mill["v"].verify() == []

@@ -39,6 +39,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "VIEWMILL_COMPILER": "off"}
 
 
+@pytest.mark.slow
 def test_executor_killed_on_a_local_cluster(tmp_path):
     run(tmp_path, "local-cluster[2,1,1024]", "kill")
 

@@ -98,16 +98,13 @@ def test_every_step_can_be_the_last(spark, tmp_path, monkeypatch):
 
 
 KILLS = int(os.environ.get("VIEWMILL_KILLS", "5"))  # each starts a JVM; `make crash` asks for more
-SHARED = {"driver": KILLS - KILLS // 2, "shards": KILLS // 2}
-
-
-@pytest.mark.parametrize("placement", ["driver", "shards"])
+@pytest.mark.parametrize("placement", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placement):
     # There may be fewer versions than files: Spark's file source notes a file before the batch, so
     # that after a kill between the two the next batch holds that file and one more.
     chance = random.Random(4)
     with (tmp_path / "log").open("w") as log:
-        for _ in range(SHARED[placement]):
+        for _ in range(KILLS):
             child = start_child(tmp_path, log, placement)
             try:
                 wait_for_batches(child, tmp_path, 2)

@@ -24,6 +24,7 @@ class ArrowRows:
         self._table: Any = None
         self._stamp = -1
         self._coming: list[Delta] = []
+        self._owes = False  # whether rows are there less than no times: one that comes is not seen
         self.appended = 0  # rows at the end that came since everything was last converted
 
     def add(self, stamp: int, delta: Delta) -> None:
@@ -32,7 +33,7 @@ class ArrowRows:
             return
         times = delta.multiplicity
         waiting = len(self._coming) + 1
-        if waiting > _MOST_DELTAS or (times is not None and (times < 0).any()):
+        if self._owes or waiting > _MOST_DELTAS or (times is not None and (times < 0).any()):
             self._forget()
             return
         self._coming.append(delta)
@@ -45,7 +46,9 @@ class ArrowRows:
         """The rows at this stamp."""
         if self._table is None or self._stamp != stamp:
             self._coming, self.appended = [], 0
-            self._table, self._stamp = expanded(contents(), self._dictionary), stamp
+            held = contents()
+            self._owes = held.multiplicity is not None and bool((held.multiplicity < 0).any())
+            self._table, self._stamp = expanded(held, self._dictionary), stamp
         if self._coming:
             new = [expanded(delta, self._dictionary) for delta in self._coming]
             self.appended += sum(each.num_rows for each in new)
