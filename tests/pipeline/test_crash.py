@@ -98,6 +98,8 @@ def test_every_step_can_be_the_last(spark, tmp_path, monkeypatch):
 
 
 KILLS = int(os.environ.get("VIEWMILL_KILLS", "5"))  # each starts a JVM; `make crash` asks for more
+
+
 @pytest.mark.parametrize("placement", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placement):
     # There may be fewer versions than files: Spark's file source notes a file before the batch, so
