@@ -28,7 +28,7 @@ _ENOUGH = 3  # deltas after the first load that make a history
 _TAIL = 0.99
 _PATIENCE = 10.0  # silences longer than this many times the tail end a history
 _QUIET = 20  # commits of others without a delta of its own
-_JUDGED_EVERY = 5_000  # microseconds between two judgements of the history
+_JUDGED_EVERY = 100_000  # microseconds between two predictions from history that are judged
 
 Basis = OneOf["nothing known", "history", "model", "hint", "static"]
 
