@@ -21,7 +21,7 @@ from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.store import Store
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
-from viewmill.policies.arrivals import COMPLETE, Arrivals, Expectation
+from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
 from viewmill.program.kept_parts import KeptParts
 from viewmill.runtime.runtime import Runtime
 
@@ -92,6 +92,7 @@ class Core:
         self._engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
         self.costs: Costs | None = None  # measured when states are first selected
+        self.commits = Commits()
         self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
         self._reshape = reshape
 
@@ -136,7 +137,7 @@ class Core:
         """What came for a table, and what is said about its future."""
         name = entry.name.lower()
         if name not in self.arrivals:
-            self.arrivals[name] = Arrivals(static=entry.table.options.static)
+            self.arrivals[name] = Arrivals(static=entry.table.options.static, commits=self.commits)
         return self.arrivals[name]
 
     def expectation(self, name: str, now: int) -> Expectation:

@@ -100,13 +100,11 @@ def _keep(
 def _note_arrivals(core: Core, changed: Mapping[str, Changed]) -> None:
     """What came, for those who predict what comes next."""
     now = core.now()
-    for entry in core.catalog.tables():
-        arrivals, change = core.arrivals_of(entry), changed.get(entry.name)
-        if change is None:
-            arrivals.note_others()
-        else:
-            deletes = sum(each.deletes for each in parts_of(change))
-            arrivals.note(change.size, deletes, entry.table.rows, now)
+    core.commits.count += 1
+    for name, change in changed.items():
+        entry = core.catalog.table(name)
+        deletes = sum(each.deletes for each in parts_of(change))
+        core.arrivals_of(entry).note(change.size, deletes, entry.table.rows, now)
 
 
 def _is_appended(core: Core, version: int) -> bool:

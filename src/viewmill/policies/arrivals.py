@@ -149,15 +149,23 @@ class Accuracy:
         return 1.0 - sum(self.errors) / len(self.errors) if self.errors else None
 
 
+@dataclass
+class Commits:
+    """How many commits there were, of whatever table: one count for all tables of a mill."""
+
+    count: int = 0
+
+
 class Arrivals:
     """What one table got so far, and what is said about its future."""
 
-    def __init__(self, *, static: bool = False) -> None:
+    def __init__(self, *, static: bool = False, commits: Commits | None = None) -> None:
         self._static = static
+        self.commits = commits or Commits()
+        self._at = self.commits.count  # the commit of its last delta, or of its beginning
         self._deltas: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)  # at, rows, deletes
         self._count = 0
         self._judged = 0  # when a prediction was last compared with what came
-        self._others = 0  # commits without it since its last delta
         self.model: Model | None = None
         self.hint: Expectation | None = None
         self.accuracy = Accuracy()
@@ -170,7 +178,7 @@ class Arrivals:
             self._judged = now
         self._deltas.append((now, rows, deletes))
         self._count += 1
-        self._others = 0
+        self._at = self.commits.count
         self.version += 1
         if self.hint is not None and self.hint.complete:
             self.hint = None  # it was wrong
@@ -180,9 +188,10 @@ class Arrivals:
         said = self.hint is not None or self.model is not None or self._static
         return not said and self._count > _ENOUGH and now - self._judged < _JUDGED_EVERY
 
-    def note_others(self) -> None:
-        """A commit changed other tables."""
-        self._others += 1
+    @property
+    def _others(self) -> int:
+        """Commits without it since its last delta."""
+        return self.commits.count - self._at
 
     def say(self, hint: Expectation | None) -> None:
         """A hint of those upstream; None takes it back."""
