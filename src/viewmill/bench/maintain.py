@@ -23,7 +23,7 @@ import pyarrow as pa
 import viewmill as vm
 from viewmill.bench.clock import time_calls
 from viewmill.bench.report import Report, Say
-from viewmill.bench.stream import Batch, row_count, stream
+from viewmill.bench.stream import Batch, row_count, stream, tables_of
 from viewmill.mill.mill import Mill
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
@@ -77,6 +77,26 @@ def kernel_cache(*, fresh: bool) -> Iterator[None]:
                 del os.environ["VIEWMILL_CACHE"]
             else:
                 os.environ["VIEWMILL_CACHE"] = before
+
+
+def run_queries(
+    report: Report,
+    queries: Mapping[int, str],
+    tables: Mapping[str, pa.Table],
+    columns: Mapping[str, str],
+    say: Say,
+    *,
+    quick: bool,
+) -> Report:
+    """Every query over the tables that it reads; verified if all results are right."""
+    right = []
+    with kernel_cache(fresh=not quick):
+        for number, sql in queries.items():
+            read = {name: tables[name] for name in tables_of(sql, columns)}
+            right.append(run_workload(report, Workload(number, sql, read, columns), say))
+    summarize(report)
+    report.verified = all(right)
+    return report
 
 
 def run_workload(report: Report, workload: Workload, say: Say) -> bool:

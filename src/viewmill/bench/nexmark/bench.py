@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from viewmill.bench.maintain import Workload, kernel_cache, run_workload, summarize
+from viewmill.bench.maintain import run_queries
 from viewmill.bench.nexmark.data import TABLES, NexmarkData
 from viewmill.bench.nexmark.queries import NOT_SQL, QUERIES
 from viewmill.bench.report import Report, Say
-from viewmill.bench.stream import tables_of
 from viewmill.errors import InvalidArgument
 
 EVENTS, FEW_EVENTS = 200_000, 20_000
@@ -23,12 +22,5 @@ def nexmark(
     say(f"making {events:,} events")
     tables = NexmarkData(events, seed).tables()
     report = Report("nexmark", seed, plotted="rows_per_cpu_s", across="query")
-    right = []
-    with kernel_cache(fresh=not quick):
-        for number in QUERIES if query is None else (query,):
-            read = {name: tables[name] for name in tables_of(QUERIES[number], TABLES)}
-            workload = Workload(number, QUERIES[number], read, TABLES)
-            right.append(run_workload(report, workload, say))
-    summarize(report)
-    report.verified = all(right)
-    return report
+    asked = QUERIES if query is None else {query: QUERIES[query]}
+    return run_queries(report, asked, tables, TABLES, say, quick=quick)

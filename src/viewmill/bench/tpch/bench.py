@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from viewmill.bench.maintain import Workload, kernel_cache, run_workload, summarize
+from viewmill.bench.maintain import run_queries
 from viewmill.bench.report import Report, Say
-from viewmill.bench.stream import tables_of
 from viewmill.bench.tpch.data import TpchData
 from viewmill.bench.tpch.queries import QUERIES, TABLES
 from viewmill.errors import InvalidArgument
@@ -20,12 +19,5 @@ def tpch(
     say(f"making the tables at scale {scale}")
     tables = TpchData(scale, seed).tables()
     report = Report("tpch", seed, plotted="rows_per_cpu_s", across="query")
-    right = []
-    with kernel_cache(fresh=not quick):
-        for number in QUERIES if query is None else (query,):
-            read = {name: tables[name] for name in tables_of(QUERIES[number], TABLES)}
-            workload = Workload(number, QUERIES[number], read, TABLES)
-            right.append(run_workload(report, workload, say))
-    summarize(report)
-    report.verified = all(right)
-    return report
+    asked = QUERIES if query is None else {query: QUERIES[query]}
+    return run_queries(report, asked, tables, TABLES, say, quick=quick)
