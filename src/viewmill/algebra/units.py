@@ -100,7 +100,7 @@ def interval_sql(microseconds: int) -> str:
 def _number_and_unit(text: str, hint: str) -> tuple[Decimal, str]:
     text = text.strip()
     split = next((i for i, letter in enumerate(text) if letter.isalpha()), len(text))
-    return _number(text[:split].strip(), hint), text[split:].strip()
+    return _number(text[:split].strip() or text, hint), text[split:].strip()
 
 
 def _number(text: str, hint: str) -> Decimal:
