@@ -124,3 +124,16 @@ def test_a_killed_run_neither_loses_nor_doubles_rows(shop):
     shop.run("run")
     expected = {f"c{k}": sum(range(k, 3_000, 7)) for k in range(7)} | {"ann": 15, "bob": 7}
     assert revenue(shop) == expected
+
+
+def test_the_policies_of_the_spec_are_those_of_the_views(shop):
+    spec = shop.folder / "viewmill.yml"
+    text = spec.read_text()
+    spec.write_text(text + "refresh: {revenue: [EVERY 1000 ROWS, ON DEMAND]}\n")
+    shop.run("run")
+    assert json.loads(shop.run("explain", "revenue", "--json"))["policies"] == [
+        "REFRESH EVERY 1000 ROWS",
+        "REFRESH ON DEMAND",
+    ]
+    spec.write_text(text + "refresh: {revenu: ON DEMAND}\n")
+    assert "revenu" in shop.fail("run")

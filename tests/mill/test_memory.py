@@ -288,3 +288,25 @@ def test_wrong_budgets_are_refused() -> None:
         vm.connect(memory="1 MB", selection="magic")
     with _mill() as mill, pytest.raises(vm.ViewmillError, match="no table"):
         mill.expect("orders", rows=5)
+
+
+def test_how_a_table_arrives_survives_reopening_a_hint_does_not(tmp_path: Path) -> None:
+    with _mill(path=tmp_path / "m") as mill:
+        mill.expect("r", late=0.5, every="60 seconds", total=1000)
+        mill.expect("s", every="1 hour", rows=7)
+        mill.expect("t", rows=5000)
+    with vm.connect(tmp_path / "m") as mill:
+        expected = {name: mill.status()["tables"][name]["expected"] for name in "rst"}
+        assert (expected["r"]["basis"], expected["r"]["rows"]) == ("model", 500.0)
+        assert (expected["s"]["basis"], expected["s"]["rows"]) == ("model", 7.0)
+        assert expected["t"]["basis"] == "nothing known"
+        mill.expect("s")
+    with vm.connect(tmp_path / "m") as mill:
+        assert mill.status()["tables"]["s"]["expected"]["basis"] == "nothing known"
+
+
+def test_a_table_created_again_expects_nothing_of_the_one_dropped() -> None:
+    mill = _mill()
+    mill.expect("r", late=0.5, every="60 seconds", total=1000)
+    mill.sql("DROP TABLE r; CREATE TABLE r (a INT, b INT)")
+    assert mill.status()["tables"]["r"]["expected"]["basis"] == "nothing known"

@@ -6,6 +6,7 @@ does   lower → rewrite → plan → build → backfill, then one commit; an er
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
     key = f"{statement.name.lower()}@{version}"
     text = own_text(statement, sql)
     entry = TableEntry(statement.name, text, key, Table.from_statement(statement, core.dictionary))
-    save(core, {statement.name: table_record(entry)})
+    save(core, {statement.name: table_record(core, entry)})
     core.catalog.add(entry)
 
 
@@ -84,6 +85,7 @@ def drop(core: Core, name: str) -> None:
     save(core, {entry.name: None})
     core.catalog.remove(name)
     core.ticks.pop(entry.name, None)
+    core.arrivals.pop(entry.name.lower(), None)
     if isinstance(entry, ViewEntry):
         entry.dropped = True
         core.runtime.remove(entry.name)
@@ -363,10 +365,15 @@ def record(sql: str, **more: object) -> str:
     return json.dumps({"sql": sql, **more})
 
 
-def table_record(entry: TableEntry, tick: int | None = None) -> str:
-    """A table as text, with the moment that time has reached for it by a tick."""
-    ticked = {} if tick is None else {"tick": tick}
-    return record(entry.sql, kind="table", key=entry.key, **ticked)
+def table_record(core: Core, entry: TableEntry) -> str:
+    """A table as text, with the moment that a tick has reached, and how it is said to arrive."""
+    more: dict[str, object] = {}
+    if entry.name in core.ticks:
+        more["tick"] = core.ticks[entry.name]
+    model = core.arrivals_of(entry).model
+    if model is not None:
+        more["arrives"] = dataclasses.asdict(model)
+    return record(entry.sql, kind="table", key=entry.key, **more)
 
 
 def _view_record(entry: ViewEntry) -> str:

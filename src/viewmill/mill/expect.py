@@ -14,6 +14,7 @@ from viewmill.algebra.units import parse_bytes, parse_duration
 from viewmill.errors import InvalidArgument, nearest
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
+from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import rest
 from viewmill.planner.allot import SELECTORS, Selector
 from viewmill.policies.arrivals import Expectation, Late, Model, Periodic
@@ -30,6 +31,7 @@ def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
     entry = core.catalog.table(table)
     given = {word: value for word, value in said.items() if value is not None}
     arrivals = core.arrivals_of(entry)
+    before = arrivals.model
     if not given:
         arrivals.say(None)
         arrivals.declare(None)
@@ -37,11 +39,21 @@ def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
         arrivals.declare(_model(given))
         arrivals.say(None)
     else:
-        arrivals.say(_hint(core, given))
+        arrivals.say(_hint(given))
+    if arrivals.model != before:  # a hint is about the next delta only and is not kept on disk
+        _save(core, entry, before)
     rest(core)
 
 
-def _hint(core: Core, given: Mapping[str, Any]) -> Expectation:
+def _save(core: Core, entry: TableEntry, before: Model | None) -> None:
+    try:
+        save(core, {entry.name: table_record(core, entry)})
+    except BaseException:
+        core.arrivals_of(entry).declare(before)
+        raise
+
+
+def _hint(given: Mapping[str, Any]) -> Expectation:
     if "total" in given:
         raise InvalidArgument("total= goes with every= or late=")
     if _flag(given, "complete"):

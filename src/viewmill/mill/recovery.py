@@ -36,6 +36,7 @@ from viewmill.mill.part_snapshots import (
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
+from viewmill.policies.arrivals import model_of
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
@@ -74,9 +75,12 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
     table = Table.from_statement(statement, core.dictionary)
     if table.parts is not None:
         table.parts.is_loading = True
-    core.catalog.add(TableEntry(name, saved["sql"], saved["key"], table))
+    entry = TableEntry(name, saved["sql"], saved["key"], table)
+    core.catalog.add(entry)
     if "tick" in saved:
         core.ticks[name] = saved["tick"]
+    if "arrives" in saved:
+        core.arrivals_of(entry).declare(model_of(saved["arrives"]))
     snapshot = store.load_table(saved["key"])
     if snapshot is not None and snapshot.num_rows:
         _take(core, table, [snapshot], 0)

@@ -55,7 +55,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
                     block.maintainer.advance(moment)  # type: ignore[attr-defined]
         nothing = {entry.name: Delta.empty(entry.table.schema)}
         outputs = refresh_blocks(core, nothing, core.catalog.immediate())
-        save(core, {entry.name: table_record(entry, moment)})
+        save(core, {entry.name: table_record(core, entry)})
     except BaseException:
         core.runtime.rollback()
         if before is None:

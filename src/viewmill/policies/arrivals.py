@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -126,6 +126,11 @@ class Periodic:
 
 
 Model = Late | Periodic
+
+
+def model_of(fields: Mapping[str, float]) -> Model:
+    """A model from its fields, as a catalog keeps them."""
+    return Late(**fields) if "p" in fields else Periodic(**fields)  # type: ignore[arg-type]
 
 
 @dataclass
