@@ -6,17 +6,19 @@ import random
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, STRING
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.kernels import compiler
 from viewmill.kernels.plain import sorted as plain
 from viewmill.kernels.plain.sorted_stores import SortedStore as PlainStore
 from viewmill.kernels.plain.stores import Texts as PlainTexts
 from viewmill.kernels.sorted_stores import SortedStore
 from viewmill.kernels.source import STRUCTURES, load_source
-from viewmill.kernels.stores import Texts
+from viewmill.kernels.text_store import Texts, TextStore
 from viewmill.program.states import Slot, Sorted
 
 # A group, a text in descending order, a number; one word besides.
@@ -68,10 +70,12 @@ class Pair:
 
     def __init__(self) -> None:
         self.compiled, self.plain = SortedStore(KIND), PlainStore(KIND)
-        ids = list(range(len(WORDS)))
+        dictionary = Dictionary()
+        dictionary.speed_up(TextStore)
+        ids = dictionary.encode(pa.array(WORDS))
         self.texts, plain_texts = Texts([], 1), PlainTexts([], 1)
         for each in (self.texts, plain_texts):
-            each.learn_texts(0, ids, WORDS)
+            each.learn_texts(0, ids, dictionary)
         self.compiled.bind_texts(self.texts.handle, 0)
         self.plain.bind_texts(plain_texts.handle, 0)
 

@@ -5,8 +5,8 @@ Ids are local to a process; files and Arrow tables hold the strings themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,24 @@ import pyarrow as pa
 
 Ids = npt.NDArray[np.int64]
 
-_FEW = 256  # below this many ids a Python list is quicker than an Arrow take
+
+class Strings(Protocol):
+    """Where strings are kept by id."""
+
+    def __len__(self) -> int: ...
+    def intern(self, value: str) -> int: ...
+    def reserve(self) -> int: ...
+    def value(self, id_: int) -> str: ...
+    def encode(self, strings: Any) -> Ids: ...
+    def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Any: ...
 
 
-class Dictionary:
-    """Strings to ids and back; nested values (arrays, structs) go by their printed form."""
+class PlainStrings:
+    """Strings in a dict and a list."""
 
     def __init__(self) -> None:
-        self._ids: dict[object, int] = {}
-        self._values: list[Any] = []
-        self._arrow = pa.nulls(0, pa.string())  # the first len(_arrow) values
-        self._by_letter = np.full(128, -1, np.int64)
+        self._ids: dict[str, int] = {}
+        self._values: list[str] = []
 
     def __len__(self) -> int:
         return len(self._values)
@@ -33,51 +40,84 @@ class Dictionary:
         """The id of a string, new if need be."""
         found = self._ids.get(value)
         if found is None:
-            found = self._ids[value] = len(self._values)
-            self._values.append(value)
+            found = self._ids[value] = self.reserve()
+            self._values[found] = value
+        return found
+
+    def reserve(self) -> int:
+        """A new id, of no string."""
+        self._values.append("")
+        return len(self._values) - 1
+
+    def value(self, id_: int) -> str:
+        """What an id stands for."""
+        return self._values[id_]
+
+    def encode(self, strings: Any) -> Ids:
+        """The ids of an Arrow array of strings; that of NULL is 0."""
+        values = strings.to_pylist()
+        return np.array([0 if each is None else self.intern(each) for each in values], np.int64)
+
+    def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Any:
+        """The strings of ids, NULL where the mask is set."""
+        values = self._values
+        return string_array([values[i] if i < len(values) else "" for i in ids.tolist()], mask)
+
+
+class Dictionary:
+    """Strings to ids and back; nested values (arrays, structs) go by their printed form."""
+
+    def __init__(self) -> None:
+        self._strings: Strings = PlainStrings()
+        self._faster: Callable[[], Strings] | None = None
+        self._seen: dict[str, int] = {}  # of those that come one by one
+        self._nested: dict[int, Any] = {}
+        self._nested_ids: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def speed_up(self, faster: Callable[[], Strings]) -> None:
+        """Keep strings in what `faster` makes, from when the first array of them comes."""
+        if isinstance(self._strings, PlainStrings):
+            self._faster = faster
+
+    @property
+    def strings(self) -> Strings:
+        """Where the strings are."""
+        if self._faster is not None:
+            plain, self._strings, self._faster = self._strings, self._faster(), None
+            for id_ in range(len(plain)):
+                if id_ in self._nested:
+                    self._strings.reserve()
+                else:
+                    self._strings.intern(plain.value(id_))
+        return self._strings
+
+    def intern(self, value: str) -> int:
+        """The id of a string, new if need be."""
+        found = self._seen.get(value)
+        if found is None:
+            found = self._seen[value] = self._strings.intern(value)
         return found
 
     def value(self, id_: int) -> Any:
         """What an id stands for."""
-        return self._values[id_]
+        return self._nested[id_] if id_ in self._nested else self._strings.value(id_)
 
     def encode(self, strings: pa.Array) -> Ids:
         """The ids of an Arrow array of strings; NULL becomes 0 and must be masked by the caller."""
-        letters = _letters(strings)
-        if letters is not None:
-            return self._encode_letters(letters)
-        coded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
-        intern = self.intern
-        known = [-1 if each is None else intern(each) for each in coded.dictionary.to_pylist()]
-        ids = np.array(known or [0], np.int64)
-        codes = coded.indices.fill_null(0) if coded.null_count else coded.indices
-        found: Ids = ids.take(codes.to_numpy(zero_copy_only=False))
-        return found
-
-    def _encode_letters(self, letters: npt.NDArray[np.uint8]) -> Ids:
-        """The ids of strings of one letter: flags are so short that a table knows them all."""
-        found: Ids = self._by_letter.take(letters)
-        if len(found) and found.min() < 0:
-            for each in np.unique(letters[found < 0]).tolist():
-                self._by_letter[each] = self.intern(chr(each))
-            found = self._by_letter.take(letters)
+        if not pa.types.is_dictionary(strings.type):
+            return self.strings.encode(strings)
+        ids = self.strings.encode(strings.dictionary)
+        codes = strings.indices.fill_null(0) if strings.null_count else strings.indices
+        known = ids if len(ids) else np.zeros(1, np.int64)
+        found: Ids = known.take(codes.to_numpy(zero_copy_only=False))
         return found
 
     def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None = None) -> pa.Array:
         """The strings of ids, NULL where the mask is set."""
-        if len(ids) <= _FEW:
-            values = self._values
-            return string_array([values[i] if i < len(values) else "" for i in ids.tolist()], mask)
-        self._extend_arrow()
-        validity = None if mask is None else np.packbits(mask == 0, bitorder="little")
-        buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ids)]
-        return self._arrow.take(pa.Array.from_buffers(pa.int64(), len(ids), buffers))
-
-    def _extend_arrow(self) -> None:
-        done = len(self._arrow)
-        if done < len(self._values):
-            new = [each if isinstance(each, str) else "" for each in self._values[done:]]
-            self._arrow = pa.concat_arrays([self._arrow, string_array(new, None)])
+        return self._strings.decode(ids, mask)
 
     def encode_nested(self, values: Sequence[Any]) -> Ids:
         """The ids of nested values: equal when they print alike."""
@@ -85,11 +125,10 @@ class Dictionary:
         for i, value in enumerate(values):
             if value is None:
                 continue
-            name = ("nested", repr(value))  # a tuple, so that no string can be mistaken for it
-            found = self._ids.get(name)
+            found = self._nested_ids.get(repr(value))
             if found is None:
-                found = self._ids[name] = len(self._values)
-                self._values.append(value)
+                found = self._nested_ids[repr(value)] = self._strings.reserve()
+                self._nested[found] = value
             ids[i] = found
         return ids
 
@@ -97,21 +136,7 @@ class Dictionary:
         """The nested values of ids as an Arrow array of `type_`."""
         nulls = [0] * len(ids) if mask is None else mask.tolist()
         pairs = zip(ids.tolist(), nulls, strict=True)
-        return pa.array([None if null else self._values[i] for i, null in pairs], type_)
-
-
-def _letters(strings: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """The letters of an array in which every string is one, None of another."""
-    size = len(strings)
-    if strings.type != pa.string() or not size or strings.null_count:
-        return None
-    _, offsets, letters = strings.buffers()
-    ends = np.frombuffer(offsets, np.int32)[strings.offset : strings.offset + size + 1]
-    if ends[-1] - ends[0] != size or letters is None:
-        return None
-    found = np.frombuffer(letters, np.uint8)[ends[0] : ends[-1]]
-    is_plain = (ends[1:] - ends[:-1] == 1).all() and found.max() < 128
-    return found if is_plain else None
+        return pa.array([None if null else self._nested[i] for i, null in pairs], type_)
 
 
 def string_array(values: Sequence[str], mask: npt.NDArray[np.uint8] | None) -> pa.Array:

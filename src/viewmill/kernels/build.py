@@ -29,6 +29,7 @@ from viewmill.kernels import (
     payloads,
     sorted_stores,
     stores,
+    text_store,
     tree_stores,
 )
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
@@ -100,6 +101,8 @@ class TriggerMaintainer:
     ) -> None:
         self.program, self.compiled = program, compiled
         self._body, self._dictionary = body, dictionary
+        if compiled:
+            dictionary.speed_up(text_store.TextStore)
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
@@ -111,7 +114,7 @@ class TriggerMaintainer:
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
         ids = [dictionary.intern(each) for each in body.texts]
-        made = stores.Texts if compiled else plain_stores.Texts
+        made = text_store.Texts if compiled else plain_stores.Texts
         self._texts = made(ids, len(body.lookups))
         self._lookups = Lookups(program, body, self._texts, dictionary) if body.lookups else None
 
@@ -189,7 +192,7 @@ class TriggerMaintainer:
             self.program.strategy, trigger.source, _header(self.program), self.compiled
         )
         scratch = [_new_store(kind, self.compiled) for _, kind in trigger.scratch]
-        made = stores.Texts if self.compiled else plain_stores.Texts
+        made = text_store.Texts if self.compiled else plain_stores.Texts
         texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
         return ProductFeed(
             _schema_of(self.program, input), trigger, functions, states, scratch, texts,

@@ -23,7 +23,7 @@ class Tables(Protocol):
 
     def known(self, i: int, ids: Ids) -> npt.NDArray[np.bool_]: ...
     def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None: ...
-    def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None: ...
+    def learn_texts(self, i: int, ids: Ids, dictionary: Dictionary) -> None: ...
 
 
 def text_table(lookups: Sequence[Lookup]) -> int:
@@ -85,21 +85,17 @@ class Lookups:
         missing = ids[~self._tables.known(i, ids)]
         if not len(missing):
             return
-        new = np.unique(missing).tolist()
+        new = np.unique(missing)
         expression = self._lookups[i].expression
         assert expression is not None
-        values = [evaluate(expression, self._dictionary.value(each)) for each in new]
-        words = [self._word(each) for each in values]
-        self._tables.learn(i, new, words)
+        texts = self._dictionary.decode(new).to_pylist()
+        words = [self._word(evaluate(expression, each)) for each in texts]
+        self._tables.learn(i, new.tolist(), words)
         if self._every >= 0 and isinstance(expression.type, String):
             self._learn_every(np.array(words, np.int64))
 
     def _learn_every(self, ids: Ids) -> None:
-        missing = ids[~self._tables.known(self._every, ids)]
-        if len(missing):
-            new = np.unique(missing).tolist()
-            texts = [self._dictionary.value(each) for each in new]
-            self._tables.learn_texts(self._every, new, texts)
+        self._tables.learn_texts(self._every, ids, self._dictionary)
 
     def _word(self, value: Any) -> int:
         return self._dictionary.intern(value) if isinstance(value, str) else int(value)

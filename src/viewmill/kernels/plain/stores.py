@@ -13,6 +13,7 @@ import numpy.typing as npt
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.plain import outlet
 from viewmill.kernels.plain.keyed import PlainKeyed, Values, nearest_float
@@ -179,6 +180,8 @@ class Texts:
         """What function i gives for these ids."""
         self.handle.lookups[i].update(zip(ids, words, strict=True))
 
-    def learn_texts(self, i: int, ids: Sequence[int], texts: Sequence[str]) -> None:
+    def learn_texts(self, i: int, ids: npt.NDArray[np.int64], dictionary: Dictionary) -> None:
         """Strings, to be compared."""
-        self.handle.lookups[i].update(zip(ids, texts, strict=True))
+        known = self.handle.lookups[i]
+        new = {each for each in ids.tolist() if each not in known}
+        known.update({each: dictionary.value(each) for each in new})

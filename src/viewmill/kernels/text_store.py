@@ -1,0 +1,204 @@
+"""The strings of a mill where kernels read them: their ids are found over Arrow's own buffers.
+
+takes  Arrow arrays of strings
+gives  ids, and strings again; the place of every string, by id, for kernels that compare them
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from ctypes import string_at
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.deltas.dictionary import Dictionary, Ids, string_array
+from viewmill.kernels.library import kernel
+from viewmill.kernels.stores import IntArray, address_of
+from viewmill.kernels.structures import texts
+
+_FIRST_ENTRIES, _FIRST_BLOCK, _LARGEST_BLOCK = 1024, 1 << 12, 1 << 20  # blocks are words
+
+
+class TextStore:
+    """Strings by id. One thread writes at a time; who reads needs no lock, for nothing moves."""
+
+    def __init__(self) -> None:
+        self._header = np.zeros(texts.HEADER_WORDS, np.int64)
+        self._words = self._header.data
+        self._handle = address_of(self._header)
+        self._blocks: list[IntArray] = []  # kept alive: kernels read them by address
+        self._intern, self._measure = kernel(texts.intern_texts), kernel(texts.measure_texts)
+        self._copy, self._spread = kernel(texts.copy_texts), kernel(texts.spread_texts)
+        self._lock = Lock()
+        self._one = _One()
+        self._nothing = np.zeros(1, np.int64)  # the text of what is no string
+        self.places = np.full(_FIRST_ENTRIES // 2, address_of(self._nothing))
+        self._table = np.zeros(2 * _FIRST_ENTRIES, np.int64)
+        self._set(texts.TABLE, address_of(self._table))
+        self._set(texts.MASK, _FIRST_ENTRIES - 1)
+        self._set(texts.PLACES, address_of(self.places))
+        self._set(texts.LIMIT, len(self.places))
+        self._add_block(0)
+
+    def _get(self, offset: int) -> int:
+        return int(self._words[offset >> 3])
+
+    def _set(self, offset: int, value: int) -> None:
+        self._words[offset >> 3] = value
+
+    def __len__(self) -> int:
+        return self._get(texts.COUNT)
+
+    def reserve(self) -> int:
+        """A new id, of no string."""
+        with self._lock:
+            if self._get(texts.COUNT) == self._get(texts.LIMIT):
+                self._grow()
+            id_ = self._get(texts.COUNT)
+            self.places[id_] = address_of(self._nothing)
+            self._set(texts.COUNT, id_ + 1)
+            return id_
+
+    def intern(self, value: str) -> int:
+        """The id of a string, new if need be."""
+        encoded = value.encode()
+        one = self._one
+        if len(encoded) > len(one.data):
+            return int(self.encode(string_array([value], None))[0])
+        with self._lock:
+            one.data[: len(encoded)] = encoded
+            one.ends[1] = len(encoded)
+            while self._intern(self._handle, 0, 1, *one.given) == 0:
+                self._make_room()
+            return one.ids[0]
+
+    def value(self, id_: int) -> str:
+        """What an id stands for."""
+        place = int(self.places[id_])
+        length = int.from_bytes(string_at(place, 8), sys.byteorder)
+        words = np.frombuffer(string_at(place + 8, (length + 7) & ~7), np.int64)
+        return words.astype(">i8").tobytes()[:length].decode()
+
+    def encode(self, strings: Any) -> Ids:
+        """The ids of an Arrow array of strings; that of NULL is 0."""
+        size = len(strings)
+        ids = np.empty(size, np.int64)
+        if not size:
+            return ids
+        mask, masked = None, 0
+        if strings.null_count:
+            mask = strings.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
+            masked = address_of(mask)
+        _, ends, data = strings.buffers()
+        wide = strings.type == pa.large_string()
+        start = ends.address + strings.offset * (8 if wide else 4)
+        at, end = (0, 0) if data is None else (data.address, data.address + data.size)
+        given = (size, start, int(wide), at, end, masked)
+        with self._lock:
+            done = self._intern(self._handle, 0, *given, address_of(ids))
+            while done < size:
+                self._make_room()
+                done = self._intern(self._handle, done, *given, address_of(ids))
+        return ids
+
+    def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Any:
+        """The strings of ids, NULL where the mask is set."""
+        ids, size = np.ascontiguousarray(ids), len(ids)
+        # All that is read stays alive here, whatever a writer puts in its place meanwhile.
+        places, count = self.places, self._get(texts.COUNT)
+        masked = 0 if mask is None else address_of(mask)
+        given = (address_of(places), min(count, len(places)), size, masked, address_of(ids))
+        total = self._measure(*given)
+        if total >= 1 << 31:
+            raise pa.ArrowCapacityError(f"{total} bytes of text are too many for one column")
+        ends, data = np.empty(size + 1, np.int32), np.empty(total + 7, np.uint8)
+        self._copy(*given, int(ends.ctypes.data), address_of(data))
+        validity = None if mask is None else pa.py_buffer(np.packbits(mask == 0, bitorder="little"))
+        buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), size, buffers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(each.nbytes for each in (*self._blocks, self.places, self._table))
+
+    def _make_room(self) -> None:
+        if self._get(texts.COUNT) == self._get(texts.LIMIT):
+            self._grow()
+        needed = self._get(texts.NEEDED)
+        if self._get(texts.FREE) + needed > self._get(texts.END):
+            self._add_block(needed)
+
+    def _add_block(self, needed: int) -> None:
+        """Room for `needed` bytes of text and more; each block is as large as all before it."""
+        usual = min(max(_FIRST_BLOCK, sum(map(len, self._blocks))), _LARGEST_BLOCK)
+        block = np.empty(max(usual, needed // 8), np.int64)
+        self._blocks.append(block)
+        self._set(texts.FREE, address_of(block))
+        self._set(texts.END, address_of(block) + block.nbytes)
+
+    def _grow(self) -> None:
+        """Twice as many entries; readers go on with the old ones."""
+        entries = len(self._table)  # two words each, so twice as many as there were
+        table = np.zeros(2 * entries, np.int64)
+        self._spread(self._handle, address_of(table), entries - 1)
+        places = np.full(entries // 2, address_of(self._nothing))
+        places[: len(self.places)] = self.places
+        self._table, self.places = table, places
+        self._set(texts.PLACES, address_of(places))
+        self._set(texts.LIMIT, len(places))
+
+
+class _One:
+    """Where a single string stands while it is looked up."""
+
+    def __init__(self) -> None:
+        self._arrays = np.zeros(64, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64)
+        text, ends, ids = self._arrays
+        self.data, self.ends, self.ids = text.data.cast("B"), ends.data, ids.data
+        at = address_of(text)
+        self.given = (address_of(ends), 1, at, at + text.nbytes, 0, address_of(ids))
+
+
+class Texts:
+    """Dictionary ids of string literals, and a table by id for each function of strings."""
+
+    def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
+        self._tables = [np.zeros(64, np.int64) for _ in range(lookups)]
+        self._is_known = [np.zeros(64, np.bool_) for _ in range(lookups)]
+        self._strings: TextStore | None = None
+        self._addresses = np.array([*map(address_of, self._tables), 0], np.int64)
+        self._array = np.array([address_of(self._addresses), *ids], np.int64)
+        self.handle = address_of(self._array)
+
+    def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which ids function i was computed for."""
+        known = self._is_known[i]
+        inside = ids < len(known)
+        found: npt.NDArray[np.bool_] = inside & known[np.where(inside, ids, 0)]
+        return found
+
+    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
+        """What function i gives for these ids."""
+        top = max(ids) + 1
+        if top > len(self._tables[i]):
+            more = 2 * top - len(self._tables[i])
+            self._tables[i] = np.pad(self._tables[i], (0, more))
+            self._is_known[i] = np.pad(self._is_known[i], (0, more))
+            self._addresses[i] = address_of(self._tables[i])
+        self._tables[i][ids] = words
+        self._is_known[i][ids] = True
+
+    def learn_texts(self, i: int, ids: IntArray, dictionary: Dictionary) -> None:
+        """The places of all strings, for `text_less`: those of the dictionary itself."""
+        strings = dictionary.strings
+        assert isinstance(strings, TextStore)
+        if self._tables[i] is not strings.places:
+            self._strings = strings  # kept alive: kernels read it by address
+            self._tables[i] = strings.places
+            self._addresses[i] = address_of(strings.places)
