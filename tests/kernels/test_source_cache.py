@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import viewmill as vm
 from viewmill.kernels import compiler, source
 
 # Builds the program of the tests, feeds a row, and prints how many functions were compiled.
@@ -45,7 +46,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert run(tmp_path) > 0
     written = sorted((tmp_path / "kernels").glob("statistics_*.py"))
     assert len(written) == 1
-    assert written[0].read_text().startswith('"""statistics program')
+    assert written[0].read_text().startswith('"""Triggers of statistics.')
     assert run(tmp_path) == 0
     assert sorted((tmp_path / "kernels").glob("statistics_*.py")) == written
 
@@ -90,3 +91,19 @@ def test_without_entry_points_the_public_way_gives_the_same(
 def test_entry_points_pass_their_test() -> None:
     assert compiler._entry_points_work()
     assert compiler._known("_nrt") == {"_nrt": False}
+
+
+def test_views_that_differ_in_name_share_a_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path))
+    mill = vm.connect()
+    mill.sql("CREATE TABLE t (a INT, b INT)")
+    for name in ("first", "second"):
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} REFRESH ON DEMAND AS "
+                 "SELECT b, sum(n) AS n FROM (SELECT b, a, count(*) AS n FROM t GROUP BY b, a) "
+                 "WHERE n > 1 GROUP BY b")  # fmt: skip
+        written = len(list((tmp_path / "kernels").glob("*.py")))
+        if name == "first":
+            files = written
+    assert written == files > 0

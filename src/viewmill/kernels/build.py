@@ -41,7 +41,7 @@ from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.product_feed import ProductFeed
-from viewmill.kernels.source import PLAIN, STRUCTURES, load_source
+from viewmill.kernels.source import PLAIN, STRUCTURES, load_source, without_head
 from viewmill.program.program import Message, ProductTrigger, Program, Trigger, Triggers
 from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
 
@@ -188,9 +188,7 @@ class TriggerMaintainer:
 
     def _new_product_feed(self, input: str, trigger: ProductTrigger) -> ProductFeed:
         states = [each.handle for each in self._all]
-        functions = _functions(
-            self.program.strategy, trigger.source, _header(self.program), self.compiled
-        )
+        functions = _functions(self.program.strategy, without_head(trigger.source), self.compiled)
         scratch = [_new_store(kind, self.compiled) for _, kind in trigger.scratch]
         made = text_store.Texts if self.compiled else plain_stores.Texts
         texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
@@ -425,22 +423,16 @@ def _schema_of(program: Program, name: str) -> Schema:
 
 
 def _load(program: Program, body: Triggers, compiled: bool) -> _Functions:
-    return _functions(program.strategy, body.source, _header(program), compiled, body.rings)
-
-
-def _header(program: Program) -> str:
-    lines = [f"{program.strategy} program {program.fingerprint}", ""]
-    lines += [f"input   {each.name}({each.schema})" for each in program.inputs]
-    lines += [f"state   {each.name}({each.kind.schema})" for each in program.states]
-    return "\n".join([*lines, f"output  {program.output}"])
+    return _functions(program.strategy, without_head(body.source), compiled, body.rings)
 
 
 @cache
 def _functions(
-    strategy: str, source: str, header: str, compiled: bool,
+    strategy: str, source: str, compiled: bool,
     rings: tuple[tuple[str, Ring], ...] = (),
 ) -> _Functions:  # fmt: skip
-    """The functions of a program; equal programs share them."""
+    """The functions of a program; programs that differ only in names share them."""
+    header = f"Triggers of {strategy}."
     own = {n: f for prefix, ring in rings for n, f in ring_functions(prefix, ring).items()}
     if not compiled:
         plain = load_source(strategy, source, PLAIN, header)

@@ -56,6 +56,16 @@ def load_source(
     }
 
 
+def without_head(source: str) -> str:
+    """Trigger source without the comment above it, which names a view and what it reads.
+
+    Views that differ only there are one kernel, in one process and in the cache.
+    """
+    lines = source.splitlines()
+    first = next((i for i, line in enumerate(lines) if line and not line.startswith("#")), 0)
+    return "\n".join(lines[first:])
+
+
 def cache_directory() -> Path:
     """Where kernels are kept: $VIEWMILL_CACHE, the user's cache, or a directory of this process."""
     return _writable(os.environ.get("VIEWMILL_CACHE"), os.environ.get("XDG_CACHE_HOME"))
