@@ -25,7 +25,8 @@ from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
-from viewmill.kernels.build import TriggerMaintainer, build
+from viewmill.kernels.build import build
+from viewmill.kernels.linear import Linear
 from viewmill.kernels.pane_queue import Groups, PaneQueue
 from viewmill.kernels.window_answers import Answers
 from viewmill.kernels.window_payloads import Count, Rows, aggregate_of
@@ -301,25 +302,8 @@ class WindowMaintainer:
             self._changes.append(change)
 
 
-class _Linear:
-    """A program that only computes: rows in, rows out, nothing kept."""
-
-    def __init__(self, maintainer: TriggerMaintainer) -> None:
-        self._maintainer = maintainer
-        (self._input,) = maintainer.program.inputs
-
-    @property
-    def schema(self) -> Schema:
-        """Of the rows that go in."""
-        return self._input.schema
-
-    def run(self, rows: Delta) -> Delta:
-        """What the rows become; equal ones become one."""
-        try:
-            self._maintainer.apply(self._input.name, rows)
-            return self._maintainer.flush()
-        finally:
-            self._maintainer.rollback()
+class _Linear(Linear):
+    """One whose rows have an order."""
 
     def run_in_order(self, parts: list[Delta], output: Schema) -> Delta:
         """What numbered rows become, in their order, without the number."""

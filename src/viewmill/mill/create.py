@@ -32,7 +32,8 @@ from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
-from viewmill.program.kept_parts import KeptParts
+from viewmill.program.parts import PartQueries
+from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
@@ -253,7 +254,7 @@ def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
 
 def refresh_fully(core: Core, entry: ViewEntry) -> None:
     """Build a view again in bulk; what reads it sees the difference."""
-    if isinstance(entry.block.maintainer, KeptParts):
+    if isinstance(entry.block.program.body, PartQueries | PatternQueries):
         raise UnsupportedQuery(
             f'"{entry.name}" is in parts, which are not built again',
             hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",

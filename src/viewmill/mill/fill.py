@@ -19,6 +19,7 @@ from viewmill.planner.plan import Plan
 from viewmill.program.arrays import Arrays
 from viewmill.program.program import ByRow, Input, Maintainer, Program, Queries, Triggers
 from viewmill.program.states import Replay, State
+from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 
@@ -27,6 +28,7 @@ BUILDERS = {
     "arrays": "viewmill.kernels.arrays:build_arrays",
     "rows": "viewmill.kernels.by_row:build",
     "windows": "viewmill.kernels.window_build:build_window",
+    "window_parts": "viewmill.kernels.window_parts:WindowPartMaintainer",
     "engine": "viewmill.engines.build:build",
 }
 
@@ -60,9 +62,21 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     if isinstance(program.body, Windowed):
         window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
         return window
+    if isinstance(program.body, WindowParts):
+        return _build_window_parts(core, program, program.body)
     run = lambda relation: core.run(relation, view=entry)  # noqa: E731
     maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
     return maintainer
+
+
+def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Maintainer:
+    source = core.catalog.table(program.inputs[0].source).table.parts
+    assert source is not None
+    source.lookback = max(source.lookback, body.width)
+    made: Maintainer = pkgutil.resolve_name(BUILDERS["window_parts"])(
+        program, source, core.dictionary, lambda: core.version
+    )
+    return made
 
 
 def fill(core: Core, entry: ViewEntry) -> None:
@@ -112,6 +126,11 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
         owed[block.name] = _replay(core, entry, block)
     elif isinstance(block.program.body, Windowed):
         owed[block.name] = _replay_window(core, block)
+    elif isinstance(block.program.body, WindowParts):
+        read = block.program.inputs[0].source
+        window: Any = maintainer
+        window.fill(core.catalog.table(read).table.newest, core.ticks.get(read))
+        owed[block.name] = Delta.empty(block.program.output)
     elif isinstance(block.program.body, Queries):
         maintainer.flush()
     else:

@@ -44,6 +44,7 @@ from viewmill.planner.operators import Operator
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
 from viewmill.program.program import Body, Program, Triggers
+from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, Query
@@ -442,7 +443,7 @@ class Mill:
 
 def _bodies(program: Program) -> list[Body]:
     """A program's body, or those of the programs inside it."""
-    if isinstance(program.body, Windowed):
+    if isinstance(program.body, Windowed | WindowParts):
         return [program.body.prepare.body, program.body.finish.body]
     return [program.body]
 

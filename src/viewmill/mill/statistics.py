@@ -23,7 +23,8 @@ from viewmill.algebra.relations import Aggregate, Distinct, Filter, Join, Relati
 from viewmill.algebra.walk import scans, walk_relations
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.strategies.strategy import Statistics
+from viewmill.program.parts import SECOND
+from viewmill.strategies.strategy import PartLayout, Statistics
 
 _SAMPLE = 50_000
 _RANGE = 8  # times the rows: how wide a range of numbers is counted value by value
@@ -34,7 +35,19 @@ def statistics(core: Core, query: Relation) -> Statistics:
     rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
     rows |= {entry.name: entry.rows for entry in core.catalog.views()}
     static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
-    return Statistics(rows, static, _distinct(core, query))
+    return Statistics(rows, static, _distinct(core, query), _parts(core))
+
+
+def _parts(core: Core) -> dict[str, PartLayout]:
+    found = {}
+    for entry in core.catalog.tables():
+        parts = entry.table.parts
+        if parts is not None:
+            loaded = parts.catalog()
+            rows = sum(each.rows for each in loaded) // len(loaded) if loaded else None
+            options = parts.options
+            found[entry.name] = PartLayout(options.length * SECOND, rows, options.retention)
+    return found
 
 
 def _distinct(core: Core, query: Relation) -> dict[tuple[str, str], int]:

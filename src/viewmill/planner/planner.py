@@ -28,6 +28,7 @@ from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.shared_window.strategy import SharedWindow
 from viewmill.strategies.strategy import Candidate, Rejection, Statistics, Strategy
+from viewmill.strategies.temporal_view.strategy import TemporalView
 from viewmill.strategies.view_tree.strategy import ViewTree
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -35,10 +36,11 @@ STRATEGIES: tuple[Strategy, ...] = (
     ViewTree(),
     AggregateIndex(),
     SharedWindow(),
+    TemporalView(),
     Recompute(),
 )
 # Those that read a scan as what it is when it has a window.
-WINDOWED = ("shared_window", "recompute")
+WINDOWED = ("shared_window", "temporal_view", "recompute")
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
@@ -61,7 +63,8 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
         return _plan_unlisted(view, query, statistics, wish)
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
-    if min(ways, key=_cost)[0].candidates[0].is_linear:
+    rows = _judged_rows(query, statistics)
+    if min(ways, key=lambda way: _cost(way, rows))[0].candidates[0].is_linear:
         try:
             ways += _cut(view, query, statistics, wish)
         except NotCut as no:
@@ -69,13 +72,13 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     allowed = _without_pairs([way for way in ways if _is_allowed(way, wish)])
     if not allowed:
         raise _nothing_allowed(view, wish, rejections)
-    best = min(allowed, key=_cost)
+    best = min(allowed, key=lambda way: _cost(way, rows))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
     others = tuple(each for each in candidates if id(each) not in used)
     if len(best) > 1:
         rejections = []  # of the whole query, which is no news: it was cut
-    return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish))
+    return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish, rows))
 
 
 def _plan_unlisted(view: str, query: Relation, statistics: Statistics, wish: Wish) -> Plan:
@@ -196,8 +199,15 @@ def _candidate_cost(candidate: Candidate) -> float:
     return candidate.cost.total_us(_TYPICAL_CHANGE)
 
 
-def _cost(way: list[Cut]) -> float:
-    return total_cost([cut.candidates[0] for cut in way]).total_us(_TYPICAL_CHANGE)
+def _cost(way: list[Cut], rows: int) -> float:
+    return total_cost([cut.candidates[0] for cut in way]).total_us(rows)
+
+
+def _judged_rows(query: Relation, statistics: Statistics) -> int:
+    """How many rows a refresh is judged at: of a window over time parts, those of a part."""
+    found = (statistics.parts.get(scan.source) for scan in scans(query) if scan.window)
+    rows = next((each.rows for each in found if each is not None), None)
+    return _TYPICAL_CHANGE if rows is None else rows
 
 
 def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
@@ -255,7 +265,7 @@ def _nothing_allowed(view: str, wish: Wish, rejections: Sequence[Rejection]) -> 
     )
 
 
-def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish) -> str:
+def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish, rows: int) -> str:
     blocks = f"cut into {len(way)} blocks: " if len(way) > 1 else ""
     if wish.hints.order:
         return f"{blocks}the hint VARIABLE_ORDER asks for a view tree"
@@ -265,4 +275,5 @@ def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish) -> str:
         return "REFRESH POLICY FULL was asked for"
     if len(allowed) == 1:
         return f"{blocks}the only strategy that takes this query"
-    return f"{blocks}the cheapest at {_TYPICAL_CHANGE} changed rows per refresh"
+    where = ", as many as a time part has" if rows != _TYPICAL_CHANGE else ""
+    return f"{blocks}the cheapest at {rows} changed rows per refresh{where}"

@@ -8,6 +8,7 @@ from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import ByRow, Program, Queries, Triggers
 from viewmill.program.states import Replay, State
+from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 
 
@@ -39,6 +40,19 @@ def display_program(program: Program) -> str:
                 f"{head}\n\n{window}, panes joined by {technique}\n\n"
                 f"prepare\n{display(prepare.query)}\n\nfinish\n{display(finish.query)}"
             )
+        case WindowParts(window=window, prepare=prepare, finish=finish) as body:
+            return (
+                f"{head}\n\n{window}, {display_helpers(body)}\n\n"
+                f"prepare\n{display(prepare.query)}\n\nfinish\n{display(finish.query)}"
+            )
+
+
+def display_helpers(body: WindowParts) -> str:
+    """How a window follows from helper parts, as the paper writes it."""
+    first, last = f"j-{body.width - 1}" if body.width > 1 else "j", "j"
+    if body.helpers == "cumulative":
+        return f"helper[j] = helper[j-1] + m[j], view[j] = helper[j] - helper[j-{body.width}]"
+    return f"helper[j] = aggregates of m[j], view[j] = helper[{first}..{last}] put together"
 
 
 def display_state(state: State) -> str:

@@ -19,6 +19,7 @@ from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.states import Indexed, State
 from viewmill.program.text_functions import Lookup
+from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class ByRow:
     outputs: tuple[Named, ...]
 
 
-Body = Triggers | Arrays | ByRow | Queries | PartQueries | Windowed | PatternQueries
+Body = Triggers | Arrays | ByRow | Queries | PartQueries | Windowed | WindowParts | PatternQueries
 
 
 @dataclass(frozen=True)

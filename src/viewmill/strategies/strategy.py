@@ -13,12 +13,22 @@ from viewmill.program.program import ProductTrigger, Program
 
 
 @dataclass(frozen=True)
+class PartLayout:
+    """How a table is cut into time parts. Times are microseconds."""
+
+    length: int
+    rows: int | None  # in a part, on average; None while there is none
+    retention: int | None
+
+
+@dataclass(frozen=True)
 class Statistics:
     """What is known of the tables when a view is planned."""
 
     rows: Mapping[str, int] = field(default_factory=dict)
     static: frozenset[str] = frozenset()
     distinct: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by source and column
+    parts: Mapping[str, PartLayout] = field(default_factory=dict)  # of tables in time parts
 
     def row_count(self, source: str) -> int:
         """Rows of a table or view now; an empty or unknown one is expected to grow."""

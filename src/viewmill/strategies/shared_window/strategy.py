@@ -43,7 +43,7 @@ class SharedWindow:
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer what is one scan with a window, grouped."""
         try:
-            found = _windowed(query)
+            found = windowed(query)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         window = found.window
@@ -59,7 +59,7 @@ class SharedWindow:
     def emit(self, candidate: Candidate, view: str) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""
         query = candidate.query
-        found = _windowed(query)
+        found = windowed(query)
         body = Windowed(
             found.window,
             tuple(Field(name, each.type, each.nullable) for name, each in found.keys),
@@ -79,20 +79,25 @@ class SharedWindow:
 
 
 @dataclass(frozen=True)
-class _Found:
+class WindowShape:
+    """A window, how its rows are grouped, and the programs around it."""
+
     scan: Scan
     keys: tuple[Named, ...]
     aggregates: tuple[WindowAggregate, ...]
     prepare: Program
     finish: Program
+    shape: Shape
 
     @property
     def window(self) -> SlidingWindow:
+        """The window."""
         assert self.scan.window is not None
         return self.scan.window
 
 
-def _windowed(query: Relation) -> _Found:
+def windowed(query: Relation) -> WindowShape:
+    """A grouped query over one window, or `NotTaken` with what is in the way."""
     read = scans(query)
     if not any(scan.window for scan in read):
         raise NotTaken("there is no window on a table")
@@ -102,12 +107,13 @@ def _windowed(query: Relation) -> _Found:
     if shape.keys is None:
         raise NotTaken("the rows of a window are not aggregated", shape.scan.span)
     arguments, aggregates = _aggregates(shape)
-    return _Found(
+    return WindowShape(
         shape.scan,
         shape.keys,
         aggregates,
         _prepare(shape, shape.keys, arguments),
         _finish(shape, shape.keys),
+        shape,
     )
 
 
