@@ -22,7 +22,7 @@ from viewmill.deltas.part_rows import split_parts
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.build import build
 from viewmill.kernels.helper_parts import HelperPart, Ints, Layout, PartRows
-from viewmill.kernels.helper_stores import ByPart, Cumulative, HelperStore
+from viewmill.kernels.helper_part_stores import ByPart, Cumulative, HelperPartStore
 from viewmill.kernels.linear import Linear
 from viewmill.kernels.pattern_runs import Groups
 from viewmill.program.kept_parts import KeptParts, is_change
@@ -57,7 +57,7 @@ class WindowPartMaintainer(KeptParts):
         body = self._body
         self._groups = Groups(Schema(tuple(body.keys)))
         is_cumulative = body.helpers == "cumulative"
-        self._store: HelperStore = (
+        self._store: HelperPartStore = (
             Cumulative(self._layout) if is_cumulative else ByPart(self._layout, body.width)
         )
         self._reached: int | None = None

@@ -20,7 +20,7 @@ from viewmill.kernels.helper_parts import HelperPart, Ints, Layout
 Bools = npt.NDArray[np.bool_]
 
 
-class HelperStore(Protocol):
+class HelperPartStore(Protocol):
     """Helper parts, with what is not committed yet."""
 
     def add(self, part: int, change: HelperPart) -> None:
