@@ -21,8 +21,8 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.part_rows import split_parts
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.build import build
-from viewmill.kernels.helper_parts import HelperPart, Ints, Layout, PartRows
 from viewmill.kernels.helper_part_stores import ByPart, Cumulative, HelperPartStore
+from viewmill.kernels.helper_parts import HelperPart, Ints, Layout, PartRows
 from viewmill.kernels.linear import Linear
 from viewmill.kernels.pattern_runs import Groups
 from viewmill.program.kept_parts import KeptParts, is_change
