@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from viewmill.planner.allot import Selector
+from viewmill.planner.measured import Measured
 from viewmill.planner.operators import StateSize
 from viewmill.planner.select_states import Mode, Selection
 from viewmill.policies.arrivals import Expectation
@@ -32,3 +33,4 @@ class Keeping:
     planned_for: dict[str, Expectation] = field(default_factory=dict)
     is_touched: bool = True  # since the last selection
     rebuilt: int = 0  # states that the last refresh had to build
+    measured: Measured = field(default_factory=Measured)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -46,6 +47,7 @@ from viewmill.planner.operators import (
 from viewmill.planner.select_states import Selection, delta_cost, full_cost
 from viewmill.policies.arrivals import COMPLETE, Expectation
 from viewmill.program.program import Triggers
+from viewmill.program.states import State
 from viewmill.program.uses import units_of, uses_of
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block, join
@@ -70,6 +72,7 @@ def attach(core: Core, entry: ViewEntry) -> None:
     program = Recompute().emit(candidate, entry.name)
     again = Block(entry.name, program, build(core, program, entry), {entry.name})
     entry.keeping = Keeping(entry.blocks, again)
+    core.runtime.watch(entry.name)
     if 0 in (entry.budget, core.budget):  # nothing could be kept: do not build it first
         entry.keeping.mode = "full"
         entry.keeping.away = {unit for unit, _ in _units(entry.keeping)}
@@ -90,9 +93,28 @@ def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:
 
 def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
     """Apply the change of sources to the views in `among`; what they need is made to be there."""
-    if core.catalog.keepers():
-        _wake_views(core, {name: as_delta(each) for name, each in deltas.items()}, among)
-    return core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
+    if not core.catalog.keepers():
+        return core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
+    listed = {name: as_delta(each) for name, each in deltas.items()}
+    _wake_views(core, listed, among)
+    outputs = core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
+    _note_refreshes(core, listed, among)
+    return outputs
+
+
+def _note_refreshes(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:
+    """Remember what the refresh has cost each view in a budget."""
+    sizes = {name.lower(): delta.size for name, delta in deltas.items()}
+    for entry in core.catalog.keepers():
+        spent = core.runtime.spent(entry.name) if entry.name in among else 0.0
+        if spent:
+            assert entry.keeping is not None
+            if entry.keeping.mode == "full":
+                rows = sum(core.row_count(name) for name in entry.reads)
+                entry.keeping.measured.note_full(spent, rows)
+            else:
+                changed = sum(sizes.get(name, 0) for name in entry.reads)
+                entry.keeping.measured.note_delta(spent, changed)
 
 
 def _wake_views(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:
@@ -190,8 +212,7 @@ def _rebuild(
     for block in keeping.own:
         for name, states in units_of(block.program).items():
             if (block.name, name) in missing:
-                load_states(core, entry, block, states, tables)
-                keeping.away.discard((block.name, name))
+                _load(core, entry, keeping, block, name, states, tables)
                 keeping.rebuilt += 1
         block.maintainer.commit()
 
@@ -251,6 +272,7 @@ def _turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: se
 def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
     """Put blocks in the place of a view's others."""
     core.runtime.remove(entry.name)
+    core.runtime.watch(entry.name)
     entry.blocks = blocks
     join(blocks, entry.name)
     for block in blocks:
@@ -262,9 +284,28 @@ def _build_missing(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[U
     for block in keeping.own:
         for name, states in units_of(block.program).items():
             if (block.name, name) in wanted & keeping.away:
-                load_states(core, entry, block, states)
-                keeping.away.discard((block.name, name))
+                _load(core, entry, keeping, block, name, states)
         block.maintainer.commit()
+
+
+def _load(
+    core: Core,
+    entry: ViewEntry,
+    keeping: Keeping,
+    block: Block,
+    name: str,
+    states: tuple[State, ...],
+    tables: Mapping[str, Any] | None = None,
+) -> None:
+    """Build a unit, and remember what that cost."""
+    start = time.process_time_ns()
+    load_states(core, entry, block, states, tables)
+    spent = (time.process_time_ns() - start) / 1e3
+    keeping.away.discard((block.name, name))
+    held = block.maintainer.state_bytes()
+    names = [state.name for state in states] or list(held)
+    rows = sum(held.get(each, 0) for each in names) / entry_bytes(states)
+    keeping.measured.note_build((block.name, name), spent, max(1.0, rows))
 
 
 # Resting.
@@ -426,7 +467,9 @@ def _operators(
 ) -> Operator:
     rows = {name: float(core.row_count(name)) for name in entry.reads}
     blocks = [(block.name, block.program) for block in keeping.own]
-    return operators_of(blocks, Situation(rows, expected, keeping.sizes, costs_of(core)))
+    situation = Situation(rows, expected, keeping.sizes, costs_of(core))
+    root = operators_of(blocks, situation)
+    return operators_of(blocks, keeping.measured.correct(situation, root))
 
 
 def costs_of(core: Core) -> Costs:

@@ -34,7 +34,7 @@ class Costs:
     call: float = 3000.0  # one query of the engine
     scan: float = 0.04  # a row read by the engine
     hash: float = 0.03  # a row into or against a hash table of the engine
-    load: float = 0.15  # a row from the engine into a state
+    load: float = 0.6  # a row that the engine made a group of into a state
     export: float = 0.05  # a row of a state read by the engine
     apply: float = 0.25  # a changed row through one step of a trigger
     delete: float = 1.2  # a delete against an insert
@@ -94,6 +94,7 @@ class Situation:
     expected: Mapping[str, Expectation]
     sizes: Mapping[tuple[str, str], StateSize]  # by block and unit
     costs: Costs = field(default_factory=Costs)
+    builds: Mapping[tuple[str, str], float] = field(default_factory=dict)  # as measured
 
     @property
     def deltas(self) -> float:
@@ -242,6 +243,9 @@ class _Tree:
         size, costs = self._size(unit, states, child), self.costs
         growth = 1.0 + child.delta / max(child.rows, 1.0)
         load = costs.call + costs.load * size.rows
+        build = load + _bulk_us(child)
+        if (measured := self.situation.builds.get((self.block, unit))) is not None:
+            load, build = load * measured / build, measured
         return Holding(
             holding_name(self.block, unit),
             int(size.bytes if size.exists else size.bytes * growth),
@@ -249,7 +253,7 @@ class _Tree:
             unit in self.needed,
             insert_us=costs.apply * child.delta * self._weight(),
             load_us=inf if unit in self.shown else load,
-            build_us=(load + _bulk_us(child)) / self.situation.deltas,
+            build_us=build / self.situation.deltas,
             scan_us=costs.export * size.rows,
         )
 

@@ -68,6 +68,12 @@ class Runtime(Protocol):
     def pace(self, view: str) -> float | None:
         """Microseconds that a changed row took lately in the blocks of a view, if any came."""
 
+    def watch(self, view: str) -> None:
+        """From now on `spent` is measured for a view, whatever the size of a change."""
+
+    def spent(self, view: str) -> float:
+        """CPU microseconds that the blocks of a watched view have taken since the last call."""
+
     def rebuilt(self) -> Iterable[str]:
         """The views that have got new maintainers since the last commit."""
 

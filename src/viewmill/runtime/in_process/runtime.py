@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
@@ -28,6 +28,7 @@ class InProcessRuntime:
         self._touched: list[Block] = []
         self._outputs: dict[str, Delta] = {}
         self._paces: dict[str, float] = {}
+        self._watched: dict[str, float] = {}  # CPU microseconds of the last refresh, by view
         self._replacing: dict[str, list[tuple[Block, Maintainer]]] = {}
         self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
         self._showing: dict[str, Block] = {}  # by view
@@ -52,6 +53,7 @@ class InProcessRuntime:
         self._blocks = {name: block for name, block in self._blocks.items() if block.views}
         self._showing.pop(view, None)
         self._paces.pop(view, None)
+        self._watched.pop(view, None)
         if view in self._blocks:
             self._rename(view)
 
@@ -86,6 +88,17 @@ class InProcessRuntime:
         """Microseconds that a changed row took lately in the blocks of a view, if any came."""
         return self._paces.get(view)
 
+    def watch(self, view: str) -> None:
+        """From now on `spent` is measured for a view, whatever the size of a change."""
+        self._watched[view] = 0.0
+
+    def spent(self, view: str) -> float:
+        """CPU microseconds that the blocks of a watched view have taken since the last call."""
+        found = self._watched.get(view, 0.0)
+        if found:
+            self._watched[view] = 0.0
+        return found
+
     def rebuilt(self) -> Iterable[str]:
         """The views that have got new maintainers since the last commit."""
         return self._replacing.keys()
@@ -117,6 +130,8 @@ class InProcessRuntime:
         self, block: Block, arrived: list[tuple[str, str]], turn: _Turn, among: set[str]
     ) -> None:
         start = perf_counter_ns() if turn.is_timed else 0
+        watched = block.views & self._watched.keys() & among if self._watched else ()
+        cpu = process_time_ns() if watched else 0
         changed, maintainer = turn.changed, block.maintainer
         self._touched.append(block)
         for input_, source in arrived:
@@ -126,6 +141,8 @@ class InProcessRuntime:
         if turn.is_timed:
             rows = sum(changed[source].size for _, source in arrived if "#" not in source)
             turn.note(block.views & among, perf_counter_ns() - start, rows)
+        for view in watched:
+            self._watched[view] += (process_time_ns() - cpu) / 1e3
         for view in block.shows & among:
             turn.outputs[view] = self._outputs[view] = output
         turn.inner += (block.views - block.shows) & among

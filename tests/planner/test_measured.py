@@ -1,0 +1,69 @@
+"""What refreshes have cost corrects what is estimated for the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+import viewmill as vm
+from viewmill.mill import memory
+from viewmill.planner.measured import Measured
+from viewmill.planner.operators import Costs, Operator, Situation
+from viewmill.planner.select_states import full_cost
+from viewmill.policies.arrivals import Expectation
+
+ROWS, CHANGED = 1000.0, 200.0
+
+
+def situation() -> Situation:
+    return Situation({"r": ROWS}, {"r": Expectation(CHANGED)}, {})
+
+
+def root(costs: Costs) -> Operator:
+    scan = Operator("scan", "r", rows=ROWS, delta=CHANGED, bulk_us=costs.scan * ROWS)
+    return Operator("aggregate", "a", (scan,), delta_us=costs.apply * CHANGED,
+                    bulk_us=(costs.hash + costs.scan) * ROWS)  # fmt: skip
+
+
+def test_nothing_measured_corrects_nothing() -> None:
+    before = situation()
+    assert Measured().correct(before, root(before.costs)) == before
+
+
+def test_the_corrected_costs_give_what_was_measured() -> None:
+    measured, before = Measured(), situation()
+    measured.note_full(spent_us=1.0 * ROWS, rows=ROWS)
+    measured.note_delta(spent_us=3.0 * CHANGED, rows=int(CHANGED))
+    after = measured.correct(before, root(before.costs))
+    made = root(after.costs)
+    assert full_cost(made) == pytest.approx(1.0 * ROWS)
+    assert made.delta_us == pytest.approx(3.0 * CHANGED)
+
+
+def test_small_deltas_say_nothing_and_the_last_time_counts_half() -> None:
+    measured = Measured()
+    measured.note_delta(1e6, 5)
+    assert measured.delta is None
+    measured.note_build(("v", "s"), 100.0, 100)
+    measured.note_build(("v", "s"), 300.0, 100)
+    assert measured.builds == {("v", "s"): 2.0}
+
+
+def test_a_view_that_is_dear_to_build_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few deltas are to come: states that took long to build are not built for them once more."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+    mill = vm.connect()
+    mill.sql("CREATE TABLE r (a INT, b INT) UNCHECKED")
+    mill.insert("r", [(i % 500, i) for i in range(5000)])
+    mill.expect("r", rows=100, deltas=3)
+    mill.sql("CREATE MATERIALIZED VIEW v MEMORY '10 MB' AS SELECT a, sum(b) AS s FROM r GROUP BY a")
+    keeping = mill.core.catalog.view("v").keeping
+    assert keeping is not None
+    keeping.measured.note_full(1000.0, 5000)
+    for unit, _ in memory._units(keeping):
+        keeping.measured.note_build(unit, 1e9, 500)
+    memory._turn_full(mill.core, mill.core.catalog.view("v"), keeping)
+    keeping.selection = None
+    memory.rest(mill.core)
+    assert keeping.mode == "full"
+    mill.insert("r", [(1, 1)] * 100)
+    assert mill["v"].verify() == []
