@@ -44,7 +44,7 @@ from viewmill.planner.operators import (
     holding_name,
     operators_of,
 )
-from viewmill.planner.select_states import Selection, delta_cost, full_cost
+from viewmill.planner.select_states import Selection, delta_cost, full_cost, select_states
 from viewmill.policies.arrivals import COMPLETE, Expectation
 from viewmill.program.program import Triggers
 from viewmill.program.states import State
@@ -73,11 +73,20 @@ def attach(core: Core, entry: ViewEntry) -> None:
     again = Block(entry.name, program, build(core, program, entry), {entry.name})
     entry.keeping = Keeping(entry.blocks, again)
     core.runtime.watch(entry.name)
-    if 0 in (entry.budget, core.budget):  # nothing could be kept: do not build it first
+    if _starts_full(core, entry, entry.keeping):  # nothing would be kept: do not build it first
         entry.keeping.mode = "full"
         entry.keeping.away = {unit for unit, _ in _units(entry.keeping)}
         entry.keeping.own = unbuilt_blocks(entry.plan)
         entry.blocks = [again]
+
+
+def _starts_full(core: Core, entry: ViewEntry, keeping: Keeping) -> bool:
+    """Whether nothing could be kept, or nothing would be worth building for what is expected."""
+    budget = min(each for each in (entry.budget, _free_budget(core)) if each is not None)
+    if budget == 0 or (keeping.selector or core.selection) != "dynamic":
+        return budget == 0
+    root = _operators(core, entry, keeping, _expectations(core, entry, core.now()))
+    return select_states(root, budget).mode == "full"
 
 
 def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:
@@ -337,6 +346,8 @@ def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -
     assert keeping is not None
     if keeping.selection is None or entry.kept_bytes() > keeping.selection.budget:
         return True
+    if keeping.measured.is_news:
+        return True
     known = keeping.planned_for
     if not all(name in known and each.is_like(known[name]) for name, each in expected.items()):
         return True
@@ -372,6 +383,7 @@ def _select(
             assert entry.keeping is not None
             _note_sizes(entry.keeping)
             entry.keeping.planned_for = dict(expected[entry.name])
+            entry.keeping.measured.is_news = False
             root = _operators(core, entry, entry.keeping, expected[entry.name])
             used = entry.keeping.used
             selector = entry.keeping.selector or core.selection

@@ -24,14 +24,17 @@ class Measured:
     full: float | None = None
     delta: float | None = None
     builds: dict[tuple[str, str], float] = field(default_factory=dict)
+    is_news: bool = False  # something was measured for the first time since the last selection
 
     def note_full(self, spent_us: float, rows: float) -> None:
         """The view was computed again over tables of so many rows."""
+        self.is_news |= self.full is None
         self.full = _smoothed(self.full, spent_us / max(rows, 1.0))
 
     def note_delta(self, spent_us: float, rows: int) -> None:
         """So many changed rows went through its triggers."""
         if rows >= _LEAST_ROWS:
+            self.is_news |= self.delta is None
             self.delta = _smoothed(self.delta, spent_us / rows)
 
     def note_build(self, unit: tuple[str, str], spent_us: float, rows: float) -> None:
