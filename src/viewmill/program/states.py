@@ -323,6 +323,7 @@ class Ordered:
     ordered_pick(s, side, j, c, low, high, bounded, outside, empty)
                      picks levels by the sum of word j over the levels <=, <, >=, > (side 0 to 3);
                      while no level is negative in the watched word: one range, else one by one
+    ordered_pick_run(s, p, q, side, ...)    the same by sums over the levels from p to q alone
     ordered_pick_keys(s, low, high, bounded, outside)  ordered_pick_all(s)  ordered_pick_none(s)
     ordered_picked(s, j)                    word j of the levels that were picked last
     ordered_strained(s)                     whether some sum of levels could leave 64 bits

@@ -161,6 +161,23 @@ def ordered_pick(
 ) -> None:  # fmt: skip
     """Pick the levels whose aggregate lies within bounds."""
     keys = s.in_order()
+    chosen = _chosen(s, keys, side, j, c, low, high, bounded, outside, empty)
+    s.pick(chosen, nulls=bool(empty))
+
+
+def ordered_pick_run(
+    s: PlainOrdered, p: int, q: int, side: int, j: int, c: int, low: int, high: int,
+    bounded: bool, outside: bool, empty: bool,
+) -> None:  # fmt: skip
+    """The same among positions p to q, by aggregates over these levels alone."""
+    keys = s.in_order()[p:q]
+    s.pick(_chosen(s, keys, side, j, c, low, high, bounded, outside, empty))
+
+
+def _chosen(
+    s: PlainOrdered, keys: list[Key], side: int, j: int, c: int, low: int, high: int,
+    bounded: bool, outside: bool, empty: bool,
+) -> list[Key]:  # fmt: skip
     chosen = []
     for p, key in enumerate(keys):
         over = [keys[: p + 1], keys[:p], keys[p:], keys[p + 1 :]][side]
@@ -169,7 +186,7 @@ def ordered_pick(
         inside = low <= a and (not bounded or a < high)
         if (inside != bool(outside)) if rows else empty:
             chosen.append(key)
-    s.pick(chosen, nulls=bool(empty))
+    return chosen
 
 
 def ordered_run(s: PlainOrdered, p: int) -> int:

@@ -175,6 +175,7 @@ from viewmill.kernels.structures.ordered_select import (
     ordered_pick_all,
     ordered_pick_keys,
     ordered_pick_none,
+    ordered_pick_run,
     ordered_picked,
 )
 from viewmill.kernels.structures.sorted import (
@@ -326,6 +327,7 @@ __all__ = [
     "ordered_pick_all",
     "ordered_pick_keys",
     "ordered_pick_none",
+    "ordered_pick_run",
     "ordered_picked",
     "ordered_reach",
     "ordered_run",

@@ -25,7 +25,6 @@ from viewmill.kernels.structures.ordered_nodes import (
     FIRST_RESULT,
     KEYS,
     LEAF,
-    LEVELS,
     PICKED,
     WORDS,
     array_of,
@@ -86,10 +85,14 @@ def ordered_pick(s, side, j, c, low, high, bounded, outside, empty):
     is picked if `empty`; so is the level of NULL. c = -1: every level has one, and NULL has 0.
     """
     if ordered_negative(s) != 0:
-        pick_each(s, side, j, c, low, high, bounded, outside, empty)
+        for k in range(load_word(s + WORDS)):
+            store_at(load_word(s + PICKED), k, ordered_null(s, k) if empty else 0)
+        pick_each(s, 0, ordered_end(s), side, j, c, low, high, bounded, outside, empty)
         return
-    first, last = aggregated(s, side, c)
-    start, end = within(s, side, j, low, high, bounded)
+    end = ordered_end(s)
+    total = ordered_total(s, j) - ordered_null(s, j)
+    first, last = aggregated(s, 0, end, side, c)
+    start, end = within(s, 0, end, 0, total, side, j, low, high, bounded)
     start = min(max(start, first), last)
     end = max(min(end, last), start)
     for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
@@ -106,20 +109,42 @@ def ordered_pick(s, side, j, c, low, high, bounded, outside, empty):
 
 
 @structure
-def aggregated(s, side, c):
-    """The range of the levels that have an aggregate."""
-    end = ordered_end(s)
+def ordered_pick_run(s, p, q, side, j, c, low, high, bounded, outside, empty):
+    """The same among positions p to q, by aggregates over these levels alone."""
+    if ordered_negative(s) != 0:
+        ordered_pick_none(s)
+        pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty)
+        return
+    first, last = aggregated(s, p, q, side, c)
+    base, total = ordered_before(s, p, j), ordered_between(s, p, q, j)
+    start, end = within(s, p, q, base, total, side, j, low, high, bounded)
+    start = min(max(start, first), last)
+    end = max(min(end, last), start)
+    for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
+        picked = ordered_between(s, start, end, k)
+        if outside or empty:
+            some = ordered_between(s, first, last, k)
+            if outside:
+                picked = some - picked
+            if empty:
+                picked += ordered_between(s, p, q, k) - some
+        store_at(load_word(s + PICKED), k, picked)
+
+
+@structure
+def aggregated(s, p, q, side, c):
+    """The range of the levels from p to q that have an aggregate over these."""
     if c < 0:
-        return 0, end
+        return p, q
+    base, rows = ordered_before(s, p, c), ordered_between(s, p, q, c)
+    if rows <= 0:
+        return q, q
     if side == UPTO:
-        return ordered_reach(s, c, 1), end
+        return ordered_reach(s, c, base + 1), q
     if side == BELOW:
-        return after(s, ordered_reach(s, c, 1)), end
-    last = ordered_total(s, c) - ordered_null(s, c)
-    if last <= 0:
-        return 0, 0
-    at = ordered_reach(s, c, last)  # the last level that has a row
-    return 0, after(s, at) if side == FROM else at
+        return after(s, ordered_reach(s, c, base + 1)), q
+    at = ordered_reach(s, c, base + rows)  # the last level that has a row
+    return p, after(s, at) if side == FROM else at
 
 
 @structure
@@ -129,40 +154,39 @@ def after(s, p):
 
 
 @structure
-def within(s, side, j, low, high, bounded):
-    """The range of the levels with low <= aggregate < high; no level is negative."""
-    end = ordered_end(s)
-    total = ordered_total(s, j) - ordered_null(s, j)
+def within(s, p, q, base, total, side, j, low, high, bounded):
+    """The range of the levels from p to q with low <= aggregate < high; no level is negative.
+
+    Word j sums to `base` before p, and to `total` from p to q.
+    """
     if low > total or (bounded and high <= 0):
-        return 0, 0
+        return q, q
     open_top = not bounded or high > total
     if side == UPTO:
-        return ordered_reach(s, j, low), end if open_top else ordered_reach(s, j, high)
+        start = p if low <= 0 else ordered_reach(s, j, base + low)
+        return start, q if open_top else ordered_reach(s, j, base + high)
     if side == BELOW:
-        start = 0 if low <= 0 else after(s, ordered_reach(s, j, low))
-        return start, end if open_top else after(s, ordered_reach(s, j, high))
+        start = p if low <= 0 else after(s, ordered_reach(s, j, base + low))
+        return start, q if open_top else after(s, ordered_reach(s, j, base + high))
     if side == FROM:
-        start = 0 if open_top else after(s, ordered_reach(s, j, total - high + 1))
-        return start, end if low <= 0 else after(s, ordered_reach(s, j, total - low + 1))
-    start = 0 if open_top else ordered_reach(s, j, total - high + 1)
-    return start, end if low <= 0 else ordered_reach(s, j, total - low + 1)
+        start = p if open_top else after(s, ordered_reach(s, j, base + total - high + 1))
+        return start, q if low <= 0 else after(s, ordered_reach(s, j, base + total - low + 1))
+    start = p if open_top else ordered_reach(s, j, base + total - high + 1)
+    return start, q if low <= 0 else ordered_reach(s, j, base + total - low + 1)
 
 
 @structure
-def pick_each(s, side, j, c, low, high, bounded, outside, empty):
-    """The same, level by level: with a negative level aggregates rise and fall."""
+def pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty):
+    """Pick more among positions p to q, level by level: with a negative one aggregates fall too."""
     picked, first, words = load_word(s + PICKED), load_word(s + FIRST_RESULT), load_word(s + WORDS)
     keys = load_word(s + KEYS)
-    for k in range(first, words):
-        store_at(picked, k, ordered_null(s, k) if empty else 0)
-    if load_word(s + LEVELS) == 0:
-        return
-    all_rows = ordered_total(s, c) - ordered_null(s, c) if c >= 0 else 1
-    whole = ordered_total(s, j) - ordered_null(s, j)
-    p, end, below, rows_below = 0, ordered_end(s), 0, 0
-    while p != end:
+    all_rows = ordered_between(s, p, q, c) if c >= 0 else 1
+    whole, below, rows_below = ordered_between(s, p, q, j), 0, 0
+    while p < q:
         leaf = leaf_at(s, p)
-        for i in range(load_word(leaf)):
+        size = load_word(leaf)
+        stop = q & 0xFFFF if p >> 16 == q >> 16 else size
+        for i in range(p & 0xFFFF, stop):
             upto = below + load_at(array_of(leaf, LEAF, keys + j), i)
             rows_upto = rows_below
             if c >= 0:
@@ -177,7 +201,7 @@ def pick_each(s, side, j, c, low, high, bounded, outside, empty):
                     x = load_at(array_of(leaf, LEAF, keys + k), i)
                     store_at(picked, k, load_at(picked, k) + x)
             below, rows_below = upto, rows_upto
-        p = ordered_next(s, p + load_word(leaf) - 1)
+        p = ordered_next(s, (p & ~0xFFFF) + size - 1) if stop == size else q
 
 
 @structure

@@ -24,7 +24,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 
 # Which side of a level its aggregate is over, by how inner rows compare with outer ones.
-_SIDES = {"<=": 0, "<": 1, ">=": 2, ">": 3}
+SIDES = {"<=": 0, "<": 1, ">=": 2, ">": 3}
 _ALL = (str(LOWEST), "0", "False", "False")
 
 
@@ -98,7 +98,7 @@ class Answer:
         """Side, word and count of the aggregate, and whether a level without one counts."""
         assert test.value is not None
         assert made.counted is not None
-        side, count = _SIDES[test.value.correlations[0].operator], made.number(made.counted)
+        side, count = SIDES[test.value.correlations[0].operator], made.number(made.counted)
         if made.watched is None:
             return f"{side}, {count}, -1", holds(test, 0, bound)
         summed = made.number(made.watched)

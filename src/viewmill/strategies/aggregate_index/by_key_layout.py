@@ -1,58 +1,74 @@
-"""What is kept for a column against an aggregate of its own key, and the lines that use it.
+"""What is kept for aggregates of a row's own key, and the lines that use it.
 
 takes  `ByKey`
 gives  levels   for each key the levels of the column, with what the view sums of them
-       keys     for each key its aggregates, and as notes what of the key the view shows
+       keys     for each key its aggregates, the rows that have no level or no key, and as notes
+                what of the key the view shows
+       fixed    aggregates that are the same for all rows
        A row changes its level and its aggregates; then `judge` moves what its key adds to the view.
+       With a fixed aggregate every key is judged, at the end of the batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from viewmill.algebra.expressions import Cast, Column, Expression, Literal
-from viewmill.algebra.relations import Filter, Project, Relation
-from viewmill.algebra.types import BIGINT
+from viewmill.algebra.expressions import Call, Cast, Expression, Literal
+from viewmill.algebra.relations import Project, Relation
+from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.program.states import Indexed, Slot, State
-from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, write_bounds
-from viewmill.strategies.aggregate_index.by_key import ByKey
+from viewmill.strategies.aggregate_index.answer import SIDES
+from viewmill.strategies.aggregate_index.bounds import LOWEST, holds, write_bound, write_bounds
+from viewmill.strategies.aggregate_index.by_key import (
+    KEY,
+    ByKey,
+    equalities,
+    inequality,
+    surely,
+)
+from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word, write_changes
 from viewmill.strategies.aggregate_index.query import Value, own_names
 from viewmill.strategies.aggregate_index.shown import result_kind
 from viewmill.strategies.dataflow.aggregates import Payload
-from viewmill.strategies.dataflow.linear import columns_as, not_null
+from viewmill.strategies.dataflow.linear import columns_as, not_null, used_columns
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import as_word, key_words, read_words
+from viewmill.strategies.dataflow.words import key_words, read_words
 
 HIGHEST = (1 << 63) - 1
 
 
-class Keys(Levels):
-    """The aggregates of each key, and how many rows outside have it."""
+class Entries(Levels):
+    """Words by key, in no order; `then` is the line that follows a change of entry e."""
 
     is_ordered = False
 
-    def __init__(self, name: str, shown: list[Slot]) -> None:
-        super().__init__(name)
-        self._shown = [Slot(f"{s.name}_shown", s.kind, is_note=True) for s in shown]
+    def __init__(self, name: str, key: tuple[Expression, ...], notes: list[Slot]) -> None:
+        super().__init__(name, key)
+        self.notes = [Slot(f"{s.name}_shown", s.kind, is_note=True) for s in notes]
+        self.then = ""
 
     @property
     def indexed(self) -> Indexed:
-        """The kind of the state."""
+        """The kind of the state; a key may be NULL if any part's may."""
         slots = [Slot(self.name_of(word), "wide") for word in self.words]
-        return Indexed((replace(self.key, nullable=False),), (*slots, *self._shown), journal=True)
+        firsts = [self.first_of(part) for part in self.parts]
+        key = tuple(
+            replace(field, nullable=any(first[i].nullable for first in firsts))
+            for i, field in enumerate(self.groups)
+        )
+        return Indexed(key or (self.key,), (*slots, *self.notes), journal=True)
 
     def state(self) -> State:
-        """The state with its definition: NULL equals nothing; notes are 0."""
+        """The state with its definition; notes are 0."""
         rows: Relation = self._definition()
-        if self.key.nullable:
-            level = Column("level", self.key.type, True)
-            rows = Filter(rows, not_null(level))
+        level = () if self.groups else ("level",)
+        kept = [each for each in rows.schema if each.name != "level" or each.name in level]
         zero = Literal(0, BIGINT)
-        notes = tuple((s.name, Cast(zero, s.type, False)) for s in self._shown)
-        return State(self.name, self.indexed, Project(rows, (*columns_as(rows.schema), *notes)))
+        notes = tuple((s.name, Cast(zero, s.type, False)) for s in self.notes)
+        return State(self.name, self.indexed, Project(rows, (*columns_as(kept), *notes)))
 
     def find(
         self, source: str, where: tuple[Expression, ...], value: Expression | None
@@ -60,25 +76,21 @@ class Keys(Levels):
         """Nothing is kept of all rows together."""
         return None
 
+    def at(self, word: Word) -> int:
+        """The number of a word in an entry."""
+        return self.indexed.word(self.name_of(word))
+
     def _write_part(self, scalar: Scalar, part: Part) -> None:
         source = scalar.source
         once, words = write_changes(scalar, self.words, part)
-        assert part.key is not None
-        key = once.emit(part.key)
-
-        def write() -> None:
-            source.line(f"e = indexed_touch({self.name}, ({as_word(key, self.key)},))")
-            for word, change in zip(self.words, words, strict=True):
-                if word.part == part:
-                    at = self.indexed.word(self.name_of(word))
-                    source.line(f"indexed_add_wide({self.name}, e, {at}, wide_of({change}))")
-            source.line("judge(e, keys, levels, result, texts, errors)")
-
-        if key.null is None:
-            write()
-            return
-        with source.block(f"if not {key.null}:"):
-            write()
+        operands = [once.emit(each) for each in self.first_of(part)] or [Operand("0")]
+        source.line(f"e = indexed_touch({self.name}, {key_words(operands, self.indexed.key)})")
+        for word, change in zip(self.words, words, strict=True):
+            if word.part == part:
+                at = self.at(word)
+                source.line(f"indexed_add_wide({self.name}, e, {at}, wide_of({change}))")
+        if self.then:
+            source.line(self.then)
 
 
 class KeyLayout:
@@ -88,65 +100,135 @@ class KeyLayout:
 
     def __init__(self, plan: ByKey, source: Source) -> None:
         self.plan, self.query, self.source = plan, plan.query, source
-        if len(plan.key) != 1:
-            raise NotTaken("a key of several columns", plan.scan.span)
         self.payload = Payload(self.query.aggregates)
         for each in self.payload.with_values:
             what, span = each.extreme.upper() or "DISTINCT", each.value.span if each.value else None
             raise NotTaken(f"{what} outside nested aggregates is no sum", span)
         self.result = result_kind(self.query.head, self.payload)
-        self.by_level = Levels(source.name("levels"), plan.key)
-        self.keys = Keys(source.name("keys"), [each.slot for each in self.payload.kept])
-        self.levels = [self.by_level, self.keys]
-        self._outer = Part(plan.scan, plan.scan.source, plan.where, plan.test.core)
-        self._sums = {slot.name: self._kept(slot) for slot in (k.slot for k in self.payload.kept)}
-        part = replace(self._outer, key=plan.key[0])
-        self.keys.add_word(part, None, name="outer_rows")
+        self.keys = Entries(source.name("keys"), plan.key, [s.slot for s in self.payload.kept])
+        self.fixed = Entries(source.name("fixed"), (), [])
+        self.by_level = Levels(source.name("levels"), tuple(map(surely, plan.key)))
         self._values = {value.name: self._value(value) for value in plan.values}
+        self._values |= {value.name: self._value(value) for value in plan.fixed}
+        self._add_outer()
+        self._add_run()
+        self.levels = [each for each in (self.by_level, self.fixed, self.keys) if each.parts]
+        self.states = ", ".join([*(each.name for each in self.levels), "result"])
+        if not plan.fixed:
+            self.keys.then = f"judge(e, {self.states}, texts, errors)"
 
-    def _kept(self, slot: Slot) -> Word:
-        """The word of the levels that a slot of the result sums."""
-        if slot.name == "rows":
-            return self.by_level.add_word(self._outer, None, name="rows", result=True)
-        (argument,) = [a for a in self.payload.arguments if slot.name in (a.count, a.total)]
-        if argument.where is not None:
-            raise NotTaken("FILTER in an aggregate over nested aggregates", argument.where.span)
-        value = None if argument.value is None else own_names(argument.value)
-        given = [] if value is None else [value]
-        if slot.name == argument.count:
-            return self.by_level.add_word(self._outer, None, *given, name="rows", result=True)
-        return self.by_level.add_word(self._outer, value, name="sum", result=True)
+    # What is kept.
+
+    def _add_outer(self) -> None:
+        """The rows outside: in levels, and without one by key alone."""
+        plan = self.plan
+        part = Part(plan.scan, plan.scan.source, plan.where, None, plan.key)
+        self.keys.add_word(part, None, name="outer_rows")
+        self._levelled: dict[str, Word] = {}
+        self._apart: dict[str, Word] = {}
+        if plan.test is None:
+            self._apart = self._kept(self.keys, part)
+            return
+        run = inequality(plan.run) if plan.run is not None else None
+        level = plan.test.core if run is None else run.outer
+        unknown = [each for each in (*plan.key, level) if each.nullable]
+        where = (*plan.where, *map(not_null, unknown))
+        first = tuple(map(surely, plan.key))
+        outer = Part(plan.scan, plan.scan.source, where, surely(level), first)
+        self._levelled = self._kept(self.by_level, outer)
+        if run is not None and unknown and self._counts_nothing(plan.test):
+            where = (*plan.where, _any_null(unknown))
+            self._apart = self._kept(self.keys, replace(part, where=where))
+
+    def _counts_nothing(self, test: Test) -> bool:
+        """Whether a row without any row inside may qualify."""
+        assert test.value is not None
+        return test.default is not None or test.value.call.function == "count"
+
+    def _kept(self, made: Levels, part: Part) -> dict[str, Word]:
+        """The words that the slots of the result sum."""
+        found: dict[str, Word] = {}
+        for name in (each.slot.name for each in self.payload.kept):
+            if name == "rows":
+                found[name] = made.add_word(part, None, name="rows", result=True)
+                continue
+            (argument,) = [a for a in self.payload.arguments if name in (a.count, a.total)]
+            if argument.where is not None:
+                raise NotTaken("FILTER in an aggregate over nested aggregates", argument.where.span)
+            value = None if argument.value is None else own_names(argument.value)
+            given = [] if value is None else [value]
+            summed = value if name == argument.total else None
+            word = "rows" if summed is None else "sum"
+            found[name] = made.add_word(part, summed, *given, name=word, result=True)
+        return found
 
     def _value(self, value: Value) -> tuple[Word, Word | None]:
-        """The words of an aggregate inside: its count and its sum."""
-        (each,) = value.correlations
-        part = Part(value.scan, value.scan.source, value.where, each.inner)
+        """The words of an aggregate of a key, or of all rows: its count and its sum."""
+        made = self.keys if value.correlations else self.fixed
+        inside = equalities(value)
+        first = tuple(inside[each] for each in self._outer_key) if inside else ()
+        part = Part(value.scan, value.scan.source, value.where, None, first)
         argument = value.call.arguments[0] if value.call.arguments else None
         given = [] if argument is None else [argument]
-        count = self.keys.add_word(part, None, *given, name="inner_count")
+        count = made.add_word(part, None, *given, name="inner_count")
         if value.call.function == "count":
             return count, None
         assert argument is not None
-        return count, self.keys.add_word(part, argument, name="inner_sum")
+        return count, made.add_word(part, argument, name="inner_sum")
+
+    @property
+    def _outer_key(self) -> list[Expression]:
+        """The key as correlations name it: they do not know what is surely not NULL."""
+        first = (self.plan.values or (self.plan.run,))[0]
+        assert first is not None
+        named = {surely(each): each for each in equalities(first)}
+        return [named[surely(each)] for each in self.plan.key]
+
+    def _add_run(self) -> None:
+        """What the aggregate over a run of levels is over; its key is judged after a change."""
+        value = self.plan.run
+        if value is None:
+            return
+        made, correlation, inside = self.by_level, inequality(value), equalities(value)
+        assert correlation is not None
+        first = tuple(inside[each] for each in self._outer_key)
+        read = [each for each in (*first, correlation.inner) if each.nullable]
+        where = (*value.where, *map(not_null, read))
+        part = Part(
+            value.scan, value.scan.source, where, surely(correlation.inner),
+            tuple(map(surely, first)),
+        )  # fmt: skip
+        argument = value.call.arguments[0] if value.call.arguments else None
+        given = [] if argument is None else [argument]
+        made.counted = made.add_word(part, None, *given, name="inner_count")
+        if value.call.function == "sum":
+            made.watched = made.add_word(part, argument, name="inner_sum")
+        touched = Part(value.scan, value.scan.source, value.where, None, first)
+        self.keys.add_word(touched, None, name="run_rows")
 
     # Source.
 
     def write_functions(self, source: Source) -> None:
         """Write judge and rebuild."""
-        with source.block("def judge(e, keys, levels, result, texts, errors):"):
+        with source.block(f"def judge(u, {self.states}, texts, errors):"):
             self._judge()
             source.line("return 0")
         source.line()
-        with source.block("def rebuild(levels, keys, result, texts, errors):"):
+        with source.block(f"def rebuild({self.states}, texts, errors):"):
             self._rebuild()
             source.line("return 0")
         source.line()
 
     def write_settle(self, source: Source) -> None:
         """Write the body of `settle`: rows have moved what they change already."""
-        why = source.message("Overflow", "the sums of levels leave 64 bits", None)
-        with source.block("if ordered_strained(levels):"):
-            source.line(f"fail(errors, {why}, -1)")
+        if self.by_level.parts:
+            why = source.message("Overflow", "the sums of levels leave 64 bits", None)
+            with source.block(f"if ordered_strained({self.by_level.name}):"):
+                source.line(f"fail(errors, {why}, -1)")
+        if self.plan.fixed:
+            with source.block(f"for t in range(indexed_count({self.keys.name})):"):
+                source.line(f"e = indexed_at({self.keys.name}, t)")
+                source.line(f"judge(e, {self.states}, texts, errors)")
         if not self.query.keys:
             word = self.result.word("present")
             source.line("e = indexed_touch(result, (0,))")
@@ -154,41 +236,122 @@ class KeyLayout:
         source.line("return 0")
 
     def _judge(self) -> None:
-        """Write what adds to the view how key e differs from what was shown of it."""
-        source = self.source
-        bound = {value.name: self._finish(value) for value in self.plan.values}
+        """Write what adds to the view how the key at u differs from what was shown of it."""
+        source, plan = self.source, self.plan
+        bound: dict[str, Operand] = {}
+        if plan.fixed:
+            source.line(f"e = indexed_touch({self.fixed.name}, (0,))")
+            bound |= {value.name: self._finish(value, self.fixed) for value in plan.fixed}
+        source.line("e = u")
+        bound |= {value.name: self._finish(value, self.keys) for value in plan.values}
+        bound |= self._key_columns()
         scalar = Scalar(source, bound, "-1")
-        source.line("ordered_pick_none(levels)")
-        source.line("k = indexed_word(keys, e, 0)")
-        source.line(f"p = ordered_from(levels, (k, {LOWEST}))")
-        source.line(f"q = ordered_after(levels, (k, {HIGHEST}))")
-        limit = write_bound(scalar, self.plan.test)
-        head = "if p < q:" if limit.null is None else f"if p < q and not {limit.null}:"
-        with source.block(head):
-            bounds = write_bounds(source, self.plan.test, limit.value)
-            source.line(f"ordered_gather_keys(levels, p, q, {', '.join(bounds)})")
+        if self._levelled:
+            source.line(f"ordered_pick_none({self.by_level.name})")
+        source.line("qualifies = False")  # those without a level
+        self._judge_key(scalar, list(plan.conditions))
         self._move()
 
-    def _finish(self, value: Value) -> Operand:
+    def _judge_key(self, scalar: Scalar, conditions: list[Expression]) -> None:
+        if conditions:
+            with self.source.block(f"if {scalar.is_true(conditions[0])}:"):
+                self._judge_key(scalar, conditions[1:])
+        elif self.plan.test is None:
+            self.source.line("qualifies = True")
+        else:
+            self._judge_rows(scalar, self.plan.test)
+
+    def _judge_rows(self, scalar: Scalar, test: Test) -> None:
+        source, name = self.source, self.by_level.name
+        limit = write_bound(scalar, test)
+        words = [f"indexed_word({self.keys.name}, e, {i})" for i in range(len(self.plan.key))]
+        source.line(f"p = ordered_from({name}, ({', '.join([*words, str(LOWEST)])}))")
+        source.line(f"q = ordered_after({name}, ({', '.join([*words, str(HIGHEST)])}))")
+        with source.block("if True:" if limit.null is None else f"if not {limit.null}:"):
+            bounds = ", ".join(write_bounds(source, test, limit.value))
+            if test.value is None:
+                with source.block("if p < q:"):
+                    source.line(f"ordered_gather_keys({name}, p, q, {bounds})")
+                return
+            over, empty = self._over(test, limit.value)
+            source.line(f"qualifies = {empty}")
+            has_key = self._has_key()
+            with source.block(f"if p < q and {has_key}:" if has_key else "if p < q:"):
+                source.line(f"ordered_pick_run({name}, p, q, {over}, {bounds}, {empty})")
+
+    def _has_key(self) -> str:
+        """The text that is true when no column of the key at e is NULL."""
+        kind = self.keys.indexed
+        if not kind.has_null_word:
+            return ""
+        return f"(indexed_word({self.keys.name}, e, {len(kind.key)}) == 0)"
+
+    def _over(self, test: Test, bound: str) -> tuple[str, str]:
+        """Side, word and count of the aggregate, and whether a level without one counts."""
+        made = self.by_level
+        assert test.value is not None
+        assert made.counted is not None
+        run = inequality(test.value)
+        assert run is not None
+        side, count = SIDES[run.operator], made.number(made.counted)
+        if made.watched is None:
+            return f"{side}, {count}, -1", holds(test, 0, bound)
+        empty = "False" if test.default is None else holds(test, test.default, bound)
+        return f"{side}, {made.number(made.watched)}, {count}", empty
+
+    def _key_columns(self) -> dict[str, Operand]:
+        """Write what reads the columns of the key that conditions read."""
+        plan = self.plan
+        read = [*plan.conditions, *([] if plan.test is None else [plan.test.bound])]
+        named = used_columns(read) if read else set()
+        fields = self.keys.indexed.key
+        wanted = {f.name: f"{KEY}{i}" for i, f in enumerate(fields, 1) if f"{KEY}{i}" in named}
+        if not wanted:
+            return {}
+        word = lambda i: f"indexed_word({self.keys.name}, e, {i})"  # noqa: E731
+        found = read_words(self.source, fields, word)
+        return {wanted[name]: operand for name, operand in found.items() if name in wanted}
+
+    def _finish(self, value: Value, made: Entries) -> Operand:
         count, total = self._values[value.name]
-        at = [self.keys.indexed.word(self.keys.name_of(each)) for each in (count, total or count)]
+        at = [made.at(each) for each in (count, total or count)]
         words = {"rows": at[0], "count_1": at[0], "sum_1": at[1]}
         scalar = Scalar(self.source, {}, "-1")
         payload = Payload((("value", value.call),))
-        return payload.finish("value", value.call, scalar, words, "keys")
+        found = payload.finish("value", value.call, scalar, words, made.name)
+        has_key = self._has_key() if made is self.keys else ""
+        if has_key and found.null is None:
+            self.source.line(f"{found.value} = {found.value} * int({has_key})")
+        elif has_key:
+            self.source.line(f"{found.null} = {found.null} or not {has_key}")
+        return found
+
+    def _now(self, name: str, kind: str) -> str:
+        """What the key adds to a slot."""
+        texts = []
+        if name in self._levelled:
+            number = self.by_level.number(self._levelled[name])
+            texts.append(f"ordered_picked({self.by_level.name}, {number})")
+        if name in self._apart:
+            at = self.keys.at(self._apart[name])
+            texts.append(f"wide_low(wide_at({self.keys.name}, e, {at})) * int(qualifies)")
+        if kind != "wide":
+            return " + ".join(texts)
+        first, *others = [f"wide_of({each})" for each in texts]
+        return f"wide_plus({first}, {others[0]})" if others else first
 
     def _move(self) -> None:
-        source, kind, result = self.source, self.keys.indexed, self.result
+        source, kind, result, keys = self.source, self.keys.indexed, self.result, self.keys.name
         changes, tests = [], []
-        for slot, picked in self._sums_by_slot():
+        for slot in (each.slot for each in self.payload.kept):
             old, change = kind.word(f"{slot.name}_shown"), source.name(f"{slot.name}_change")
-            now = f"ordered_picked(levels, {self.by_level.number(picked)})"
+            now = self._now(slot.name, slot.kind)
             if slot.kind == "wide":
-                negative = f"wide_times(wide_at(keys, e, {old}), -1)"
-                source.line(f"{change} = wide_plus(wide_of({now}), {negative})")
+                negative = f"wide_times(wide_at({keys}, e, {old}), -1)"
+                source.line(f"{change} = wide_plus({now}, {negative})")
                 tests.append(f"not wide_is_zero({change})")
             else:
-                source.line(f"{change} = {now} - int_at(keys, e, {old})")
+                source.line(f"{change} = {now} - int_at({keys}, e, {old})")
                 tests.append(f"{change} != 0")
             changes.append((slot, old, change))
         with source.block(f"if {' or '.join(tests)}:"):
@@ -196,20 +359,18 @@ class KeyLayout:
             for slot, old, change in changes:
                 add = "indexed_add_wide" if slot.kind == "wide" else "indexed_add"
                 source.line(f"{add}(result, r, {result.word(slot.name)}, {change})")
-                source.line(f"{add}(keys, e, {old}, {change})")
-
-    def _sums_by_slot(self) -> list[tuple[Slot, Word]]:
-        return [(each.slot, self._sums[each.slot.name]) for each in self.payload.kept]
+                source.line(f"{add}({keys}, e, {old}, {change})")
 
     def _group(self) -> str:
         """The key of the row of `result` that key e belongs to."""
         if not self.query.keys:
             return "(0,)"
-        read = read_words(
-            self.source, self.keys.indexed.key, lambda i: f"indexed_word(keys, e, {i})"
-        )
-        (operand,) = read.values()
-        return key_words([operand] * len(self.query.keys), self.result.key)
+        fields = self.keys.indexed.key
+        read = read_words(self.source, fields, lambda i: f"indexed_word({self.keys.name}, e, {i})")
+        named = [surely(each) for each in self.plan.key]
+        operands = list(read.values())
+        places = [named.index(surely(own_names(each))) for _, each in self.query.keys]
+        return key_words([operands[i] for i in places], self.result.key)
 
     def _rebuild(self) -> None:
         source, kind, result = self.source, self.keys.indexed, self.result
@@ -219,11 +380,11 @@ class KeyLayout:
             source.line(f"e = indexed_touch(result, ({words},))")
             for slot in result.payload:
                 self._clear("result", result.word(slot.name), slot.kind)
-        with source.block("for t in range(indexed_count(keys)):"):
-            source.line("e = indexed_at(keys, t)")
+        with source.block(f"for t in range(indexed_count({self.keys.name})):"):
+            source.line(f"e = indexed_at({self.keys.name}, t)")
             for slot in (each for each in kind.payload if each.is_note):
-                self._clear("keys", kind.word(slot.name), slot.kind)
-            source.line("judge(e, keys, levels, result, texts, errors)")
+                self._clear(self.keys.name, kind.word(slot.name), slot.kind)
+            source.line(f"judge(e, {self.states}, texts, errors)")
 
     def _clear(self, state: str, word: int, kind: str) -> None:
         if kind == "wide":
@@ -231,3 +392,14 @@ class KeyLayout:
             self.source.line(f"indexed_add_wide({state}, e, {word}, {old})")
         else:
             self.source.line(f"indexed_add({state}, e, {word}, -int_at({state}, e, {word}))")
+
+
+def _any_null(expressions: list[Expression]) -> Expression:
+    """The condition that something is NULL."""
+    found: Expression | None = None
+    for each in dict.fromkeys(expressions):
+        test = Call("is_null", (each,), BOOLEAN, False)
+        found = test if found is None else Call("or", (found, test), BOOLEAN, False)
+    assert found is not None
+    return found
+

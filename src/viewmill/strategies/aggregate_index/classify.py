@@ -24,7 +24,14 @@ from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import Scan
 from viewmill.algebra.types import Date, Decimal, Integer, Nested, Timestamp, Type
 from viewmill.errors import Span
-from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct, Query, Value, own_names
+from viewmill.strategies.aggregate_index.query import (
+    FLIPPED,
+    VALUE,
+    Conjunct,
+    Query,
+    Value,
+    own_names,
+)
 from viewmill.strategies.dataflow.shape import NotTaken
 
 INSIDE = ("sum", "count")
@@ -180,7 +187,7 @@ def require_ordered(left: Type, right: Type, span: Span | None) -> None:
 def _moves(expression: Expression, moving: set[str]) -> bool:
     """Whether an expression changes from row to row outside."""
     return any(
-        isinstance(each, Column) and (not each.name.startswith("value_") or each.name in moving)
+        isinstance(each, Column) and (not each.name.startswith(VALUE) or each.name in moving)
         for each in walk(expression)
     )
 

@@ -35,7 +35,7 @@ from viewmill.strategies.dataflow.words import Argument, bind_argument
 
 RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",
-    "result", "settle", "is_unknown", "r", "k", "judge", "rebuild",
+    "result", "settle", "is_unknown", "r", "u", "judge", "rebuild", "qualifies",
 )  # fmt: skip
 
 
@@ -146,7 +146,8 @@ class _Writer:
         for made in self.layout.levels:
             for word in made.words:
                 if word.part.source == scan.source:
-                    read = (word.value, *word.guards, word.part.key, *word.part.where, *made.first)
+                    first = made.first_of(word.part)
+                    read = (word.value, *word.guards, word.part.key, *word.part.where, *first)
                     used |= {name for each in read if each is not None for name in columns_of(each)}
         for column in scan.schema:
             if column.name in used:

@@ -26,12 +26,16 @@ LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are sma
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of a table that meet `where`, at level `key`; None is the only level there is."""
+    """The rows of a table that meet `where`, at level `key`; None is the only level there is.
+
+    `first` is what the levels are grouped by, where that is another thing for each part.
+    """
 
     scan: Scan = field(compare=False)
     source: str
     where: tuple[Expression, ...]
     key: Expression | None
+    first: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,10 @@ class Levels:
         """The state with its definition."""
         return State(self.name, self.kind, self._definition())
 
+    def first_of(self, part: Part) -> tuple[Expression, ...]:
+        """What the levels of a part are grouped by."""
+        return part.first or self.first
+
     def find(
         self, source: str, where: tuple[Expression, ...], value: Expression | None
     ) -> tuple[Word, Word | None] | None:
@@ -153,7 +161,7 @@ class Levels:
         changes = f"({', '.join(words)},)"
         key = Operand("0") if part.key is None else once.emit(part.key)
         if self.first:
-            source.line(f"ordered_add({self.name}, {self._grouped(once, key)}, {changes})")
+            source.line(f"ordered_add({self.name}, {self._grouped(once, part, key)}, {changes})")
             return
         add = f"ordered_add({self.name}, ({key.value},), {changes})"
         if key.null is None:
@@ -164,9 +172,9 @@ class Levels:
         with source.block("else:"):
             source.line(add)
 
-    def _grouped(self, once: Once, level: Operand) -> str:
+    def _grouped(self, once: Once, part: Part, level: Operand) -> str:
         """The key of a level in a group, as `Ordered` says."""
-        operands, kind = [once.emit(each) for each in self.first], self.kind
+        operands, kind = [once.emit(each) for each in self.first_of(part)], self.kind
         words = [as_word(each, field) for each, field in zip(operands, kind.first, strict=True)]
         if not kind.has_bits:
             return f"({', '.join([*words, level.value])},)"
@@ -215,7 +223,7 @@ class Levels:
                 condition = conjunction(condition, substitute(each, columns))
             rows = Filter(rows, condition)
         level: Expression = Literal(0, BIGINT) if part.key is None else part.key
-        pairs = zip(self.groups, self.first, strict=True)
+        pairs = zip(self.groups, self.first_of(part), strict=True)
         outputs = [(field.name, substitute(each, columns)) for field, each in pairs]
         outputs.append(("level", substitute(level, columns)))
         for word in self.words:

@@ -30,6 +30,8 @@ from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.shown import Head
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
+# What the names of nested aggregates begin with; no column's name does.
+VALUE = "#value_"
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
@@ -187,7 +189,7 @@ class _Reader:
         names: dict[str, Expression] = {}
         for name, call in group.aggregates:
             self._count += 1
-            made = f"value_{self._count}"
+            made = f"{VALUE}{self._count}"
             inner = own_names(substitute(call, by_name))
             assert isinstance(inner, AggregateCall)
             values.append(Value(made, scan, tuple(own), tuple(correlations), inner, subquery.span))

@@ -14,7 +14,7 @@ from viewmill.algebra.expressions import ScalarSubquery, walk
 from viewmill.algebra.relations import Relation, inputs
 from viewmill.algebra.walk import expressions
 from viewmill.program.program import Program
-from viewmill.strategies.aggregate_index.by_key import ByKey, read_by_key
+from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_by_key
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
 from viewmill.strategies.aggregate_index.emit import emit_by_key, emit_program
 from viewmill.strategies.aggregate_index.general_emit import emit_general
@@ -96,12 +96,26 @@ def has_nested(query: Relation) -> bool:
 
 
 def _key_notes(plan: ByKey) -> tuple[str, ...]:
-    (key,), core = plan.key, plan.test.core
+    key = ", ".join(map(display_expression, plan.key))
     calls = ", ".join(dict.fromkeys(display_expression(each.call) for each in plan.values))
-    return (
-        f"aggregate index by {display_expression(key)}: {display_expression(core)} in order, which "
-        f"meets {calls} of its own {display_expression(key)}; a row moves its own key",
-    )
+    said = f"aggregate index by {key}: "
+    run = None if plan.run is None else inequality(plan.run)
+    if plan.test is None:
+        said += f"conditions on {calls} of its own {key}"
+    elif plan.run is None or run is None:
+        core = display_expression(plan.test.core)
+        said += f"{core} in order, which meets {calls} of its own {key}"
+    else:
+        inner, outer = display_expression(run.inner), display_expression(run.outer)
+        call = display_expression(plan.run.call)
+        said += f"levels of {outer} in order, {call} over {inner} {run.operator} {outer} in the key"
+        said += "; one range qualifies" + (
+            " (monotone)" if plan.run.call.function == "count"
+            else " (monotone), level by level while a sum is negative"
+        )  # fmt: skip
+    if plan.fixed:
+        return (f"{said}; an aggregate of all rows moves every key: a refresh visits each",)
+    return (f"{said}; a row moves its own key",)
 
 
 def _general_notes(query: GeneralQuery, why: NotTaken) -> tuple[str, ...]:
