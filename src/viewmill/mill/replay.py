@@ -85,11 +85,12 @@ def _replay_in_kernel(mill: Mill, entry: ViewEntry, source: str, delta: Delta) -
     block = entry.block
     maintainer = block.maintainer
     replaying: Any = _Replaying(maintainer, delta)
+    adapts, entry.adapts = entry.adapts, False  # computed again it would show no step
     block.maintainer = replaying
     try:
         mill.change(source, delta)
     finally:
-        block.maintainer = maintainer
+        block.maintainer, entry.adapts = maintainer, adapts
     shown: Delta | None = replaying.shown
     return Delta.empty(entry.schema) if shown is None else shown
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from decimal import Decimal
 
-Row = tuple[int, int | None, Decimal | None]  # broker, volume, price
+Row = tuple[int | None, int | None, Decimal | None]  # broker, volume, price
 OPERATORS: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "=": operator.eq, "<>": operator.ne,
@@ -60,7 +60,7 @@ def answer(rows: list[Row]) -> tuple[Decimal | None, int]:
     return total(money(rows)), len(rows)
 
 
-def grouped(rows: list[Row]) -> set[tuple[int, Decimal | None, int]]:
+def grouped(rows: list[Row]) -> set[tuple[int | None, Decimal | None, int]]:
     """The same by broker."""
     return {
         (broker, *answer([row for row in rows if row[0] == broker]))

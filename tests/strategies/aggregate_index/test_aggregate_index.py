@@ -9,25 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import scaled
 from tests.strategies.aggregate_index.nested_oracle import Row, answer, grouped, qualifying
+from tests.strategies.aggregate_index.nested_streams import TABLE, changes, run
 
 import viewmill as vm
 
-TABLE = "broker INT NOT NULL, volume BIGINT, price DECIMAL(6,1)"
 INNER = {
     "sum": "(SELECT sum(x.volume) FROM bids x WHERE x.price {} b.price)",
     "count": "(SELECT count(*) FROM bids x WHERE x.price {} b.price)",
     "coalesce": "coalesce((SELECT sum(x.volume) FROM bids x WHERE x.price {} b.price), 0)",
 }
 SHARES = ("0.75", "0.5", "1.00")
-
-# Small domains: equal prices, equal sums, zero and negative volumes, NULLs, rows that are equal.
-prices = st.sampled_from([None, *(Decimal(n) / 2 for n in range(5))])
-row_lists = st.lists(
-    st.tuples(st.integers(1, 2), st.sampled_from([None, 0, 0, 1, 2, 3]), prices), max_size=4
-)
-signed_rows = st.lists(
-    st.tuples(st.integers(1, 2), st.sampled_from([None, -2, -1, 0, 1, 3]), prices), max_size=4
-)
 
 
 def query(share: str, sign: str, correlation: str, function: str, *, by_broker: bool) -> str:
@@ -38,43 +29,6 @@ def query(share: str, sign: str, correlation: str, function: str, *, by_broker: 
         f"SELECT {shown}sum(b.price * b.volume) AS money, count(*) AS n FROM bids b "
         f"WHERE {share} * (SELECT sum(y.volume) FROM bids y) {sign} {inner}{group}"
     )
-
-
-@st.composite
-def changes(draw: st.DrawFn, *, signed: bool) -> list[tuple[str, list[Row]]]:
-    """Batches in and out; at the end everything goes, and something comes again."""
-    rows = signed_rows if signed else row_lists
-    live: list[Row] = []
-    steps: list[tuple[str, list[Row]]] = []
-    for _ in range(draw(st.integers(1, 6))):
-        is_delete: bool = draw(st.booleans())
-        if live and is_delete:
-            gone = [live.pop(draw(st.integers(0, len(live) - 1)))]
-            steps.append(("delete", gone))
-        else:
-            new: list[Row] = draw(rows)
-            live += new
-            steps.append(("insert", new))
-    return [*steps, ("delete", list(live)), ("insert", draw(rows))]
-
-
-def run(steps: list[tuple[str, list[Row]]], sql: str, check) -> None:
-    with vm.connect() as mill:
-        mill.sql(f"CREATE TABLE bids ({TABLE})")
-        mill.insert("bids", steps[0][1])
-        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
-        live = list(steps[0][1])
-        check(mill["v"].rows(), live)
-        for what, rows in steps[1:]:
-            if what == "insert":
-                mill.insert("bids", rows)
-                live += rows
-            else:
-                mill.delete("bids", rows)
-                for row in rows:
-                    live.remove(row)
-            check(mill["v"].rows(), live)
-        assert mill["v"].status()["engine_calls"] <= len(mill["v"].explain()["states"])
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -1,4 +1,4 @@
-"""A column against an aggregate of its own key, against loops over lists."""
+"""Aggregates of a row's own key, against loops over lists."""
 
 from __future__ import annotations
 
@@ -8,22 +8,45 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import scaled
-from tests.strategies.aggregate_index.nested_oracle import Row, answer, compare, grouped
-from tests.strategies.aggregate_index.test_aggregate_index import TABLE, changes, run
-from tests.strategies.aggregate_index.test_general import mean_price, times, volume, volume_sum
+from tests.strategies.aggregate_index.nested_oracle import Row, compare
+from tests.strategies.aggregate_index.nested_streams import (
+    ANY_BROKER,
+    TABLE,
+    Case,
+    Number,
+    agree,
+    by,
+    changes,
+    hold_against_recompute,
+    mean_price,
+    money_of,
+    own,
+    times,
+    volume,
+    volume_sum,
+)
+
+import viewmill as vm
 
 NOTE = "aggregate index by broker"
 
-
-def own(rows: list[Row], b: Row) -> list[Row]:
-    return [row for row in rows if row[0] == b[0]]
-
-
-CASES = {
+CASES: dict[str, Case] = {
     "avg": (
         "b.price < (SELECT 0.75 * avg(x.price) FROM bids x WHERE x.broker = b.broker)",
         lambda b, rows: compare(b[2], "<", times(Decimal("0.75"), mean_price(own(rows, b)))),
     ),
+    "equal": (
+        "(SELECT sum(x.volume) FROM bids x WHERE x.broker = b.broker) = b.volume",
+        lambda b, rows: compare(volume_sum(own(rows, b)), "=", volume(b)),
+    ),
+    "of the key alone": (
+        "(SELECT count(*) FROM bids x WHERE x.broker = b.broker) + 1 > "
+        "(SELECT count(*) FROM bids x WHERE x.broker = b.broker AND x.price > 1) * b.broker",
+        lambda b, rows: b[0] is not None
+        and len(own(rows, b)) + 1 > len(by(own(rows, b), ">", (0, 0, Decimal(1)))) * b[0],
+    ),
+}  # fmt: skip
+WITH_KEY: dict[str, Case] = {  # a row without key would have an aggregate too
     "sum or 0": (
         "b.volume >= coalesce((SELECT sum(x.volume) FROM bids x "
         "WHERE x.broker = b.broker AND x.price > 1), 0)",
@@ -34,48 +57,112 @@ CASES = {
         "b.price <> (SELECT count(*) FROM bids x WHERE x.broker = b.broker)",
         lambda b, rows: compare(b[2], "<>", Decimal(len(own(rows, b)))),
     ),
-    "equal": (
-        "(SELECT sum(x.volume) FROM bids x WHERE x.broker = b.broker) = b.volume",
-        lambda b, rows: compare(volume_sum(own(rows, b)), "=", volume(b)),
-    ),
 }  # fmt: skip
 
 
-def sql_of(condition: str, *, by_broker: bool) -> str:
-    shown, group = ("b.broker, ", " GROUP BY b.broker") if by_broker else ("", "")
-    money = "sum(b.price * b.volume) AS money, count(*) AS n"
-    return f"SELECT {shown}{money} FROM bids b WHERE {condition}{group}"
-
-
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("case", sorted(CASES))
+@pytest.mark.parametrize("case", sorted(CASES | WITH_KEY))
 @settings(max_examples=scaled(0.25))
 @given(data=st.data())
 def test_view_equals_the_loops(data, case):
-    condition, test = CASES[case]
-    by_broker = data.draw(st.booleans())
-
-    def check(found: list[tuple[object, ...]], live: list[Row]) -> None:
-        kept = [row for row in live if test(row, live)]
-        if by_broker:
-            assert set(found) == grouped(kept)
-        else:
-            assert found == [answer(kept)]
-
-    steps = data.draw(changes(signed=True))
-    run(steps, sql_of(condition, by_broker=by_broker), check)
+    table = ANY_BROKER if case in CASES else TABLE
+    steps = data.draw(changes(signed=True, table=table))
+    agree((CASES | WITH_KEY)[case], steps, by_broker=data.draw(st.booleans()), table=table)
 
 
-def test_compiled_kernels_equal_recompute(mill):
-    mill.sql(f"CREATE TABLE bids ({TABLE}) UNCHECKED")
-    sql = sql_of(CASES["avg"][0], by_broker=False)
-    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
+BOUNDS = {
+    "0.75 * (SELECT sum(y.volume) FROM bids y WHERE y.broker = b.broker)":
+        lambda b, rows: times(Decimal("0.75"), volume_sum(own(rows, b))),
+    "0.5 * (SELECT sum(y.volume) FROM bids y)":
+        lambda b, rows: times(Decimal("0.5"), volume_sum(rows)),
+    "(SELECT count(*) FROM bids y WHERE y.broker = b.broker AND y.volume > 0)":
+        lambda b, rows: Decimal(len([x for x in own(rows, b) if x[1] is not None and x[1] > 0])),
+    "2": lambda b, rows: Decimal(2),
+}  # fmt: skip
+INNER = {
+    "sum": "(SELECT sum(x.volume) FROM bids x WHERE x.broker = b.broker AND x.price {} b.price)",
+    "count": "(SELECT count(*) FROM bids x WHERE x.broker = b.broker AND x.price {} b.price)",
+    "sum or 1": "coalesce((SELECT sum(x.volume) FROM bids x "
+    "WHERE x.price {} b.price AND x.broker = b.broker), 1)",
+}
+
+
+def aggregate(function: str, rows: list[Row]) -> Number:
+    if function == "count":
+        return Decimal(len(rows))
+    found = volume_sum(rows)
+    return Decimal(1) if found is None and function == "sum or 1" else found
+
+
+def run_case(bound: str, sign: str, function: str, correlation: str) -> Case:
+    """A bound of the key against an aggregate over the rows of the key up to this one."""
+
+    def test(b: Row, rows: list[Row]) -> bool:
+        found = aggregate(function, by(own(rows, b), correlation, b))
+        return compare(BOUNDS[bound](b, rows), sign, found)
+
+    return f"{bound} {sign} {INNER[function].format(correlation)}", test
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("signed", [False, True], ids=["volumes >= 0", "any volumes"])
+@settings(max_examples=scaled(1))
+@given(data=st.data())
+def test_runs_equal_the_loops(data, signed):
+    case = run_case(
+        data.draw(st.sampled_from(sorted(BOUNDS))),
+        data.draw(st.sampled_from(["<", "<=", ">", ">=", "=", "<>"])),
+        data.draw(st.sampled_from(sorted(INNER))),
+        data.draw(st.sampled_from(["<", "<=", ">", ">="])),
+    )
+    table = data.draw(st.sampled_from([TABLE, ANY_BROKER]))
+    steps = data.draw(changes(signed=signed, table=table))
+    agree(case, steps, by_broker=data.draw(st.booleans()), table=table)
+
+
+BY_BROKER = next(iter(BOUNDS))
+
+
+@pytest.mark.parametrize("case", ["avg", "run"])
+def test_compiled_kernels_equal_recompute(mill, case):
+    mill.sql(f"CREATE TABLE bids ({ANY_BROKER}) UNCHECKED")
+    runs = run_case(BY_BROKER, "<", "sum or 1", ">=")
+    condition = (CASES["avg"] if case == "avg" else runs)[0]
+    hold_against_recompute(mill, condition, by_broker=case == "run", size=2000)
     assert mill["v"].explain()["chosen"]["notes"][0].startswith(NOTE)
-    rows = [(n % 3, n * 7 % 11 - 2, Decimal(n * 7919 % 211) / 10) for n in range(2000)]
-    mill.insert("bids", rows)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_key_of_several_columns_and_another_table_inside(mill):
+    mill.sql("CREATE TABLE bids (broker INT, day DATE, price DECIMAL(6,1), volume BIGINT)")
+    mill.sql("CREATE TABLE asks (broker INT, day DATE, price DECIMAL(6,1), volume BIGINT)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT b.day, sum(b.volume) AS n FROM bids b WHERE "
+        "(SELECT sum(x.volume) FROM bids x WHERE x.broker = b.broker AND x.day = b.day) < "
+        "(SELECT sum(a.volume) FROM asks a WHERE a.day = b.day AND a.broker = b.broker "
+        "AND a.price < b.price) GROUP BY b.day"
+    )
+    assert mill["v"].explain()["chosen"]["notes"][0].startswith(f"{NOTE}, day: levels of price")
+    rows = [(n % 3, f"2024-01-{n % 2 + 1:02}", Decimal(n % 7), n % 5) for n in range(60)]
+    for at in range(0, 60, 9):
+        mill.insert("bids", [*rows[at : at + 9], (None, "2024-01-01", None, 1)])
+        mill.insert("asks", [(b, day, p / 2, v * 4) for b, day, p, v in rows[at : at + 9]])
+        assert mill["v"].verify() == []
+    assert mill["v"].rows()
+    mill.delete("asks", [(b, day, p / 2, v * 4) for b, day, p, v in rows])
     assert mill["v"].verify() == []
-    mill.delete("bids", rows[:1900])
-    mill.insert("bids", [(1, None, None), (2, 5, None), (2, None, Decimal(3))])
-    assert mill["v"].verify() == []
-    mill.delete("bids", rows[1900:])
-    assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_what_the_view_shows_survives_a_restart(tmp_path):
+    condition = run_case(BY_BROKER, "<", "sum", "<=")[0]
+    rows = [(n % 3, n % 5, Decimal(n % 7)) for n in range(40)]
+    with vm.connect(str(tmp_path / "m")) as mill:
+        mill.sql(f"CREATE TABLE bids ({ANY_BROKER})")
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {money_of(condition, by_broker=True)}")
+        mill.insert("bids", rows)
+        shown = sorted(mill["v"].rows())
+    with vm.connect(str(tmp_path / "m")) as mill:
+        assert sorted(mill["v"].rows()) == shown
+        mill.delete("bids", rows[:20])
+        assert mill["v"].verify() == []

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import scaled
-from tests.strategies.aggregate_index.nested_oracle import (
-    Row,
-    answer,
-    compare,
-    grouped,
-    inside,
-    total,
-    volumes,
+from tests.strategies.aggregate_index.nested_oracle import Row, answer, compare, volumes
+from tests.strategies.aggregate_index.nested_streams import (
+    TABLE,
+    Case,
+    Number,
+    agree,
+    by,
+    changes,
+    hold_against_recompute,
+    mean_price,
+    money_of,
+    no_less,
+    run,
+    times,
+    volume,
+    volume_sum,
 )
-from tests.strategies.aggregate_index.test_aggregate_index import TABLE, changes, run
 
 import viewmill as vm
-
-Number = Decimal | None
-Test = Callable[[Row, list[Row]], bool]
-
-
-def volume(row: Row) -> Number:
-    return None if row[1] is None else Decimal(row[1])
-
-
-def volume_sum(rows: list[Row]) -> Number:
-    return total(volumes(rows))
-
-
-def mean_price(rows: list[Row]) -> Number:
-    """AVG of DECIMAL(6,1) is DECIMAL(10,5)."""
-    found = [row[2] for row in rows if row[2] is not None]
-    if not found:
-        return None
-    return (sum(found) / len(found)).quantize(Decimal("0.00001"), ROUND_HALF_UP)
 
 
 def largest(rows: list[Row]) -> Number:
@@ -51,21 +38,8 @@ def smallest_price(rows: list[Row]) -> Number:
     return min((row[2] for row in rows if row[2] is not None), default=None)
 
 
-def by(rows: list[Row], sign: str, row: Row) -> list[Row]:
-    return inside(rows, sign, row[2])
-
-
-def no_less(rows: list[Row], row: Row) -> list[Row]:
-    """Rows of no larger volume than this one's."""
-    return [each for each in rows if compare(volume(each), "<=", volume(row))]
-
-
-def times(x: Number, y: Number) -> Number:
-    return None if x is None or y is None else x * y
-
-
 SUM = "(SELECT sum(x.volume) FROM bids x WHERE x.price {} b.price)"
-CASES: dict[str, tuple[str, Test]] = {
+CASES: dict[str, Case] = {
     "both sides": (
         "0.75 * (SELECT sum(y.volume) FROM bids y WHERE y.volume <= b.volume) < "
         + SUM.format("<="),
@@ -131,29 +105,13 @@ CASES: dict[str, tuple[str, Test]] = {
 }  # fmt: skip
 
 
-def sql_of(condition: str, *, by_broker: bool) -> str:
-    shown, group = ("b.broker, ", " GROUP BY b.broker") if by_broker else ("", "")
-    money = "sum(b.price * b.volume) AS money, count(*) AS n"
-    return f"SELECT {shown}{money} FROM bids b WHERE {condition}{group}"
-
-
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("case", sorted(CASES))
 @settings(max_examples=scaled(0.25))
 @given(data=st.data())
 def test_view_equals_the_loops(data, case):
-    condition, test = CASES[case]
-    by_broker = data.draw(st.booleans())
-
-    def check(found: list[tuple[object, ...]], live: list[Row]) -> None:
-        kept = [row for row in live if test(row, live)]
-        if by_broker:
-            assert set(found) == grouped(kept)
-        else:
-            assert found == [answer(kept)]
-
     steps = data.draw(changes(signed=data.draw(st.booleans())))
-    run(steps, sql_of(condition, by_broker=by_broker), check)
+    agree(CASES[case], steps, by_broker=data.draw(st.booleans()))
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -174,23 +132,14 @@ def test_rows_that_qualify(data):
 @pytest.mark.parametrize("case", ["both sides", "max by inequality", "max of all"])
 def test_compiled_kernels_equal_recompute(mill, case):
     mill.sql(f"CREATE TABLE bids ({TABLE}) UNCHECKED")
-    sql = sql_of(CASES[case][0], by_broker=True)
-    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
-    rows = [(n % 3, n * 7 % 11 - 2, Decimal(n * 7919 % 211) / 10) for n in range(600)]
-    mill.insert("bids", rows)
-    assert mill["v"].verify() == []
-    mill.delete("bids", rows[:500])
-    mill.insert("bids", [(1, None, None), (2, 5, None), (2, None, Decimal(3))])
-    assert mill["v"].verify() == []
-    mill.delete("bids", rows[500:])
-    assert mill["v"].verify() == []
+    hold_against_recompute(mill, CASES[case][0], by_broker=True, size=600)
 
 
 @pytest.mark.usefixtures("uncompiled")
 def test_a_failed_batch_leaves_the_view_as_it_was(mill):
     """The batch fails after the view was settled: what no journal has is computed again."""
     mill.sql(f"CREATE TABLE bids ({TABLE})")
-    sql = sql_of(CASES["both sides"][0], by_broker=False)
+    sql = money_of(CASES["both sides"][0], by_broker=False)
     mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
     mill.sql("CREATE MATERIALIZED VIEW w AS SELECT sum(volume) / (sum(volume) - 99) FROM bids")
     mill.insert("bids", [(1, 5, Decimal(1)), (1, 5, Decimal(2)), (2, 1, Decimal(3))])
@@ -208,7 +157,7 @@ def test_a_failed_batch_leaves_the_view_as_it_was(mill):
 def test_replay_shows_the_view_after_every_row(mill):
     mill.sql(f"CREATE TABLE bids ({TABLE})")
     condition, test = CASES["both sides"]
-    mill.sql(f"CREATE MATERIALIZED VIEW v AS {sql_of(condition, by_broker=False)}")
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {money_of(condition, by_broker=False)}")
     rows = [(1, 5, Decimal(1)), (1, 3, Decimal(2)), (2, 4, Decimal(1)), (1, 1, Decimal(3))]
     named = [dict(zip(("broker", "volume", "price"), row, strict=True), m=1) for row in rows]
     shown = mill.replay("bids", named, view="v", multiplicity="m")

@@ -402,4 +402,3 @@ def _any_null(expressions: list[Expression]) -> Expression:
         found = test if found is None else Call("or", (found, test), BOOLEAN, False)
     assert found is not None
     return found
-
