@@ -34,7 +34,7 @@ amounts = {False: [None, 0, 0, 1, 2, 3], True: [None, -2, -1, 0, 1, 3]}
 
 def rows_of(table: str, *, signed: bool) -> st.SearchStrategy[list[Row]]:
     one = st.tuples(brokers[table], st.sampled_from(amounts[signed]), prices)
-    return st.lists(one, max_size=4)  # type: ignore[arg-type]
+    return st.lists(one, max_size=4)
 
 
 @st.composite

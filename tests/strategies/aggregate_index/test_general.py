@@ -91,7 +91,7 @@ CASES: dict[str, Case] = {
     "product": (
         "1 < (SELECT count(x.volume) FROM bids x WHERE x.volume * b.price > b.volume + x.broker)",
         lambda b, rows: Decimal(1) < len([x for x in rows if b[1] is not None and compare(
-            times(volume(x), b[2]), ">", Decimal(b[1] + x[0]))]),
+            times(volume(x), b[2]), ">", Decimal(b[1] + (x[0] or 0)))]),
     ),
     "null tests": (
         f"{SUM.format('<')} IS NULL OR NOT ({SUM.format('>')} > b.volume)",
