@@ -39,6 +39,8 @@ class TextStore:
         self._nothing = np.zeros(1, np.int64)  # the text of what is no string
         self.places = np.full(_FIRST_ENTRIES // 2, address_of(self._nothing))
         self._table = np.zeros(2 * _FIRST_ENTRIES, np.int64)
+        self._recent = np.full(4 * texts.RECENT_ENTRIES, -1, np.int64)
+        self._set(texts.RECENT, address_of(self._recent))
         self._set(texts.TABLE, address_of(self._table))
         self._set(texts.MASK, _FIRST_ENTRIES - 1)
         self._set(texts.PLACES, address_of(self.places))
@@ -125,7 +127,7 @@ class TextStore:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(each.nbytes for each in (*self._blocks, self.places, self._table))
+        return sum(each.nbytes for each in (*self._blocks, self.places, self._table, self._recent))
 
     def _make_room(self) -> None:
         if self._get(texts.COUNT) == self._get(texts.LIMIT):

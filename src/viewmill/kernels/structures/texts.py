@@ -1,7 +1,8 @@
 """All strings of a mill, each under its id: found by their bytes, read by their place.
 
-header   TABLE MASK COUNT LIMIT PLACES FREE END NEEDED
+header   TABLE MASK COUNT LIMIT PLACES FREE END NEEDED RECENT
 entry    hash (0: free)   id
+recent   first word   second word   length (-1: free)   id: of SHORT bytes at most, seen lately
 text     its length in bytes, then words of eight bytes each, the first byte highest, zeros behind:
          the order of the words is the order of the strings
 
@@ -21,12 +22,15 @@ from viewmill.kernels.structures.keyed import same_words
 from viewmill.kernels.structures.memory import load_byte, load_word, store_byte, store_word
 
 TABLE, MASK, COUNT, LIMIT, PLACES, FREE, END, NEEDED = 0, 8, 16, 24, 32, 40, 48, 56
-HEADER_WORDS = 8
-_ENTRY = 16
+RECENT = 64
+HEADER_WORDS = 9
+RECENT_ENTRIES = 256
+SHORT = 16
+_ENTRY, _RECENT_ENTRY = 16, 32
 
 U = np.uint64
 _FACTOR, _TAKEN = U(0x9E3779B97F4A7C15), U(1 << 63)
-_U29, _U32 = U(29), U(32)
+_U29, _U32, _U56 = U(29), U(32), U(56)
 
 
 def _loader(bits):
@@ -68,21 +72,24 @@ def _store_half(typing_context, address, value):
 
 
 @structure
+def _first_word(start, length, end):
+    """The first eight bytes of `length`, zeros behind; nothing is read from `end` on."""
+    size = max(min(length, 8), 0)
+    if start + 8 <= end:  # with what follows, which is cut off
+        half = U(32 - 4 * size)  # half of the bits to cut: a shift by 64 would do nothing
+        return np.int64((U(_turned(_load_anywhere(start))) >> half >> half) << half << half)
+    word = U(0)
+    for j in range(size):
+        word |= U(load_byte(start + j)) << U(56 - 8 * j)
+    return np.int64(word)
+
+
+@structure
 def _write_text(place, start, length, end):
-    """Write `length` bytes as a text; nothing is read from `end` on."""
+    """Write `length` bytes as a text."""
     store_word(place, length)
-    whole, rest = length >> 3, length & 7
-    for j in range(whole):
-        store_word(place + 8 + 8 * j, _turned(_load_anywhere(start + 8 * j)))
-    if rest:
-        at = start + 8 * whole
-        if at + 8 <= end:  # with what follows, which is cut off
-            last = U(_turned(_load_anywhere(at))) >> U(64 - 8 * rest) << U(64 - 8 * rest)
-        else:
-            last = U(0)
-            for j in range(rest):
-                last |= U(load_byte(at + j)) << U(56 - 8 * j)
-        store_word(place + 8 + 8 * whole, np.int64(last))
+    for j in range((length + 7) >> 3):
+        store_word(place + 8 + 8 * j, _first_word(start + 8 * j, length - 8 * j, end))
 
 
 @structure
@@ -100,14 +107,39 @@ def intern_texts(s, done, size, ends, are_wide, data, data_end, mask, ids):
             start, end = load_word(ends + 8 * i), load_word(ends + 8 * i + 8)
         else:
             start, end = _load_half(ends + 4 * i), _load_half(ends + 4 * i + 4)
-        words = 1 + ((end - start + 7) >> 3)
+        length, recent = end - start, 0
+        if length <= SHORT:
+            first = _first_word(data + start, length, data_end)
+            second = _first_word(data + start + 8, length - 8, data_end)
+            recent = _recent(s, first, second)
+            if (
+                load_word(recent) == first
+                and load_word(recent + 8) == second
+                and load_word(recent + 16) == length
+            ):
+                store_word(ids + 8 * i, load_word(recent + 24))
+                continue
+        words = 1 + ((length + 7) >> 3)
         free = load_word(s + FREE)
         if free + 8 * words > load_word(s + END) or load_word(s + COUNT) == load_word(s + LIMIT):
             store_word(s + NEEDED, 8 * words)
             return i
-        _write_text(free, data + start, end - start, data_end)
-        store_word(ids + 8 * i, _find_or_add(s, free, words))
+        _write_text(free, data + start, length, data_end)
+        id_ = _find_or_add(s, free, words)
+        store_word(ids + 8 * i, id_)
+        if recent != 0:
+            store_word(recent, first)
+            store_word(recent + 8, second)
+            store_word(recent + 16, length)
+            store_word(recent + 24, id_)
     return size
+
+
+@structure
+def _recent(s, first, second):
+    """Where a short text is if it was seen lately."""
+    h = (U(first) ^ (U(second) * _FACTOR)) * _FACTOR
+    return load_word(s + RECENT) + _RECENT_ENTRY * np.int64(h >> _U56)
 
 
 @structure
