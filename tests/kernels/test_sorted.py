@@ -12,13 +12,13 @@ import pytest
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, STRING
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.kernels import compiler
+from viewmill.kernels import column_reader, compiler
 from viewmill.kernels.plain import sorted as plain
 from viewmill.kernels.plain.sorted_stores import SortedStore as PlainStore
 from viewmill.kernels.plain.stores import Texts as PlainTexts
 from viewmill.kernels.sorted_stores import SortedStore
 from viewmill.kernels.source import STRUCTURES, load_source
-from viewmill.kernels.text_store import Texts, TextStore
+from viewmill.kernels.text_store import Texts
 from viewmill.program.states import Slot, Sorted
 
 # A group, a text in descending order, a number; one word besides.
@@ -71,7 +71,7 @@ class Pair:
     def __init__(self) -> None:
         self.compiled, self.plain = SortedStore(KIND), PlainStore(KIND)
         dictionary = Dictionary()
-        dictionary.speed_up(TextStore)
+        dictionary.speed_up(column_reader)
         ids = dictionary.encode(pa.array(WORDS))
         self.texts, plain_texts = Texts([], 1), PlainTexts([], 1)
         for each in (self.texts, plain_texts):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from viewmill.deltas.dictionary import Dictionary, PlainStrings
+from viewmill.kernels import column_reader
 from viewmill.kernels.text_store import TextStore
 
 
@@ -44,7 +45,7 @@ def test_ids_outlive_the_change_of_place() -> None:
     dictionary = Dictionary()
     first = dictionary.intern("first")
     (nested,) = dictionary.encode_nested([[1, "x"]])
-    dictionary.speed_up(TextStore)
+    dictionary.speed_up(column_reader)
     second, again = dictionary.encode(pa.array(["second", "first"]))
     assert again == first
     assert len({first, nested, second}) == 3
@@ -52,3 +53,40 @@ def test_ids_outlive_the_change_of_place() -> None:
     assert dictionary.decode(np.array([second, first])).to_pylist() == ["second", "first"]
     coded = pa.array(["first", None, "second"]).dictionary_encode()
     assert dictionary.encode(coded).tolist()[::2] == [first, second]
+
+
+def test_columns_are_read_at_once() -> None:
+    dictionary = Dictionary()
+    dictionary.speed_up(column_reader)
+    source = random.Random(3)
+    size = 5000
+    texts = [each or "" for each in drawn(source, size)]
+    cents = [source.randrange(-(10**15), 10**15) for _ in range(size)]
+    plain = {
+        "long": pa.array(cents),
+        "int": pa.array([each % 1000 - 500 for each in cents], pa.int32()),
+        "short": pa.array([each % 1000 - 500 for each in cents], pa.int16()),
+        "byte": pa.array([each % 200 - 100 for each in cents], pa.int8()),
+        "day": pa.array([each % 20_000 - 9_000 for each in cents], pa.int32()).view(pa.date32()),
+        "money": pa.array(cents).cast(pa.decimal128(19, 0)).cast(pa.decimal128(38, 0)),
+        "float": pa.array([each / 7 for each in cents]),
+        "text": pa.array(texts),
+        "other": pa.array(texts[::-1], pa.large_string()),
+    }
+    table = pa.table(plain)
+    reader = dictionary.reader(table.schema.types)
+    assert reader is not None
+    for rows in (table, table.slice(17, 1000), table.slice(4999)):
+        words = reader.read(rows)
+        assert words is not None
+        *numbers, floats, first, second = words
+        for name, each in zip(plain, numbers, strict=False):
+            given = rows[name].cast(pa.int32()) if name == "day" else rows[name]
+            assert each.tolist() == given.cast(pa.int64()).to_pylist(), name
+        assert floats.tolist() == rows["float"].to_pylist()
+        assert dictionary.decode(first).to_pylist() == rows["text"].to_pylist()
+        assert dictionary.decode(second).to_pylist() == rows["other"].to_pylist()
+    assert reader.read(pa.concat_tables([table, table])) is None
+    assert dictionary.reader([pa.bool_()]) is None
+    with_null = table.set_column(0, "long", pa.array([None, *cents[1:]]))
+    assert reader.read(with_null) is None

@@ -5,7 +5,7 @@ Ids are local to a process; files and Arrow tables hold the strings themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,19 @@ class Strings(Protocol):
     def value(self, id_: int) -> str: ...
     def encode(self, strings: Any) -> Ids: ...
     def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Any: ...
+
+
+class Reader(Protocol):
+    """Makes words of all columns of Arrow tables at once; None if it cannot with these rows."""
+
+    def read(self, table: Any) -> list[npt.NDArray[Any]] | None: ...
+
+
+class Faster(Protocol):
+    """How strings and columns are read by compiled code."""
+
+    def strings(self) -> Strings: ...
+    def reader(self, types: Sequence[Any], strings: Strings) -> Reader | None: ...
 
 
 class PlainStrings:
@@ -69,7 +82,7 @@ class Dictionary:
 
     def __init__(self) -> None:
         self._strings: Strings = PlainStrings()
-        self._faster: Callable[[], Strings] | None = None
+        self._faster: Faster | None = None
         self._seen: dict[str, int] = {}  # of those that come one by one
         self._nested: dict[int, Any] = {}
         self._nested_ids: dict[str, int] = {}
@@ -77,16 +90,19 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self._strings)
 
-    def speed_up(self, faster: Callable[[], Strings]) -> None:
+    def speed_up(self, faster: Faster) -> None:
         """Keep strings in what `faster` makes, from when the first array of them comes."""
-        if isinstance(self._strings, PlainStrings):
-            self._faster = faster
+        self._faster = faster
+
+    def reader(self, types: Sequence[Any]) -> Reader | None:
+        """What reads columns of these Arrow types at once, if there is something that does."""
+        return None if self._faster is None else self._faster.reader(types, self.strings)
 
     @property
     def strings(self) -> Strings:
         """Where the strings are."""
-        if self._faster is not None:
-            plain, self._strings, self._faster = self._strings, self._faster(), None
+        if self._faster is not None and isinstance(self._strings, PlainStrings):
+            plain, self._strings = self._strings, self._faster.strings()
             for id_ in range(len(plain)):
                 if id_ in self._nested:
                     self._strings.reserve()

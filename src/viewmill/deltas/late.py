@@ -9,8 +9,8 @@ bulk keeps its rows as they came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,13 @@ import pyarrow as pa
 Words = npt.NDArray[Any]
 Mask = npt.NDArray[np.uint8]
 Pair = tuple[Words, Mask | None]
-Encode = Callable[[Any, int], Pair]  # an Arrow array and the number of its column
+
+
+class Encode(Protocol):
+    """How the columns of a table become words: one by one, by number, or some at once."""
+
+    def one(self, array: Any, i: int) -> Pair: ...
+    def many(self, table: Any, columns: tuple[int, ...]) -> Sequence[Pair] | None: ...
 
 
 class LateColumns:
@@ -46,8 +52,15 @@ class LateColumns:
         """The words and the mask of a column."""
         found = self._known.get(i)
         if found is None:
-            found = self._known[i] = self.encode(self.table.column(i), i)
+            found = self._known[i] = self.encode.one(self.table.column(i), i)
         return found
+
+    def read(self, columns: tuple[int, ...]) -> None:
+        """Make words of these columns at once, if that is quicker; else each is made when read."""
+        if len(columns) > 1 and not self._known and self.size:
+            pairs = self.encode.many(self.table, columns)
+            if pairs is not None:
+                self._known = dict(zip(columns, pairs, strict=True))
 
     def array(self, i: int) -> Any:
         """The column as it came, None if it is words only."""

@@ -18,7 +18,7 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT
 from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
-from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.dictionary import Dictionary, Reader
 from viewmill.deltas.late import LateColumns, Pair
 from viewmill.deltas.sure import converter, is_sure
 from viewmill.deltas.values import words_of
@@ -204,13 +204,13 @@ class _Reading:
         self._unsure = frozenset(i for i, (t, f) in enumerate(pairs) if not is_sure(t, f.type))
         self._converters = [converter(type_, field, dictionary) for type_, field in pairs]
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
-        self._encode = self.encode  # one object, by which rows of one kind know one another
+        self._readers: dict[tuple[int, ...], Reader | None] = {}
 
     def columns(self, table: Any) -> LateColumns:
         """The columns; those that need a look are looked at now."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        late = LateColumns(table, self._encode, self._unsure)
+        late = LateColumns(table, self, self._unsure)
         for i in self._required:
             if table.column(i).null_count:
                 late.pair(i)  # raises
@@ -218,9 +218,19 @@ class _Reading:
             late.pair(i)
         return late
 
-    def encode(self, array: Any, i: int) -> Pair:
+    def one(self, array: Any, i: int) -> Pair:
         """One column as words."""
         return self._converters[i](array)
+
+    def many(self, table: Any, columns: tuple[int, ...]) -> list[Pair] | None:
+        """Some columns as words, None if there is no quicker way than one by one."""
+        if columns not in self._readers:
+            sure = self._unsure.isdisjoint(columns)
+            types = [self.given.types[i] for i in columns]
+            self._readers[columns] = self.dictionary.reader(types) if sure else None
+        reader = self._readers[columns]
+        words = None if reader is None else reader.read(table.select(columns))
+        return None if words is None else [(each, None) for each in words]
 
 
 # The last one for each table's schema, which it keeps alive.

@@ -24,6 +24,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, Shape
 from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
 from viewmill.kernels import (
+    column_reader,
     compiler,
     ordered_stores,
     payloads,
@@ -102,7 +103,7 @@ class TriggerMaintainer:
         self.program, self.compiled = program, compiled
         self._body, self._dictionary = body, dictionary
         if compiled:
-            dictionary.speed_up(text_store.TextStore)
+            dictionary.speed_up(column_reader)
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
@@ -475,6 +476,7 @@ class _Feed:
     ) -> None:
         found = [schema.names.index(name) for name in trigger.columns]
         # For each column: its position, the dtype of its words, and whether a mask follows.
+        self._positions = tuple(found)
         self._columns = [
             (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
         ]
@@ -491,6 +493,9 @@ class _Feed:
         result: list[Any] = [
             once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
         ]
+        late = delta.late
+        if late is not None:
+            late.read(self._positions)
         columns, nulls = delta.columns, delta.nulls
         for i, dtype, nullable in self._columns:
             result.append(checked_words(columns[i], dtype, size))

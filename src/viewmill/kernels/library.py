@@ -7,7 +7,7 @@ from functools import cache
 
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
-from viewmill.kernels.structures import indexed, keyed, listed, ordered, rows, texts
+from viewmill.kernels.structures import columns, indexed, keyed, listed, ordered, rows, texts
 from viewmill.kernels.structures import sorted as sorted_rows
 
 # Each gives a word.
@@ -39,6 +39,7 @@ _ARGUMENTS = {
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),
+    columns.read_columns: (WORD, WORD, WORD, WORD, WORD, ROWS, WORD),
     texts.intern_texts: (WORD,) * 9,
     texts.spread_texts: (WORD,) * 3,
     texts.measure_texts: (WORD,) * 5,

@@ -25,16 +25,16 @@ _FIRST_ENTRIES, _FIRST_BLOCK, _LARGEST_BLOCK = 1024, 1 << 12, 1 << 20  # blocks 
 
 
 class TextStore:
-    """Strings by id. One thread writes at a time; who reads needs no lock, for nothing moves."""
+    """Strings by id. Who writes holds the lock; who reads needs none, for nothing moves."""
 
     def __init__(self) -> None:
         self._header = np.zeros(texts.HEADER_WORDS, np.int64)
         self._words = self._header.data
-        self._handle = address_of(self._header)
+        self.handle = address_of(self._header)
         self._blocks: list[IntArray] = []  # kept alive: kernels read them by address
         self._intern, self._measure = kernel(texts.intern_texts), kernel(texts.measure_texts)
         self._copy, self._spread = kernel(texts.copy_texts), kernel(texts.spread_texts)
-        self._lock = Lock()
+        self.lock = Lock()
         self._one = _One()
         self._nothing = np.zeros(1, np.int64)  # the text of what is no string
         self.places = np.full(_FIRST_ENTRIES // 2, address_of(self._nothing))
@@ -58,7 +58,7 @@ class TextStore:
 
     def reserve(self) -> int:
         """A new id, of no string."""
-        with self._lock:
+        with self.lock:
             if self._get(texts.COUNT) == self._get(texts.LIMIT):
                 self._grow()
             id_ = self._get(texts.COUNT)
@@ -72,11 +72,11 @@ class TextStore:
         one = self._one
         if len(encoded) > len(one.data):
             return int(self.encode(string_array([value], None))[0])
-        with self._lock:
+        with self.lock:
             one.data[: len(encoded)] = encoded
             one.ends[1] = len(encoded)
-            while self._intern(self._handle, 0, 1, *one.given) == 0:
-                self._make_room()
+            while self._intern(self.handle, 0, 1, *one.given) == 0:
+                self.make_room()
             return one.ids[0]
 
     def value(self, id_: int) -> str:
@@ -101,11 +101,11 @@ class TextStore:
         start = ends.address + strings.offset * (8 if wide else 4)
         at, end = (0, 0) if data is None else (data.address, data.address + data.size)
         given = (size, start, int(wide), at, end, masked)
-        with self._lock:
-            done = self._intern(self._handle, 0, *given, address_of(ids))
+        with self.lock:
+            done = self._intern(self.handle, 0, *given, address_of(ids))
             while done < size:
-                self._make_room()
-                done = self._intern(self._handle, done, *given, address_of(ids))
+                self.make_room()
+                done = self._intern(self.handle, done, *given, address_of(ids))
         return ids
 
     def decode(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Any:
@@ -129,7 +129,8 @@ class TextStore:
         """Bytes held."""
         return sum(each.nbytes for each in (*self._blocks, self.places, self._table, self._recent))
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
+        """Make room for the string at which a kernel stopped."""
         if self._get(texts.COUNT) == self._get(texts.LIMIT):
             self._grow()
         needed = self._get(texts.NEEDED)
@@ -148,7 +149,7 @@ class TextStore:
         """Twice as many entries; readers go on with the old ones."""
         entries = len(self._table)  # two words each, so twice as many as there were
         table = np.zeros(2 * entries, np.int64)
-        self._spread(self._handle, address_of(table), entries - 1)
+        self._spread(self.handle, address_of(table), entries - 1)
         places = np.full(entries // 2, address_of(self._nothing))
         places[: len(self.places)] = self.places
         self._table, self.places = table, places

@@ -33,7 +33,9 @@ _FACTOR, _TAKEN = U(0x9E3779B97F4A7C15), U(1 << 63)
 _U29, _U32, _U56 = U(29), U(32), U(56)
 
 
-def _loader(bits):
+def integer_loader(bits):
+    """What loads a signed integer of so many bits from any address."""
+
     def load(typing_context, address):
         def generate(context, builder, signature, arguments):
             kind = ir.IntType(bits)
@@ -46,8 +48,8 @@ def _loader(bits):
     return load
 
 
-_load_anywhere = intrinsic(_loader(64))
-_load_half = intrinsic(_loader(32))
+_load_anywhere = intrinsic(integer_loader(64))
+_load_half = intrinsic(integer_loader(32))
 
 
 @intrinsic

@@ -1,0 +1,74 @@
+"""Columns of an Arrow record batch as words, all in one call.
+
+takes  a record batch as Arrow's C data interface has it
+gives  a row of words for each column
+
+array    LENGTH NULLS OFFSET … BUFFERS CHILDREN …: addresses, and counts
+"""
+
+from __future__ import annotations
+
+from numba.extending import intrinsic
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.memory import address, load_word, store_word
+from viewmill.kernels.structures.texts import integer_loader, intern_texts
+
+_OFFSET, _BUFFERS, _CHILDREN = 16, 40, 48
+
+# How values lie in memory.
+WORD, HALF, SHORT, BYTE, DECIMAL, TEXT, WIDE_TEXT = 0, 1, 2, 3, 4, 5, 6
+
+_load_half = intrinsic(integer_loader(32))
+_load_short = intrinsic(integer_loader(16))
+_load_byte = intrinsic(integer_loader(8))
+
+
+@structure
+def _buffer(column, i):
+    return load_word(load_word(column + _BUFFERS) + 8 * i)
+
+
+@structure
+def read_columns(batch, kinds, first, done, size, words, texts):
+    """Write the words of the columns from `first` on, that one from row `done` on.
+
+    Gives how many columns are done; minus one minus the row where a column of strings stopped,
+    because there is no room for it, after writing the column to `kinds` - 8; or minus 2 ** 62, if
+    a column may hold a NULL.
+    """
+    children = load_word(batch + _CHILDREN)
+    columns = load_word(kinds - 16)
+    for c in range(first, columns):
+        if _buffer(load_word(children + 8 * c), 0) != 0:
+            return -(1 << 62)
+    for c in range(first, columns):
+        column = load_word(children + 8 * c)
+        out = address(words) + 8 * size * c
+        kind, offset = load_word(kinds + 8 * c), load_word(column + _OFFSET)
+        data = _buffer(column, 1)
+        if kind == WORD:
+            for i in range(size):
+                store_word(out + 8 * i, load_word(data + 8 * (offset + i)))
+        elif kind == DECIMAL:
+            for i in range(size):
+                store_word(out + 8 * i, load_word(data + 16 * (offset + i)))
+        elif kind == HALF:
+            for i in range(size):
+                store_word(out + 8 * i, _load_half(data + 4 * (offset + i)))
+        elif kind == SHORT:
+            for i in range(size):
+                store_word(out + 8 * i, _load_short(data + 2 * (offset + i)))
+        elif kind == BYTE:
+            for i in range(size):
+                store_word(out + 8 * i, _load_byte(data + offset + i))
+        else:
+            wide = kind == WIDE_TEXT
+            ends, bytes_ = data + (8 if wide else 4) * offset, _buffer(column, 2)
+            last = load_word(ends + 8 * size) if wide else _load_half(ends + 4 * size)
+            done = intern_texts(texts, done, size, ends, wide, bytes_, bytes_ + last, 0, out)
+            if done < size:
+                store_word(kinds - 8, c)
+                return -1 - done
+            done = 0
+    return columns
