@@ -20,7 +20,7 @@ from typing import Literal as OneOf
 from viewmill.policies.arrivals import Expectation
 from viewmill.program.program import Program
 from viewmill.program.states import State
-from viewmill.program.uses import ALL, Uses, inputs_of, is_one_unit, kept_states, units_of, uses_of
+from viewmill.program.uses import ALL, Uses, is_one_unit, kept_states, units_of, uses_of
 
 _MOST_FAN_OUT = 4.0  # rows that a changed row meets: filters keep it small
 
@@ -168,7 +168,7 @@ class _Tree:
         return len(self._inputs(state)), self._is_own(state)
 
     def _inputs(self, state: State) -> frozenset[str]:
-        found = inputs_of(self.program, state)
+        found = self.uses.sources[state.name]
         if not found or state.derived:  # computed from the other states
             return frozenset(each.name for each in self.program.inputs)
         return found

@@ -34,11 +34,15 @@ ALL = "*"  # all states of a program that come and go together
 
 @dataclass(frozen=True)
 class Uses:
-    """What reads which states. `shown` are those that `contents` reads."""
+    """What reads which states. `shown` are those that `contents` reads.
+
+    `sources` are the inputs that each state is computed from.
+    """
 
     by_input: dict[str, frozenset[str]] = field(default_factory=dict)
     flushed: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
+    sources: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def needed(self, inputs: Iterable[str]) -> frozenset[str]:
         """The states that must be there when these inputs change."""
@@ -95,8 +99,9 @@ def uses_of(program: Program) -> Uses:
 
 
 def _read_uses(program: Program) -> Uses:
+    sources = {each.name: inputs_of(program, each) for each in program.states}
     if is_one_unit(program):
-        return Uses({}, frozenset([ALL]), frozenset([ALL]))
+        return Uses({}, frozenset([ALL]), frozenset([ALL]), sources)
     assert isinstance(program.body, Triggers)
     states = frozenset(each.name for each in program.states)
     functions = {
@@ -110,7 +115,7 @@ def _read_uses(program: Program) -> Uses:
         each.input: reader.reads(each.function, states) & kept for each in program.body.triggers
     }
     flushed = reader.reads("flush", states) & kept
-    return Uses(by_input, flushed, reader.reads("contents", states) & kept)
+    return Uses(by_input, flushed, reader.reads("contents", states) & kept, sources)
 
 
 class _Reader:
