@@ -6,7 +6,7 @@ Only what Spark itself does is played: the union, the hash of coordinates, the e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from viewmill.pipeline.shards import slot as slots
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
 from viewmill.pipeline.shards.pack import Pack
 from viewmill.pipeline.shards.placement import InShards
-from viewmill.pipeline.shards.slot import Head
+from viewmill.pipeline.shards.slot import Entry, Head
 from viewmill.pipeline.shards.views import gathering_table, reshape
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
@@ -33,15 +33,11 @@ class MemoryStore:
     """What the state store holds for one slot; a copy of it is a checkpoint."""
 
     def __init__(self) -> None:
-        self._head, self._log, self._snapshot = (
-            Head(),
-            list[tuple[int, str, bytes]](),
-            list[bytes](),
-        )
+        self._head, self._log, self._snapshot = Head(), dict[int, Entry](), b""
 
     def copy(self) -> MemoryStore:
         made = MemoryStore()
-        made._head, made._log, made._snapshot = self._head, [*self._log], [*self._snapshot]
+        made._head, made._log, made._snapshot = self._head, {**self._log}, self._snapshot
         return made
 
     def head(self) -> Head:
@@ -50,17 +46,17 @@ class MemoryStore:
     def set_head(self, head: Head) -> None:
         self._head = head
 
-    def log(self) -> Iterator[tuple[int, str, bytes]]:
-        return iter(self._log)
+    def entry(self, version: int) -> Entry:
+        return self._log[version]
 
-    def append(self, version: int, token: str, pieces: list[bytes]) -> None:
-        self._log += [(version, token, piece) for piece in pieces]
+    def append(self, version: int, entry: Entry) -> None:
+        self._log[version] = entry
 
-    def snapshot(self) -> list[bytes]:
+    def snapshot(self) -> bytes:
         return self._snapshot
 
-    def replace(self, pieces: list[bytes]) -> None:
-        self._log, self._snapshot = [], list(pieces)
+    def replace(self, snapshot: bytes) -> None:
+        self._log, self._snapshot = {}, snapshot
 
 
 class Frame:
@@ -107,13 +103,12 @@ class LocalShards:
     def give(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """What all slots give for a batch."""
         assert self.layout is not None
-        pack = Pack(self.layout)
         by_slot: dict[int, list[tuple[str, bool, bytes]]] = {}
         given: list[dict[str, Any]] = []
         for source in self.layout.sources:
             if source.name in rows:
                 table = with_coordinates(rows[source.name], source)
-                for key, place, stream, first, blob in pack._source(source, table):
+                for key, place, stream, first, blob in Pack(source, self.layout.keys).packed(table):
                     if stream.endswith(TO_DRIVER):
                         name = stream.removesuffix(TO_DRIVER)
                         given.append(_given("rows", name, place, blob))

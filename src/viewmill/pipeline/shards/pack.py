@@ -1,6 +1,6 @@
 """Before the exchange: rows become few Arrow blobs, each for one slot.
 
-takes  batches of the union of all sources, with the coordinates that Spark computed
+takes  batches of one source's rows, with the coordinates that Spark computed
 gives  PACKED rows; a row that goes to several slots is in several blobs
 
 Rows that cross an exchange one by one cost ten times as much as those that cross in blobs.
@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.blobs import write_table
-from viewmill.pipeline.shards.layout import TO_DRIVER, Layout, PackedSource, coordinate
-from viewmill.pipeline.union import split
+from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
+from viewmill.pipeline.shards.worker import settle
 from viewmill.program.exchange import Route
 
 _ROWS = 250_000  # of one blob at most
@@ -28,33 +28,29 @@ Packed = tuple[int, int, str, bool, bytes]
 
 
 class Pack:
-    """A function for `mapInArrow`."""
+    """A function for `mapInArrow`. It travels with every task, so it holds only what it needs."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, source: PackedSource, keys: tuple[int, ...]) -> None:
+        self._source, self._keys = source, keys
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one partition."""
         task = pkgutil.resolve_name("pyspark:TaskContext").get()
         place = (task.partitionId() if task is not None else 0) << 32
         for table in _gathered(batches):
-            for packed in self._packed(table):
+            for packed in self.packed(table):
                 yield _as_batch((packed[0], place, *packed[2:]))
                 place += 1
+        settle("pack")
 
-    def _packed(self, table: pa.Table) -> Iterator[Packed]:
-        by_source = split(table, [each.name for each in self._layout.sources])
-        for source in self._layout.sources:
-            if source.name in by_source:
-                yield from self._source(source, by_source[source.name])
-
-    def _source(self, source: PackedSource, rows: pa.Table) -> Iterator[Packed]:
+    def packed(self, rows: pa.Table) -> Iterator[Packed]:
+        """The blobs of some rows."""
+        source, keys = self._source, self._keys
         cells = {
             each: rows.column(coordinate(i)).to_numpy()
             for i, each in enumerate(source.coordinates())
         }
         rows = rows.drop_columns([coordinate(i) for i in range(len(cells))])
-        keys = self._layout.keys
         if source.to_driver:
             yield keys[0], 0, f"{source.name}{TO_DRIVER}", True, write_table(rows)
         first = not source.to_driver

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +51,6 @@ from viewmill.pipeline.shards.views import (
 )
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage, write_file
-from viewmill.pipeline.union import union
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.program.states import Replay, State
@@ -64,6 +64,15 @@ from viewmill.sql.statements import CreateMaterializedView
 _STATES = "viewmill.pipeline.shards.slot_states:SlotStates"  # a subclass of Spark's
 _STREAM_WEIGHT = 10.0  # a stream is expected to bring so many times the rows of a batch source
 _SLOTS = 4
+_STATE_STORE = "spark.sql.streaming.stateStore"
+_PROVIDER = f"{_STATE_STORE}.providerClass"
+_SETTINGS = {
+    _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # Counting keys costs a look before every write, and nobody asks for the count.
+    f"{_STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
+    # Batches of 10,000 rows, the default, are handed over one by one.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
 
 
 class InShards:
@@ -177,23 +186,21 @@ class InShards:
     def frame(self, streams: Sequence[Source]) -> Any:
         """Rows with their coordinates, packed, exchanged, and taken by the slots."""
         assert self._layout is not None
-        selected = [
-            _with_coordinates(each, packed)
-            for each, packed in zip(streams, self._layout.sources, strict=True)
+        packed = [
+            _with_coordinates(each, to).mapInArrow(Pack(to, self._layout.keys), PACKED)
+            for each, to in zip(streams, self._layout.sources, strict=True)
         ]
-        packed = union(selected).mapInArrow(Pack(self._layout), PACKED)
         states = pkgutil.resolve_name(_STATES)(self._layout)
-        return packed.groupBy("slot").transformWithStateInPandas(
+        together = reduce(lambda one, other: one.union(other), packed)
+        return together.groupBy("slot").transformWithStateInPandas(
             states, outputStructType=GIVEN, outputMode="Update", timeMode="None"
         )
 
     def settings(self) -> AbstractContextManager[object]:
         """The number of partitions counts when the query is first started."""
-        wanted = {"spark.sql.shuffle.partitions": str(self._shards)}
-        key = "spark.sql.streaming.stateStore.providerClass"
-        if "RocksDB" not in (self._spark.conf.get(key, "") or ""):
-            package = "org.apache.spark.sql.execution.streaming.state"
-            wanted[key] = f"{package}.RocksDBStateStoreProvider"
+        wanted = {"spark.sql.shuffle.partitions": str(self._shards), **_SETTINGS}
+        if "RocksDB" in (self._spark.conf.get(_PROVIDER, "") or ""):
+            del wanted[_PROVIDER]
         return _settings(self._spark, wanted)
 
     # Taking.

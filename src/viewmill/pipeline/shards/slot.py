@@ -1,6 +1,6 @@
 """A slot: one shard's programs in this worker's memory, as the state store knows them.
 
-takes  a store of three things (head, log, snapshot), the blobs of a batch
+takes  a store of three things (head, log by version, snapshot), the blobs of a batch
 gives  the change of each view's part; afterwards the store holds what makes the slot again
 
 What is in memory is trusted only if version and token equal those of the store: Spark may run a
@@ -11,13 +11,13 @@ it missed; else the slot is made again from snapshot and log.
 from __future__ import annotations
 
 import pickle
+import pkgutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -26,23 +26,33 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import Layout, PackedSource
-from viewmill.runtime.spark.shard import Shard
+
+if TYPE_CHECKING:
+    from viewmill.runtime.spark.shard import Shard
 
 Blobs = list[tuple[str, bool, bytes]]  # stream, whether refusals are reported here, rows
 
-_PIECE = 8 << 20  # a value in the state store stays below Spark's 16 MB
+_SHARD = "viewmill.runtime.spark.shard:Shard"  # by name: who only asks for states needs no kernels
 _LOG_ENTRIES = 100  # a log that is longer is read too slowly
 _LOG_BYTES = 1 << 20  # and one that is larger than the states is no use
 
 
 @dataclass(frozen=True)
 class Head:
-    """What the store says about the slot."""
+    """What the store says about the slot. The log has the batches since version `base`."""
 
     version: int = 0
     token: str = ""
     log_bytes: int = 0
-    log_entries: int = 0
+    base: int = 0
+    base_token: str = ""  # of the snapshot
+
+
+class Entry(NamedTuple):
+    """One batch in the log: the token of the version it made, the blobs."""
+
+    token: str
+    blobs: bytes
 
 
 class SlotStore(Protocol):
@@ -50,10 +60,10 @@ class SlotStore(Protocol):
 
     def head(self) -> Head: ...
     def set_head(self, head: Head) -> None: ...
-    def log(self) -> Iterator[tuple[int, str, bytes]]: ...
-    def append(self, version: int, token: str, pieces: list[bytes]) -> None: ...
-    def snapshot(self) -> list[bytes]: ...
-    def replace(self, pieces: list[bytes]) -> None: ...
+    def entry(self, version: int) -> Entry: ...
+    def append(self, version: int, entry: Entry) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def replace(self, snapshot: bytes) -> None: ...
 
 
 @dataclass
@@ -113,34 +123,26 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
     if kept is not None and (kept.version, kept.token) == (head.version, head.token):
         figures.hits += 1
         return kept
-    entries = list(_entries(store.log())) if head.log_entries else []
-    known = [(version, token) for version, token, _ in entries]
-    if kept is not None and (kept.version, kept.token) in known:
-        missed = entries[known.index((kept.version, kept.token)) + 1 :]
+    if kept is not None and _is_past(kept, store, head):
         figures.caught_up += 1
     else:
-        kept, missed = Kept(Shard(layout.programs, compiled=layout.compiled)), entries
-        pieces = store.snapshot()
-        if pieces:
-            kept.shard.load(b"".join(pieces))
+        made = pkgutil.resolve_name(_SHARD)(layout.programs, compiled=layout.compiled)
+        kept = Kept(made, head.base, head.base_token)
+        if head.base:
+            made.load(store.snapshot())
         figures.rebuilt += head.version > 0
-    for _, _, blobs in missed:
-        kept.shard.take(_deltas(layout, kept.shard, pickle.loads(blobs), Given()))
+    for version in range(kept.version + 1, head.version + 1):
+        blobs = pickle.loads(store.entry(version).blobs)
+        kept.shard.take(_deltas(layout, kept.shard, blobs, Given()))
     return kept
 
 
-def _entries(log: Iterable[tuple[int, str, bytes]]) -> Iterator[tuple[int, str, bytes]]:
-    """Entries of the log, each from its pieces."""
-    pieces: list[bytes] = []
-    last: tuple[int, str] | None = None
-    for version, token, piece in log:
-        if last is not None and last != (version, token):
-            yield (*last, b"".join(pieces))
-            pieces = []
-        last = version, token
-        pieces.append(piece)
-    if last is not None:
-        yield (*last, b"".join(pieces))
+def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
+    """Whether what is in memory is a version from which the log goes on."""
+    if not head.base <= kept.version < head.version:
+        return False
+    is_base = kept.version == head.base
+    return kept.token == (head.base_token if is_base else store.entry(kept.version).token)
 
 
 def _deltas(layout: Layout, shard: Shard, blobs: Blobs, given: Given) -> dict[str, Delta]:
@@ -165,15 +167,11 @@ def _take_part(shard: Shard, source: PackedSource, parts: list[Delta], rows: pa.
 def _write(store: SlotStore, head: Head, kept: Kept, blobs: Blobs, figures: Figures) -> None:
     """Note the batch in the log, or put a snapshot in its place when that is cheaper."""
     size = head.log_bytes + sum(len(rows) for _, _, rows in blobs)
-    entries = head.log_entries + 1
-    if entries > _LOG_ENTRIES or size > max(_LOG_BYTES, 2 * figures.state_bytes):
-        store.replace(_pieces(kept.shard.snapshot()))
+    long = head.version - head.base >= _LOG_ENTRIES
+    if long or size > max(_LOG_BYTES, 2 * figures.state_bytes):
+        store.replace(kept.shard.snapshot())
         figures.snapshots += 1
-        size = entries = 0
+        store.set_head(Head(kept.version, kept.token, 0, kept.version, kept.token))
     else:
-        store.append(kept.version, kept.token, _pieces(pickle.dumps(blobs)))
-    store.set_head(Head(kept.version, kept.token, size, entries))
-
-
-def _pieces(data: bytes) -> list[bytes]:
-    return [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        store.append(kept.version, Entry(kept.token, pickle.dumps(blobs)))
+        store.set_head(replace(head, version=kept.version, token=kept.token, log_bytes=size))

@@ -8,20 +8,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.blobs import write_table
 from viewmill.errors import ViewmillError
 from viewmill.pipeline.shards.layout import MULTIPLICITY, TO_DRIVER, Layout
-from viewmill.pipeline.shards.slot import Blobs, Given, Head, take
-from viewmill.runtime.spark.shard import Shard
+from viewmill.pipeline.shards.slot import Blobs, Entry, Given, Head, take
+from viewmill.pipeline.shards.worker import settle
+
+if TYPE_CHECKING:
+    from viewmill.runtime.spark.shard import Shard
 
 Row = tuple[str, str, int, bytes]
+
+# Types and not texts, which the JVM would parse again in every task.
+_HEAD = StructType(
+    [
+        StructField("version", LongType()),
+        StructField("token", StringType()),
+        StructField("log_bytes", LongType()),
+        StructField("base", LongType()),
+        StructField("base_token", StringType()),
+    ]
+)
+_PLACE = StructType([StructField("version", LongType()), StructField("piece", IntegerType())])
+_ENTRY = StructType(
+    [
+        StructField("token", StringType()),
+        StructField("pieces", IntegerType()),
+        StructField("content", BinaryType()),
+    ]
+)
+_PIECE = StructType([StructField("content", BinaryType())])
+_PIECE_BYTES = 8 << 20  # a value in the state store stays below Spark's 16 MB
 
 
 class SlotStates(StatefulProcessor):  # type: ignore[misc]
@@ -32,10 +64,9 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
 
     def init(self, handle: Any) -> None:
         """Spark gives the states of the slots of this partition."""
-        head = "version BIGINT, token STRING, log_bytes BIGINT, log_entries INT"
-        self._head = handle.getValueState("head", head)
-        self._log = handle.getListState("log", "version BIGINT, token STRING, piece BINARY")
-        self._snapshot = handle.getListState("snapshot", "piece BINARY")
+        self._head = handle.getValueState("head", _HEAD)
+        self._log = handle.getMapState("log", _PLACE, _ENTRY)
+        self._snapshot = handle.getListState("snapshot", _PIECE)
 
     def handleInputRows(  # noqa: N802 (Spark's name)
         self, key: Any, rows: Iterator[pd.DataFrame], timer_values: Any
@@ -60,6 +91,7 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
             # The driver raises it, so that the batch is not committed and nobody tries it again.
             said = {"message": why.message, "detail": why.detail, "hint": why.hint}
             return [("failure", type(why).__name__, slot, json.dumps(said).encode())]
+        settle(f"slot {slot} of {self._layout.id}")
         return _rows(slot, made, shard)
 
     def close(self) -> None:
@@ -77,22 +109,28 @@ class _Store:
         return Head() if found is None else Head(*found)
 
     def set_head(self, head: Head) -> None:
-        self._states._head.update((head.version, head.token, head.log_bytes, head.log_entries))
+        self._states._head.update(astuple(head))
 
-    def log(self) -> Iterator[tuple[int, str, bytes]]:
-        for version, token, piece in self._states._log.get():
-            yield version, token, bytes(piece)
+    def entry(self, version: int) -> Entry:
+        token, count, first = self._states._log.getValue((version, 0))
+        rest = [self._states._log.getValue((version, i))[2] for i in range(1, count)]
+        return Entry(token, b"".join([bytes(first), *rest]))
 
-    def append(self, version: int, token: str, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._states._log.appendValue((version, token, piece))
+    def append(self, version: int, entry: Entry) -> None:
+        pieces = _pieces(entry.blobs)
+        for i, piece in enumerate(pieces):
+            self._states._log.updateValue((version, i), (entry.token, len(pieces), piece))
 
-    def snapshot(self) -> list[bytes]:
-        return [bytes(piece) for (piece,) in self._states._snapshot.get()]
+    def snapshot(self) -> bytes:
+        return b"".join(bytes(piece) for (piece,) in self._states._snapshot.get())
 
-    def replace(self, pieces: list[bytes]) -> None:
+    def replace(self, snapshot: bytes) -> None:
         self._states._log.clear()
-        self._states._snapshot.put([(piece,) for piece in pieces])
+        self._states._snapshot.put([(piece,) for piece in _pieces(snapshot)])
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    return [data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES)] or [b""]
 
 
 def _passed(packed: Any) -> Row:
