@@ -14,6 +14,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.rolled_parts import RolledParts
 
 _MERGE = 8  # so many small deltas of a part become one
 
@@ -41,6 +42,7 @@ class PartRows:
         self._parts: dict[int, list[Delta]] = {}
         self._staged: dict[int, list[Delta]] = {}
         self._whole: dict[int, Delta] = {}  # read since the part changed last
+        self.rolled = RolledParts(schema)
 
     def stage(self, subscript: int, delta: Delta) -> None:
         """Change a part."""
@@ -50,6 +52,8 @@ class PartRows:
     def commit(self) -> None:
         """Keep what was staged."""
         for subscript, deltas in self._staged.items():
+            for part, rows in self.rolled.take_apart(subscript).items():
+                self._parts[part] = [rows]
             kept = self._parts.setdefault(subscript, [])
             kept += deltas
             if subscript in self._whole:  # a view read it in this batch
@@ -66,10 +70,27 @@ class PartRows:
             self._whole.pop(subscript, None)
         self._staged.clear()
 
-    def drop(self, subscript: int) -> Delta:
-        """Forget a committed part; gives what it held."""
-        self._whole.pop(subscript, None)
-        return _netted(self._schema, self._parts.pop(subscript, []))
+    def before(self, limit: int) -> list[tuple[int, int, Delta]]:
+        """Committed parts that end by `limit`, rolled up or single: first, how many, rows."""
+        single = [(p, 1, self.part(p)) for p in sorted(self._parts) if p < limit]
+        return [*self.rolled.before(limit), *single]
+
+    def drop(self, first: int, count: int) -> None:
+        """Forget committed parts, as `before` gives them."""
+        if count > 1:
+            self.rolled.drop(first)
+        else:
+            self._whole.pop(first, None)
+            self._parts.pop(first, None)
+
+    def roll_up(self, width: int, before: int) -> None:
+        """Put the parts of whole blocks of `width` parts that end by `before` into one piece."""
+        due = [p for p in self._parts if (p // width + 1) * width <= before]
+        if due:
+            self.rolled.roll_up({p: self.part(p) for p in due}, width, before)
+        for subscript in due:
+            del self._parts[subscript]
+            self._whole.pop(subscript, None)
 
     @property
     def staged(self) -> dict[int, list[Delta]]:
@@ -80,7 +101,11 @@ class PartRows:
         """The rows of a part with what is staged."""
         whole = self._whole.get(subscript)
         if whole is None:
-            deltas = [*self._parts.get(subscript, ()), *self._staged.get(subscript, ())]
+            held = self.rolled.get(subscript)
+            if held is not None and subscript not in self._staged:
+                return held
+            first = self._parts.get(subscript, () if held is None else (held,))
+            deltas = [*first, *self._staged.get(subscript, ())]
             whole = _netted(self._schema, deltas)
             if deltas:
                 self._whole[subscript] = whole
@@ -90,10 +115,11 @@ class PartRows:
 
     def subscripts(self) -> list[int]:
         """The parts that have rows, ascending."""
-        return sorted({*self._parts, *self._staged})
+        return sorted({*self._parts, *self._staged, *self.rolled.subscripts()})
 
     def __contains__(self, subscript: int) -> bool:
-        return subscript in self._parts or subscript in self._staged
+        here = subscript in self._parts or subscript in self._staged
+        return here or self.rolled.get(subscript) is not None
 
     def contents(self) -> Delta:
         """All rows, part by part."""
@@ -104,7 +130,7 @@ class PartRows:
     def nbytes(self) -> int:
         """Bytes held."""
         deltas = [each for kept in self._parts.values() for each in kept]
-        return sum(delta.nbytes for delta in deltas)
+        return sum(delta.nbytes for delta in deltas) + self.rolled.nbytes
 
 
 def _netted(schema: Schema, deltas: list[Delta]) -> Delta:

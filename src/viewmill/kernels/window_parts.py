@@ -120,9 +120,8 @@ class WindowPartMaintainer(KeptParts):
 
     def fill(self, newest: int | None, tick: int | None) -> None:
         """Take the rows of the table, part by part, and answer every window since its first."""
-        self._parts, self._catalog, self._pending = {}, {}, {}
-        self.first = self.next = None
-        self._saved = (None, None)
+        self.restore(None, None, {}, [])
+        self._pending = {}
         self._nothing_taken()
         for moment in (None if newest is None else newest - self._body.window.lateness, tick):
             if moment is not None:

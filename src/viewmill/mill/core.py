@@ -22,7 +22,6 @@ from viewmill.mill.store import Store
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
-from viewmill.program.kept_parts import KeptParts
 from viewmill.runtime.runtime import Runtime
 
 RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
@@ -124,12 +123,6 @@ class Core:
     def now(self) -> int:
         """UTC microseconds."""
         return time.time_ns() // 1000
-
-    def forget_old_parts(self) -> None:
-        """Let retention reach the views in parts: each drops what its sources no longer hold."""
-        for entry in self.catalog.in_order():
-            if isinstance(entry.block.maintainer, KeptParts):
-                entry.block.maintainer.forget()
 
     # What is expected.
 

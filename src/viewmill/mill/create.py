@@ -21,6 +21,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
 from viewmill.mill.adapt import note_bulk
+from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import build, fill, unbuilt_blocks
@@ -59,7 +60,15 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
     text = own_text(statement, sql)
     entry = TableEntry(statement.name, text, key, Table.from_statement(statement, core.dictionary))
     save(core, {statement.name: table_record(core, entry)})
+    add_table(core, entry)
+
+
+def add_table(core: Core, entry: TableEntry) -> None:
+    """Make a table known."""
     core.catalog.add(entry)
+    parts = entry.table.parts
+    if parts is not None and parts.options.archive is not None:
+        attach_archive(core, entry.name, parts, parts.options.archive)
 
 
 def _check_parts(statement: CreateTable) -> None:
@@ -74,6 +83,23 @@ def _check_parts(statement: CreateTable) -> None:
         raise UnsupportedQuery(
             "RETENTION needs PARTITION LENGTH",
             detail="What is kept is counted in time parts.",
+            span=statement.span,
+        )
+    _check_old_parts(statement)
+
+
+def _check_old_parts(statement: CreateTable) -> None:
+    rolls, length = statement.roll_up, statement.partition_length
+    if rolls is not None and (length is None or rolls.length <= length or rolls.length % length):
+        raise UnsupportedQuery(
+            "ROLL UP LENGTH is a multiple of PARTITION LENGTH",
+            detail="Whole small parts become one larger part.",
+            span=statement.span,
+        )
+    if statement.archive is not None and statement.retention is None:
+        raise UnsupportedQuery(
+            "ARCHIVE needs RETENTION",
+            detail="What is archived are the parts that retention ends.",
             span=statement.span,
         )
 

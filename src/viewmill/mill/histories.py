@@ -61,8 +61,28 @@ def parts_of(
         )
     oldest = source.oldest_shown()
     shown = [each for each in source.catalog() if oldest is None or each.subscript >= oldest]
-    shown = [each for each in shown if _is_after(each, changed_since)]
-    return [_described(each, source.length) for each in shown]
+    listed = _rolled_up(source, shown)
+    return [
+        _described(info, source.length, count)
+        for info, count in listed
+        if _is_after(info, changed_since)
+    ]
+
+
+def _rolled_up(source: Any, infos: list[PartInfo]) -> list[tuple[PartInfo, int]]:
+    """The parts, those that were rolled up as one: with the number of small parts in each."""
+    found: list[tuple[PartInfo, int]] = []
+    for info in infos:
+        block = source.block_of(info.subscript)
+        first, count = block or (info.subscript, 1)
+        if found and block is not None and found[-1][0].subscript == first:
+            old = found.pop()[0]
+            info = PartInfo(
+                first, old.rows + info.rows, min(old.loaded, info.loaded),
+                max(old.updated, info.updated), max(old.version, info.version),
+            )  # fmt: skip
+        found.append((info._replace(subscript=first), count))
+    return found
 
 
 def _is_after(info: PartInfo, since: int | datetime.datetime | None) -> bool:
@@ -74,9 +94,10 @@ def _is_after(info: PartInfo, since: int | datetime.datetime | None) -> bool:
     return info.version > since
 
 
-def _described(info: PartInfo, length: int) -> dict[str, Any]:
+def _described(info: PartInfo, length: int, count: int) -> dict[str, Any]:
     return {
         "subscript": info.subscript,
+        "length": length * count,
         "part_timestamp": EPOCH + datetime.timedelta(seconds=info.subscript * length),
         "rows": info.rows,
         "loaded": EPOCH + datetime.timedelta(microseconds=info.loaded),

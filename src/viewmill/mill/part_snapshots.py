@@ -17,6 +17,7 @@ from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.part_rows import split_parts
 from viewmill.engines.parts import PartMaintainer
+from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.store import Store
@@ -132,4 +133,4 @@ def settle(core: Core) -> None:
         table.table.settle()
     for entry in _temporal(core):
         temporal_maintainer(entry).settle()
-    core.forget_old_parts()
+    keep_old_parts(core)

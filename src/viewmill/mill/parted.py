@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,19 +22,24 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.part_rows import PartRows, split_parts
 from viewmill.errors import NullViolation
 from viewmill.program.parts import SECOND, PartInfo
+from viewmill.sql.statements import RollUp
 
 DAY = 86_400 * SECOND
 _LISTED = 1000  # so many refused rows are remembered
 
+Archive = Callable[[int, int, Delta], bool]  # first part, how many, rows; whether it is written
+
 
 @dataclass(frozen=True)
 class PartOptions:
-    """TIMESTAMP BY, PARTITION LENGTH (seconds), LATENESS and RETENTION (microseconds)."""
+    """TIMESTAMP BY, PARTITION LENGTH (seconds), LATENESS and RETENTION (microseconds), ROLL UP."""
 
     timestamp_by: str
     length: int
     lateness: int | None = None
     retention: int | None = None
+    roll_up: RollUp | None = None
+    archive: str | None = None
 
     def __str__(self) -> str:
         words = f"TIMESTAMP BY {self.timestamp_by} PARTITION LENGTH {self.length}"
@@ -42,7 +47,9 @@ class PartOptions:
             words += f" LATENESS {self.lateness / SECOND:g} s"
         if self.retention is not None:
             words += f" RETENTION {self.retention / SECOND:g} s"
-        return words
+        if self.roll_up is not None:
+            words += f" {self.roll_up}"
+        return words + ("" if self.archive is None else f" ARCHIVE '{self.archive}'")
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class Parted:
         self.is_loading = False
         self._replayed: set[int] = set()
         self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
+        self.archive: Archive | None = None
+        self._archived: set[tuple[int, int]] = set()  # first part, how many
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 
@@ -169,12 +178,33 @@ class Parted:
         """Drop the parts that neither readers nor views can reach any more."""
         if self.options.retention is None or self._newest is None or self.is_loading:
             return
-        limit = self._first_retained(self._newest) - self.lookback
-        for subscript in self._rows.subscripts():
-            if subscript >= limit:
-                return
-            self._rows.drop(subscript)
-            self._catalog.pop(subscript, None)
+        ended = self._first_retained(self._newest)
+        for first, count, rows in self._rows.before(ended):
+            is_written = self._is_archived(first, count, rows)
+            if is_written and first + count <= ended - self.lookback:
+                self._rows.drop(first, count)
+                self._archived.discard((first, count))
+                for subscript in range(first, first + count):
+                    self._catalog.pop(subscript, None)
+
+    def _is_archived(self, first: int, count: int, rows: Delta) -> bool:
+        """Whether nothing would be lost: what cannot be written to the archive is kept."""
+        if self.archive is not None and (first, count) not in self._archived:
+            if not self.archive(first, count, rows):
+                return False
+            self._archived.add((first, count))
+        return True
+
+    def roll_up(self) -> None:
+        """Put small parts that are old enough into larger ones."""
+        rolls, newest = self.options.roll_up, self._newest
+        if rolls is not None and newest is not None and not self.is_loading:
+            before = rolls.oldest_single(newest, self.length)
+            self._rows.roll_up(rolls.length // self.length, before)
+
+    def block_of(self, subscript: int) -> tuple[int, int] | None:
+        """The first part and the number of parts that a part is rolled up with; None: it is not."""
+        return self._rows.rolled.block_of(subscript)
 
     # Reading.
 

@@ -24,7 +24,7 @@ from viewmill.deltas.product_arrow import decode_product, is_product
 from viewmill.errors import DamagedFile, UnknownName
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
-from viewmill.mill.create import as_materialized, install_view, names_in, prepare_view
+from viewmill.mill.create import add_table, as_materialized, install_view, names_in, prepare_view
 from viewmill.mill.memory import rest
 from viewmill.mill.part_snapshots import (
     open_temporal_view,
@@ -76,7 +76,7 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
     if table.parts is not None:
         table.parts.is_loading = True
     entry = TableEntry(name, saved["sql"], saved["key"], table)
-    core.catalog.add(entry)
+    add_table(core, entry)
     if "tick" in saved:
         core.ticks[name] = saved["tick"]
     if "arrives" in saved:

@@ -17,6 +17,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, Product, as_delta, parts_of
 from viewmill.deltas.product_arrow import encode_product
 from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
+from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.memory import refresh_blocks, rest
@@ -94,7 +95,7 @@ def _keep(
             if isinstance(part, Product):
                 part.forget_rows()
     if any(entry.table.parts is not None for entry in staged):
-        core.forget_old_parts()
+        keep_old_parts(core)
 
 
 def _note_arrivals(core: Core, changed: Mapping[str, Changed]) -> None:

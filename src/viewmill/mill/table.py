@@ -146,6 +146,7 @@ class Table:
             self._note_refused(self._late, version)
             self._late = None
         self.parts.commit(version)
+        self.parts.roll_up()
         self.parts.forget()
 
     def settle(self) -> None:
@@ -159,6 +160,7 @@ class Table:
             self._index.commit()
         self.rows = int(shown.multiplicities().sum())
         self.parts.settle()
+        self.parts.roll_up()
         self.parts.forget()
 
     def _note_refused(self, late: Delta, version: int) -> None:
@@ -508,6 +510,8 @@ def _part_options(statement: CreateTable) -> PartOptions | None:
         statement.partition_length,
         statement.lateness,
         statement.retention,
+        statement.roll_up,
+        statement.archive,
     )
 
 

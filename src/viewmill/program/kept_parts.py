@@ -15,6 +15,7 @@ import numpy as np
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.rolled_parts import RolledParts
 from viewmill.program.parts import PartInfo
 
 
@@ -28,12 +29,14 @@ class KeptParts:
         self._version = version
         self._empty = Delta.empty(schema)
         self._parts: dict[int, Delta] = {}
+        self._rolled = RolledParts(schema)
         self._catalog: dict[int, PartInfo] = {}
         self.first: int | None = None
         self.next: int | None = None
         self._saved: tuple[int | None, int | None] = (None, None)
         self._pending: dict[int, Delta] = {}
         self._reopened: set[int] = set()  # what changed while the mill was opened
+        self.archive: Callable[[int, int, Delta], bool] | None = None
         self.lookback = 0  # how many parts before the oldest shown one are read, by anyone
 
     # Changes.
@@ -54,6 +57,8 @@ class KeptParts:
             loaded = now if old is None else old.loaded
             count = int(rows.multiplicities().sum())
             self._catalog[subscript] = PartInfo(subscript, count, loaded, now, version)
+        for subscript in self._pending if len(self._rolled) else ():
+            self._parts |= self._rolled.take_apart(subscript)
         self._parts |= self._pending
         self._pending = {}
         self._saved = (self.first, self.next)
@@ -66,7 +71,12 @@ class KeptParts:
     def contents(self) -> Delta:
         """The committed rows of the newest part."""
         _, following = self._saved
-        return self._empty if following is None else self._parts.get(following - 1, self._empty)
+        return self._empty if following is None else self._committed(following - 1)
+
+    def _committed(self, subscript: int) -> Delta:
+        found = self._parts.get(subscript)
+        found = self._rolled.get(subscript) if found is None else found
+        return self._empty if found is None else found
 
     def difference(self) -> Delta:
         """The newest part now minus the newest part before."""
@@ -92,7 +102,7 @@ class KeptParts:
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes of all parts."""
         size = sum(column.nbytes for part in self._parts.values() for column in part.columns)
-        return {"parts": size}
+        return {"parts": size + self._rolled.nbytes}
 
     # As a source of parts.
 
@@ -111,13 +121,13 @@ class KeptParts:
     def part(self, subscript: int) -> Delta:
         """The rows of a part."""
         found = self._pending.get(subscript)
-        return self._parts.get(subscript, self._empty) if found is None else found
+        return self._committed(subscript) if found is None else found
 
     def parts_within(self, low: int, high: int) -> list[int]:
         """The parts from low to high that have rows."""
         if high - low < 64:
             return [each for each in range(low, high + 1) if self.part(each).size]
-        known = {*self._parts, *self._pending}
+        known = {*self._parts, *self._pending, *self._rolled.subscripts()}
         return sorted(each for each in known if low <= each <= high and self.part(each).size)
 
     def catalog(self) -> list[PartInfo]:
@@ -145,19 +155,41 @@ class KeptParts:
         if oldest is None:
             return
         before = oldest - self.lookback
-        for subscript in [each for each in self._parts if each < before]:
-            del self._parts[subscript]
-            self._catalog.pop(subscript, None)
+        for first, count, rows in self._ended(before):
+            if self.archive is not None and not self.archive(first, count, rows):
+                continue  # nothing is lost: it is tried again
+            for subscript in range(first, first + count):
+                self._parts.pop(subscript, None)
+                self._catalog.pop(subscript, None)
+            if count > 1:
+                self._rolled.drop(first)
+
+    def _ended(self, before: int) -> list[tuple[int, int, Delta]]:
+        single = [(p, 1, self._parts[p]) for p in self._parts if p < before]
+        return [*self._rolled.before(before), *single]
+
+    def roll_up(self, width: int, before: int) -> None:
+        """Put the parts of whole blocks of `width` parts that end by `before` into one piece."""
+        self._rolled.roll_up(self._parts, width, before)
+
+    def block_of(self, subscript: int) -> tuple[int, int] | None:
+        """The first part and the number of parts that a part is rolled up with; None: it is not."""
+        return self._rolled.block_of(subscript)
 
     def committed_parts(self) -> Mapping[int, Delta]:
         """Every part that was computed, for a checkpoint."""
-        return self._parts
+        rolled = {part: self._committed(part) for part in self._rolled.subscripts()}
+        return {**rolled, **self._parts}
 
     def restore(
-        self, first: int, following: int, parts: Mapping[int, Delta], catalog: Iterable[PartInfo]
+        self,
+        first: int | None,
+        following: int | None,
+        parts: Mapping[int, Delta],
+        catalog: Iterable[PartInfo],
     ) -> None:
         """The inverse."""
-        self._parts = dict(parts)
+        self._parts, self._rolled = dict(parts), RolledParts(self.schema)
         self._catalog = {each.subscript: each for each in catalog}
         self.first, self.next = first, following
         self._saved = (first, following)

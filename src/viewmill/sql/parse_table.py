@@ -15,7 +15,7 @@ from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnknownName, neare
 from viewmill.sql.cursor import Cursor
 from viewmill.sql.parse_clauses import parse_interval
 from viewmill.sql.parse_type import parse_type
-from viewmill.sql.statements import ColumnDef, CreateTable
+from viewmill.sql.statements import ColumnDef, CreateTable, RollUp
 
 TABLE_CLAUSES = (
     "APPEND ONLY",
@@ -25,6 +25,8 @@ TABLE_CLAUSES = (
     "PARTITION LENGTH",
     "LATENESS",
     "RETENTION",
+    "ROLL UP",
+    "ARCHIVE",
 )
 COLUMN_CLAUSES = ("NOT NULL", "NULL", "PRIMARY KEY", "COMMENT")
 
@@ -137,9 +139,28 @@ def _clauses(cursor: Cursor, columns: list[ColumnDef]) -> dict[str, Any]:
                 values[field] = parse_interval(cursor, positive=False)
             case "RETENTION":
                 values[field] = parse_interval(cursor)
+            case "ROLL UP":
+                values[field] = _roll_up(cursor)
+            case "ARCHIVE":
+                values[field] = _folder(cursor)
             case _:
                 values[field] = True
     return values
+
+
+def _roll_up(cursor: Cursor) -> RollUp:
+    hint = "Write ROLL UP LENGTH 86400 AFTER INTERVAL '1' DAY."
+    cursor.expect("LENGTH", hint=hint)
+    length = cursor.integer("the LENGTH of rolled up parts, in seconds,")
+    cursor.expect("AFTER", hint=hint)
+    return RollUp(length, parse_interval(cursor, positive=False))
+
+
+def _folder(cursor: Cursor) -> str:
+    folder = cursor.string()
+    if not folder:
+        raise cursor.failure("expected the folder in quotes", hint="Write ARCHIVE 'folder'.")
+    return folder
 
 
 def _timestamp_by(cursor: Cursor, columns: list[ColumnDef]) -> str:

@@ -33,6 +33,21 @@ class ColumnDef:
 
 
 @dataclass(frozen=True)
+class RollUp:
+    """ROLL UP LENGTH seconds AFTER interval: when small parts become larger ones."""
+
+    length: int  # seconds
+    after: int  # microseconds
+
+    def oldest_single(self, newest: int, length: int) -> int:
+        """The oldest part that stays as it is, for parts of `length` seconds."""
+        return newest - -(-self.after // (length * 1_000_000))
+
+    def __str__(self) -> str:
+        return f"ROLL UP LENGTH {self.length} AFTER {self.after / 1_000_000:g} s"
+
+
+@dataclass(frozen=True)
 class CreateTable:
     """CREATE TABLE name (...). Times are microseconds, `partition_length` is seconds."""
 
@@ -46,6 +61,8 @@ class CreateTable:
     partition_length: int | None = None
     lateness: int | None = None
     retention: int | None = None
+    roll_up: RollUp | None = None
+    archive: str | None = None
     if_not_exists: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 

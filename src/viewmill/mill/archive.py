@@ -1,0 +1,76 @@
+"""Write parts that retention ends into an archive of Parquet files, before they are dropped.
+
+folder/m/part_timestamp=2015-01-01T10-00-00/part.parquet holds the rows of a part, or of the parts
+that were rolled up with it; any engine reads the folder as a table partitioned by time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from viewmill.deltas.delta import Delta
+from viewmill.mill.arrow_rows import expanded
+from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.core import Core
+from viewmill.program.kept_parts import KeptParts
+
+_LOG = logging.getLogger("viewmill")
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def attach_archive(core: Core, name: str, parts: Any, folder: str) -> None:
+    """Let the parts of a table or view be archived when they end."""
+
+    def archive(first: int, count: int, rows: Delta) -> bool:
+        start = _EPOCH + datetime.timedelta(seconds=first * parts.length)
+        target = Path(folder) / name / f"part_timestamp={start:%Y-%m-%dT%H-%M-%S}"
+        try:
+            _write(target / "part.parquet", expanded(rows, core.dictionary))
+        except OSError as why:
+            _LOG.warning("part %s of %s stays: it cannot be archived: %s", first, name, why)
+            return False
+        return True
+
+    parts.archive = archive
+
+
+def _write(path: Path, table: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    pq.write_table(table, draft)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def keep_old_parts(core: Core) -> None:
+    """After a commit: views drop, archive and roll up their parts as the tables they read do."""
+    for entry in core.catalog.in_order():
+        maintainer = entry.block.maintainer
+        if isinstance(maintainer, KeptParts):
+            options = _options_of(core, entry)
+            archive = next((each.archive for each in options if each.archive), None)
+            if archive is not None and maintainer.archive is None and maintainer.has_parts:
+                attach_archive(core, entry.name, maintainer, archive)
+            rolls = next((each.roll_up for each in options if each.roll_up), None)
+            newest = maintainer.reach[1]
+            if rolls is not None and newest is not None and not rolls.length % maintainer.length:
+                before = rolls.oldest_single(newest - 1, maintainer.length)
+                maintainer.roll_up(rolls.length // maintainer.length, before)
+            maintainer.forget()
+
+
+def _options_of(core: Core, entry: ViewEntry) -> list[Any]:
+    """How the tables below a view treat their old parts."""
+    found = []
+    for name in sorted(core.catalog.reads_transitively(entry.name)):
+        table = core.catalog.get(name)
+        if isinstance(table, TableEntry) and table.table.parts is not None:
+            found.append(table.table.parts.options)
+    return found
