@@ -28,6 +28,7 @@ from viewmill.sql.data_types import type_of
 from viewmill.sql.environment import Environment
 from viewmill.sql.intervals import lower_interval
 from viewmill.sql.literals import joined_text, number_literal, whole_number
+from viewmill.sql.lower_quantified import lower_quantified
 from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.not_modelled import NotModelled
@@ -189,10 +190,11 @@ class ExpressionLowering:
         return result
 
     def _compare(self, sign: str, node: exp.Expr) -> Expression:
-        for side in (node.this, node.expression):
-            if isinstance(side, exp.Any | exp.All):
-                raise NotModelled("ANY and ALL over a query", self.span(node))
         left, right = node.this, node.expression
+        if isinstance(left, exp.Any | exp.All):
+            raise NotModelled("ANY and ALL before the comparison", self.span(node))
+        if isinstance(right, exp.Any | exp.All):
+            return lower_quantified(self, sign, left, right, self.span(node))
         if isinstance(_bare(left), exp.Tuple) and isinstance(_bare(right), exp.Tuple):
             return self._compare_tuples(sign, _bare(left), _bare(right), self.span(node))
         return operators.compare(sign, self.lower(left), self.lower(right), self.span(node))
@@ -259,11 +261,26 @@ class ExpressionLowering:
     def _pattern(self, node: exp.Expr, escape: str) -> Expression:
         span = self.span(node)
         if isinstance(node.expression, exp.Any | exp.All):
-            raise NotModelled("LIKE ANY and LIKE ALL", span)
+            return self._patterns(node, escape)
         name = "like" if isinstance(node, exp.Like) else "ilike"
         left, right = self.lower(node.this), self.lower(node.expression)
         result = operators.matches(name, left, right, escape, span)
         return operators.negation(result, span) if node.args.get("negate") else result
+
+    def _patterns(self, node: exp.Expr, escape: str) -> Expression:
+        """LIKE ANY and LIKE ALL of a list: one or all of its patterns match (or do not)."""
+        among, span = node.expression, self.span(node)
+        options = (
+            among.this.expressions if isinstance(among.this, exp.Tuple) else [_bare(among.this)]
+        )
+        word = "or" if isinstance(among, exp.Any) else "and"
+        result: Expression | None = None
+        for option in options:
+            one = type(node)(this=node.this, expression=option, negate=node.args.get("negate"))
+            each = self._pattern(one, escape)
+            result = each if result is None else operators.connect(word, result, each, span)
+        assert result is not None
+        return result
 
     def _case(self, node: exp.Expr) -> Expression:
         span = self.span(node)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from viewmill.sql.lower_expressions import ExpressionLowering
 
 
-def _query(lowering: ExpressionLowering, node: exp.Expr) -> Relation:
+def lower_query(lowering: ExpressionLowering, node: exp.Expr) -> Relation:
+    """The rows of a query inside an expression."""
     environment = lowering.environment
     prefix = environment.names.fresh("subquery")
     return environment.lower_query(node, environment.inside(lowering.scope), prefix).relation
@@ -29,7 +30,7 @@ def _query(lowering: ExpressionLowering, node: exp.Expr) -> Relation:
 
 def lower_scalar(lowering: ExpressionLowering, node: exp.Expr) -> Expression:
     """A query used as a value."""
-    relation = _query(lowering, node)
+    relation = lower_query(lowering, node)
     if len(relation.schema) != 1:
         raise TypeMismatch(
             f"a query used as a value has one column, this has {len(relation.schema)}",
@@ -42,7 +43,7 @@ def lower_exists(lowering: ExpressionLowering, node: exp.Expr) -> Expression:
     """EXISTS (query)."""
     if not isinstance(node.this, exp.Query):
         raise NotModelled("the function exists", lowering.span(node), function="exists")
-    return Exists(_query(lowering, node.this), span=lowering.span(node))
+    return Exists(lower_query(lowering, node.this), span=lowering.span(node))
 
 
 def lower_in(
@@ -52,7 +53,7 @@ def lower_in(
     span: Span | None,
 ) -> Expression:
     """Values IN (query), both sides in their common types."""
-    relation = _query(lowering, node)
+    relation = lower_query(lowering, node)
     if len(values) != len(relation.schema):
         raise TypeMismatch(
             f"IN compares {len(values)} values with a query of {len(relation.schema)} columns",
