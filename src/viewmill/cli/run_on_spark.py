@@ -30,6 +30,8 @@ def run_on_spark(spec: Spec, definitions: Iterable[Definition], *, json: bool) -
         conf=spec.spark.conf,
         placement=spec.spark.placement,
         shards=spec.spark.shards,
+        memory=spec.memory,
+        refresh=spec.refresh,
     )
     remark("starting Spark")
     status = pipeline.run(project)

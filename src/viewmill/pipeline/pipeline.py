@@ -59,6 +59,7 @@ class Pipeline:
         placement: str = "driver",
         shards: int | None = None,
         engine: str = "duckdb",
+        memory: str | int | None = None,
     ) -> None:
         if placement not in PLACEMENTS or engine not in ENGINES:
             known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
@@ -66,12 +67,14 @@ class Pipeline:
         _check_shards(placement, shards)
         if placement == "shards":
             _refuse_connect(spark)
+            _refuse_budget(memory)
         self._spark = spark
         self._storage = Storage.open(storage, placement)
         self._mill = Mill(
             self._storage.mill,
             spark=spark if engine == "spark" else None,
             reshape=reshape if placement == "shards" else None,
+            memory=memory,
         )
         self._placement: Placement = InDriver()
         if placement == "shards":
@@ -347,6 +350,16 @@ def _check_shards(placement: str, shards: int | None) -> None:
         )
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= _MOST_SHARDS:
         raise InvalidArgument(f"shards={shards!r}", hint=f"A number from 1 to {_MOST_SHARDS}.")
+
+
+def _refuse_budget(memory: str | int | None) -> None:
+    """States on shards are Spark's to keep: its state store spills them to disk by itself."""
+    if memory is not None:
+        raise InvalidArgument(
+            f"memory={memory!r} with placement='shards'",
+            detail="On shards Spark's state store holds the states, and moves them to disk.",
+            hint='Say placement="driver", or leave memory= out.',
+        )
 
 
 def _refuse_connect(spark: Any) -> None:

@@ -38,6 +38,8 @@ class SparkProject:
     conf: Mapping[str, str] = field(default_factory=dict)
     placement: str = "driver"
     shards: int | None = None
+    memory: int | None = None  # bytes, for all states together
+    refresh: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # policies, by view
 
 
 def run(project: SparkProject) -> dict[str, Any]:
@@ -52,7 +54,18 @@ def run(project: SparkProject) -> dict[str, Any]:
 
 def build(spark: Any, project: SparkProject) -> Pipeline:
     """The project's pipeline."""
-    pipe = Pipeline(spark, project.storage, placement=project.placement, shards=project.shards)
+    if project.refresh and project.placement == "shards":
+        raise InvalidArgument(
+            "the key refresh goes with placement: driver",
+            hint="A view whose SQL says when it is refreshed is kept by the driver, beside shards.",
+        )
+    pipe = Pipeline(
+        spark,
+        project.storage,
+        placement=project.placement,
+        shards=project.shards,
+        memory=project.memory,
+    )
     try:
         tables = {}
         parsed = [(text, parse(text)[-1]) for text in project.statements]
@@ -64,6 +77,8 @@ def build(spark: Any, project: SparkProject) -> Pipeline:
         for text, statement in parsed:
             if isinstance(statement, CreateView | CreateMaterializedView):
                 pipe.view(statement.name, text)
+        for view, policies in project.refresh.items():
+            pipe.mill[view].set_policies(*policies)
         for sink in project.sinks:
             pipe.sink(sink.view, path=sink.path, format=sink.format, mode=sink.mode)
     except BaseException:

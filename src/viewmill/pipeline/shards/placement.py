@@ -117,7 +117,8 @@ class InShards:
             query = lower(statement.query, text, mill.core.catalog, describe(mill.core))
         except ViewmillError:
             return NotSharded("it is not an ordinary query")  # or an error that define_view tells
-        if statement.policies or statement.strategy or statement.refresh_policy == "full":
+        own = (statement.policies, statement.strategy, statement.memory_bytes is not None)
+        if any(own) or statement.refresh_policy == "full":
             return NotSharded("its clauses are carried out by the driver's mill")
         weights = {
             each.name: _STREAM_WEIGHT if each.is_streaming else 1.0 for each in sources.values()
