@@ -36,6 +36,8 @@ class Hints:
     span: Span | None = field(default=None, compare=False, repr=False)  # of the order
     indicators: bool = True  # False: a cyclic join may keep larger views to be faster
     dense: bool = False  # a chain of matrices is kept as arrays
+    technique: str | None = None  # how windows are put together from panes
+    technique_span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.order))

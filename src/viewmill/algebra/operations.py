@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
+from viewmill.algebra.rings import function_text
 from viewmill.errors import InvalidArgument
 
 Number = int | float
@@ -25,7 +27,7 @@ class Operation:
 
     name: str
     combine: Callable[[Any, Any], Any]
-    identity: Number
+    identity: Any
     inverse: Callable[[Any, Any], Any] | None = None
     selective: bool = False
     commutative: bool = False
@@ -33,6 +35,16 @@ class Operation:
 
     def __post_init__(self) -> None:
         check_laws(self)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value is."""
+        return len(self.identity) if isinstance(self.identity, tuple) else 1
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the code of the operation."""
+        return blake2b(function_text(self.combine).encode(), digest_size=6).hexdigest()
 
     def has(self, need: str) -> bool:
         """Whether a technique that needs this can use the operation.

@@ -53,7 +53,7 @@ class Ring:
                 hint="Shift the payload: what a group without rows holds is all zeros.",
             )
         functions = (self.add, self.negate, self.multiply, *self._all_lifts(), self.finish)
-        text = repr((self.zero, self.one, [_text(each) for each in functions]))
+        text = repr((self.zero, self.one, [function_text(each) for each in functions]))
         made = blake2b(text.encode(), digest_size=5).hexdigest()
         object.__setattr__(self, "fingerprint", made)
 
@@ -222,7 +222,7 @@ def _at(payload: Payload, path: Sequence[int]) -> Any:
     return payload
 
 
-def _text(function: Function | None) -> str:
+def function_text(function: Function | None) -> str:
     """What a function does, as far as it can be told: its code, constants and what it closes on."""
     code = getattr(function, "__code__", None)
     if code is None:
@@ -230,7 +230,7 @@ def _text(function: Function | None) -> str:
     cells = [repr(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
     named = getattr(function, "__globals__", {})
     used = [
-        _text(named[n]) if callable(named[n]) else repr(named[n])
+        function_text(named[n]) if callable(named[n]) else repr(named[n])
         for n in sorted(set(code.co_names)) if n in named and named[n] is not function
     ]  # fmt: skip
     return repr((_code(code), getattr(function, "__defaults__", None), cells, used))

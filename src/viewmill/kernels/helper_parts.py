@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
-from viewmill.kernels.window_payloads import Answer, aggregate_of
+from viewmill.kernels.window_payloads import Answer, component_of
 from viewmill.program.windows import WindowAggregate
 
 Ints = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Layout:
 
     def __init__(self, aggregates: Sequence[WindowAggregate], nullable: Sequence[bool]) -> None:
         self._aggregates = aggregates
-        self._finish = [aggregate_of(each) for each in aggregates]
+        self._finish = [component_of(each) for each in aggregates]
         self._counted: list[int | None] = [None]  # the argument whose values each count counts
         self._places: list[_Place] = []
         self.sum_count, self.key_count, self.float_count = 1, 0, 0
@@ -193,13 +193,13 @@ class Layout:
         for call, place, kept in zip(self._aggregates, self._places, self._finish, strict=True):
             counts = part.sums[place.count]
             if place.kind == "count":
-                found.append(kept.finish((counts,)))
+                found.append(kept.finish(call, [counts], []))
             elif place.kind == "sum":
                 limbs = part.sums[place.first], part.sums[place.first + 1]
-                found.append(kept.finish((counts, *limbs)))
+                found.append(kept.finish(call, [counts, *limbs], []))
             elif place.kind == "float":
                 sums = part.floats[place.first], part.floats[place.first + 1]
-                found.append(kept.finish((counts, *sums)))
+                found.append(kept.finish(call, [counts], [*sums]))
             else:
                 keys = part.keys[place.first]
                 keys = keys if call.function == "max" else ~keys

@@ -1,126 +1,140 @@
-"""Aggregates of groups as columns: lifted from rows, combined pane by pane, finished for SQL.
+"""Components of SQL aggregates: lifted from rows into words and reals, finished for SQL.
 
-A payload is a tuple of arrays with one place per group. `combine(older, newer)` is associative and
-keeps order, so first, last and ties of max_by come out right; nothing is ever taken away.
+A component is kept once for all views that read it: AVG is finished from the sum and the count that
+SUM keeps. How two payloads become one is told by `ops`, which `structures.windows.partials` reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.types import Decimal, Float, Integer, Type
-from viewmill.errors import Overflow
+from viewmill.errors import EvaluationFailed, Overflow
+from viewmill.kernels.structures.windows.partials import (
+    ADD,
+    BEST,
+    FLOAT,
+    LATEST,
+    MOMENTS,
+    USER,
+    WIDE,
+)
 from viewmill.program.windows import WindowAggregate
 
 Array = npt.NDArray[Any]
-Payload = tuple[Array, ...]
+Columns = list[Array]
 Answer = tuple[Array, Array]  # values, and where they are NULL
+
+_LOW = 0xFFFFFFFF
+_WIDTHS = {ADD: (1, 0), WIDE: (2, 0), FLOAT: (0, 2), MOMENTS: (1, 2), BEST: (6, 0), LATEST: (6, 0)}
+BY_PLACE = ("first", "last", "any_value")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one pane in order: group of each, how often it is there, the arguments."""
+    """Rows that are ordered by pair, time and arrival: the pair (pane and group) of each, how often
+    it is there, when, and the arguments."""
 
-    groups: Array
-    count: int  # of groups
+    pairs: Array
+    count: int  # of pairs
     multiplicity: Array
-    columns: tuple[Array, ...]
-    nulls: tuple[Array | None, ...]
+    times: Array
+    arrivals: Array
+    columns: Sequence[Array]
+    nulls: Sequence[Array | None]
+
+    def present(self, argument: int | None) -> Array:
+        """Which rows count: those without NULL in the argument."""
+        mask = None if argument is None else self.nulls[argument]
+        return np.ones(len(self.pairs), np.bool_) if mask is None else mask == 0
+
+    def added(self, present: Array, values: Array) -> Array:
+        """The sum of whole numbers of each pair."""
+        total = np.zeros(self.count, np.int64)
+        np.add.at(total, self.pairs[present], values)
+        return total
 
 
-class Aggregate:
-    """How one SQL aggregate is kept."""
+@dataclass(frozen=True)
+class Component:
+    """What is kept for some aggregates of the same arguments."""
 
-    def __init__(self, call: WindowAggregate) -> None:
-        self.call = call
+    arguments: tuple[int, ...]
 
-    def lift(self, rows: Rows) -> Payload:
-        """The payload of the rows' groups."""
+    kinds: ClassVar[tuple[int, ...]] = ()
+    has_inverse: ClassVar[bool] = False
+    commutes: ClassVar[bool] = True
+
+    @property
+    def width(self) -> tuple[int, int]:
+        """Words and reals."""
+        sizes = [_WIDTHS[kind] for kind in self.kinds]
+        return sum(each[0] for each in sizes), sum(each[1] for each in sizes)
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
+        """The payload of each pair."""
         raise NotImplementedError
 
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """Both, group by group."""
-        raise NotImplementedError
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """What SQL shows."""
         raise NotImplementedError
 
-    def _present(self, rows: Rows) -> Array:
-        """Which rows count: those without NULL in the last argument."""
-        if not self.call.arguments:
-            return np.ones(len(rows.groups), np.bool_)
-        mask = rows.nulls[self.call.arguments[-1]]
-        return np.ones(len(rows.groups), np.bool_) if mask is None else mask == 0
 
-    def _counted(self, rows: Rows, present: Array) -> Array:
-        counts = np.zeros(rows.count, np.int64)
-        np.add.at(counts, rows.groups[present], rows.multiplicity[present])
-        return counts
-
-
-class Count(Aggregate):
+class Count(Component):
     """count(*), count(x): rows."""
 
-    def lift(self, rows: Rows) -> Payload:
+    kinds = (ADD,)
+    has_inverse = True
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Counted with multiplicity."""
-        return (self._counted(rows, self._present(rows)),)
+        present = rows.present(self.arguments[0] if self.arguments else None)
+        return [rows.added(present, rows.multiplicity[present])], []
 
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """Added."""
-        return (older[0] + newer[0],)
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """Never NULL."""
-        return payload[0], np.zeros(len(payload[0]), np.bool_)
+        return words[0], np.zeros(len(words[0]), np.bool_)
 
 
-_LOW = 0xFFFFFFFF
-
-
-class WholeSum(Aggregate):
+class WholeSum(Component):
     """Sum and average of integers and decimals: two limbs, so that no step overflows."""
 
-    def lift(self, rows: Rows) -> Payload:
+    kinds = (ADD, WIDE)
+    has_inverse = True
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Rows, high limb, low limb."""
-        present = self._present(rows)
-        x, m = rows.columns[self.call.arguments[0]][present], rows.multiplicity[present]
-        groups = rows.groups[present]
-        high, low = np.zeros(rows.count, np.int64), np.zeros(rows.count, np.int64)
-        np.add.at(high, groups, (x >> 32) * m)
-        np.add.at(low, groups, (x & _LOW) * m)
-        return self._counted(rows, present), high, low
+        present = rows.present(self.arguments[0])
+        x, m = rows.columns[self.arguments[0]][present], rows.multiplicity[present]
+        high, low = rows.added(present, (x >> 32) * m), rows.added(present, (x & _LOW) * m)
+        return [rows.added(present, m), high + (low >> 32), low & _LOW], []
 
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """Limb by limb, the carry moved up."""
-        low = older[2] + newer[2]
-        return older[0] + newer[0], older[1] + newer[1] + (low >> 32), low & _LOW
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """The sum, or the average."""
-        counts, high, low = payload
+        counts, high, low = words
         high, low = high + (low >> 32), low & _LOW
-        if self.call.function == "avg":
-            return self._average(counts, high, low), counts == 0
+        if call.function == "avg":
+            return _average(call, counts, high, low), counts == 0
         if ((high < -(2**31)) | (high >= 2**31)).any():
-            raise Overflow(f"the sum of a window does not fit {self.call.type}")
+            raise Overflow(f"the sum of a window does not fit {call.type}")
         return (high << 32) + low, counts == 0
 
-    def _average(self, counts: Array, high: Array, low: Array) -> Array:
-        if isinstance(self.call.type, Float):
-            total = high.astype(np.float64) * 2.0**32 + low
-            return np.divide(total, counts, out=np.zeros(len(counts)), where=counts != 0)
-        assert isinstance(self.call.type, Decimal)
-        assert isinstance(self.call.argument, Decimal)
-        scale = 10 ** (self.call.type.scale - self.call.argument.scale)
-        each = zip(high.tolist(), low.tolist(), counts.tolist(), strict=True)
-        found = [_ratio(((h << 32) + x) * scale, n) for h, x, n in each]
-        return np.array(found, np.int64)
+
+def _average(call: WindowAggregate, counts: Array, high: Array, low: Array) -> Array:
+    if isinstance(call.type, Float):
+        total = high.astype(np.float64) * 2.0**32 + low
+        return np.divide(total, counts, out=np.zeros(len(counts)), where=counts != 0)
+    assert isinstance(call.type, Decimal)
+    assert isinstance(call.argument, Decimal)
+    scale = 10 ** (call.type.scale - call.argument.scale)
+    each = zip(high.tolist(), low.tolist(), counts.tolist(), strict=True)
+    return np.array([_ratio(((h << 32) + x) * scale, n) for h, x, n in each], np.int64)
 
 
 def _ratio(total: int, count: int) -> int:
@@ -131,132 +145,162 @@ def _ratio(total: int, count: int) -> int:
     return whole if total >= 0 else -whole
 
 
-class FloatSum(Aggregate):
+class FloatSum(Component):
     """Sum and average of floats, with what rounding lost carried along."""
 
-    def lift(self, rows: Rows) -> Payload:
+    kinds = (ADD, FLOAT)
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Rows, sum, what it lacks."""
-        present = self._present(rows)
-        x = rows.columns[self.call.arguments[0]][present] * rows.multiplicity[present]
-        total = np.bincount(rows.groups[present], x, rows.count)
-        return self._counted(rows, present), total, np.zeros(rows.count)
+        present = rows.present(self.arguments[0])
+        x = rows.columns[self.arguments[0]][present] * rows.multiplicity[present]
+        total = np.bincount(rows.pairs[present], x, rows.count)
+        return [rows.added(present, rows.multiplicity[present])], [total, np.zeros(rows.count)]
 
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """Two-sum: the error of an addition is itself a float."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            a, b = older[1], newer[1]
-            total = a + b
-            back = total - a
-            lost = (a - (total - back)) + (b - back)
-        lost = np.where(np.isfinite(lost), lost, 0.0)
-        return older[0] + newer[0], total, older[2] + newer[2] + lost
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """The sum, or the average."""
-        counts, total, lost = payload
+        counts, (total, lost) = words[0], reals
         total = np.where(np.isfinite(total), total + lost, total)
-        if self.call.function == "avg":
+        if call.function == "avg":
             total = np.divide(total, counts, out=np.zeros(len(counts)), where=counts != 0)
         return total, counts == 0
 
 
-class Moments(Aggregate):
+class Moments(Component):
     """Variance and standard deviation: means are merged, so nothing cancels."""
 
-    def lift(self, rows: Rows) -> Payload:
+    kinds = (MOMENTS,)
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Rows, mean, squares around it."""
-        present = self._present(rows)
-        x, m = rows.columns[self.call.arguments[0]][present], rows.multiplicity[present]
-        groups = rows.groups[present]
-        counts = self._counted(rows, present)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.bincount(groups, x * m, rows.count) / np.maximum(counts, 1)
-            squares = np.bincount(groups, m * (x - mean[groups]) ** 2, rows.count)
-        return counts, mean, squares
+        present = rows.present(self.arguments[0])
+        x, m = rows.columns[self.arguments[0]][present], rows.multiplicity[present]
+        pairs, counts = rows.pairs[present], rows.added(present, m)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            mean = np.bincount(pairs, x * m, rows.count) / np.maximum(counts, 1)
+            squares = np.bincount(pairs, m * (x - mean[pairs]) ** 2, rows.count)
+        return [counts], [mean, squares]
 
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """Chan's formula."""
-        n, k = older[0], newer[0]
-        total = np.maximum(n + k, 1)
-        with np.errstate(invalid="ignore"):
-            apart = np.where((n == 0) | (k == 0), 0.0, newer[1] - older[1])
-            mean = np.where(n == 0, newer[1], older[1] + apart * k / total)
-            squares = older[2] + newer[2] + apart * apart * n * k / total
-        return n + k, mean, squares
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """Over n, or over n - 1, which is NULL for one row."""
-        counts, _, squares = payload
-        less = 1 if self.call.function.endswith("_samp") else 0
+        counts, squares = words[0], reals[1]
+        less = 1 if call.function.endswith("_samp") else 0
         with np.errstate(invalid="ignore"):
             value = squares / np.maximum(counts - less, 1)
-            if self.call.function.startswith("stddev"):
+            if call.function.startswith("stddev"):
                 value = np.sqrt(value)
         return value, counts <= less
 
 
-class Chosen(Aggregate):
-    """min, max, min_by, max_by, first, last: one row of the group is chosen.
+@dataclass(frozen=True)
+class Chosen(Component):
+    """min, max, min_by, max_by, first, last: one row is chosen.
 
-    The first of equals stays, as when the rows are read in order.
+    Of rows that are equal in what is compared the earliest is chosen, as when they are read in
+    order; its time and arrival are kept, so that it does not matter in which order they came.
     """
 
-    def lift(self, rows: Rows) -> Payload:
-        """Rows, what is compared, what is shown, whether that is NULL."""
-        by_place = self.call.function in ("first", "last", "any_value")
-        present = np.ones(len(rows.groups), np.bool_) if by_place else self._present(rows)
-        present &= rows.multiplicity > 0
-        counts = self._counted(rows, present)
+    function: str = "max"
+
+    @property
+    def kinds(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The latest row, or the best one."""
+        return (LATEST,) if self.function == "last" else (BEST,)
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
+        """Rows, what is compared, time, arrival, what is shown, whether that is NULL."""
+        by_place = self.function in BY_PLACE
+        present = rows.present(None if by_place else self.arguments[-1]) & (rows.multiplicity > 0)
         at = np.flatnonzero(present)
-        shown = self.call.arguments[0]
-        judged = rows.columns[self.call.arguments[-1]]
-        best = self._best(rows.groups[at], judged[at], rows.count, by_place=by_place)
-        place = np.where(best >= 0, at[np.maximum(best, 0)] if len(at) else 0, 0)
-        if not len(rows.groups):
-            nothing = np.zeros(rows.count, judged.dtype)
-            return counts, nothing, nothing, np.ones(rows.count, np.bool_)
-        mask = rows.nulls[shown]
-        null = np.zeros(rows.count, np.bool_) if mask is None else mask[place] != 0
-        return counts, judged[place], rows.columns[shown][place], null | (best < 0)
+        pairs, counts = rows.pairs[at], rows.added(present, rows.multiplicity[present])
+        shown = rows.columns[self.arguments[0]]
+        key = np.zeros(len(at), np.int64)
+        if not by_place:
+            key = sortable(rows.columns[self.arguments[-1]][at])
+            key = key if self.function.startswith("max") else ~key
+        best = np.full(rows.count, -1, np.int64)
+        # Rows are in order: of the places that are written twice the last assignment stays.
+        order = np.lexsort((-np.arange(len(at)), key))
+        order = np.arange(len(at)) if self.function == "last" else order
+        best[pairs[order]] = order
+        found = np.flatnonzero(best >= 0)
+        chosen = at[best[found]]
+        mask = rows.nulls[self.arguments[0]]
+        null = np.zeros(len(chosen), np.int64) if mask is None else mask[chosen].astype(np.int64)
+        shown_words = shown[chosen].view(np.int64)
+        values = [key[best[found]], rows.times[chosen], rows.arrivals[chosen], shown_words, null]
+        columns = [np.zeros(rows.count, np.int64) for _ in values]
+        for column, value in zip(columns, values, strict=True):
+            column[found] = value
+        return [counts, *columns], []
 
-    def _best(self, groups: Array, judged: Array, count: int, *, by_place: bool) -> Array:
-        """The position of each group's chosen row, -1 where there is none."""
-        best = np.full(count, -1, np.int64)
-        if not len(groups):
-            return best
-        if by_place:
-            order = np.arange(len(groups))
-            if self.call.function == "last":
-                best[groups] = order  # the last assignment stays
-            else:
-                best[groups[::-1]] = order[::-1]
-            return best
-        key = _sortable(judged)
-        key = key if self.call.function.startswith("max") else _reversed(key)
-        # The largest key last, of equal ones the first row.
-        order = np.lexsort((-np.arange(len(groups)), key))
-        best[groups[order]] = order
-        return best
-
-    def combine(self, older: Payload, newer: Payload) -> Payload:
-        """The better of two; the older one if they are equal."""
-        if self.call.function == "last":
-            take_newer = newer[0] > 0
-        elif self.call.function in ("first", "any_value"):
-            take_newer = older[0] == 0
-        else:
-            a, b = _sortable(older[1]), _sortable(newer[1])
-            better = b > a if self.call.function.startswith("max") else b < a
-            take_newer = (newer[0] > 0) & (better | (older[0] == 0))
-        chosen = [np.where(take_newer, b, a) for a, b in zip(older[1:], newer[1:], strict=True)]
-        return (older[0] + newer[0], *chosen)
-
-    def finish(self, payload: Payload) -> Answer:
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """What the chosen row shows."""
-        return payload[2], payload[3] | (payload[0] == 0)
+        shown = words[4].view(np.float64) if _is_real(call.argument) else words[4]
+        return shown, (words[5] != 0) | (words[0] == 0)
 
 
-def _sortable(values: Array) -> Array:
+@dataclass(frozen=True)
+class UserOperation(Component):
+    """An operation that was registered: values lifted one by one, combined in order."""
+
+    operation: Operation | None = None
+    number: int = 0  # among the operations of the family
+
+    @property
+    def kinds(self) -> tuple[int, ...]:  # type: ignore[override]
+        """One beyond those of SQL."""
+        return (USER + self.number,)
+
+    @property
+    def commutes(self) -> bool:  # type: ignore[override]
+        """As declared."""
+        assert self.operation is not None
+        return self.operation.commutative
+
+    @property
+    def width(self) -> tuple[int, int]:
+        """A count, and the values."""
+        assert self.operation is not None
+        return 1, self.operation.width
+
+    def lift(self, rows: Rows) -> tuple[Columns, Columns]:
+        """Row by row in Python: the function is the user's."""
+        operation = self.operation
+        assert operation is not None
+        present = rows.present(self.arguments[0]) & (rows.multiplicity > 0)
+        at = np.flatnonzero(present)
+        counts = np.zeros(rows.count, np.int64)
+        values = np.zeros((operation.width, rows.count))
+        pairs, times = rows.pairs[at].tolist(), rows.multiplicity[at].tolist()
+        for pair, value, m in zip(
+            pairs, rows.columns[self.arguments[0]][at].tolist(), times, strict=True
+        ):
+            lifted = operation.lifted(value)
+            for _ in range(m):
+                if counts[pair]:
+                    lifted_all = operation.combined(operation.packed(values[:, pair]), lifted)
+                else:
+                    lifted_all = lifted
+                values[:, pair] = lifted_all
+                counts[pair] += 1
+        return [counts], list(values)
+
+    def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
+        """Lowered one by one."""
+        operation = self.operation
+        assert operation is not None
+        counts = words[0]
+        values = np.zeros(len(counts))
+        for i in np.flatnonzero(counts).tolist():
+            try:
+                values[i] = operation.lowered(operation.packed([each[i] for each in reals]))
+            except Exception as why:
+                raise EvaluationFailed(f"operation {operation.name} failed: {why}") from why
+        return values, counts == 0
+
+
+def sortable(values: Array) -> Array:
     """Whole numbers in the order of the values; of floats NaN is the largest, as in Spark."""
     if values.dtype != np.float64:
         return values
@@ -265,24 +309,23 @@ def _sortable(values: Array) -> Array:
     return np.asarray(np.where(bits < 0, bits ^ 0x7FFFFFFFFFFFFFFF, bits))
 
 
-def _reversed(key: Array) -> Array:
-    return ~key
-
-
-def aggregate_of(call: WindowAggregate) -> Aggregate:
-    """How a call is kept."""
-    made: Callable[[WindowAggregate], Aggregate]
+def component_of(call: WindowAggregate) -> Component:
+    """What keeps an aggregate."""
     match call.function:
         case "count":
-            made = Count
+            return Count(call.arguments)
         case "sum" | "avg":
-            made = WholeSum if _is_whole(call.argument) else FloatSum
+            made = WholeSum if isinstance(call.argument, Integer | Decimal) else FloatSum
+            return made(call.arguments)
         case "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop":
-            made = Moments
-        case _:
-            made = Chosen
-    return made(call)
+            return Moments(call.arguments)
+        case _ if call.operation is not None:
+            return UserOperation(call.arguments, operation=call.operation)
+        case "any_value":
+            return Chosen(call.arguments, function="first")
+        case function:
+            return Chosen(call.arguments, function=function)
 
 
-def _is_whole(type_: Type | None) -> bool:
-    return isinstance(type_, Integer | Decimal)
+def _is_real(type_: Type | None) -> bool:
+    return isinstance(type_, Float)

@@ -62,7 +62,7 @@ class ViewEntry:
     engine_calls: int = 0
     refreshes: int = 0
     rows_changed: int = 0
-    rows: int = 0
+    kept_rows: int = 0  # as counted from change to change
     waiting: dict[str, list[Changed]] = field(default_factory=dict)
     waiting_rows: int = 0
     waiting_since: int = 0
@@ -80,6 +80,16 @@ class ViewEntry:
     def schema(self) -> Schema:
         """The columns a reader sees."""
         return self.query.schema
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has; a window whose changes nobody lists counts them when asked."""
+        count = getattr(self.blocks[-1].maintainer, "count_rows", None)
+        return self.kept_rows if count is None else int(count())
+
+    @rows.setter
+    def rows(self, rows: int) -> None:
+        self.kept_rows = rows
 
     @property
     def block(self) -> Block:

@@ -87,6 +87,8 @@ class Core:
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
         # How far time has been said to have come, by table.
         self.ticks: dict[str, int] = {}
+        # The window views that share partials, by their table in lower case and unit.
+        self.families: dict[tuple[str, str], Any] = {}
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together

@@ -24,13 +24,14 @@ from viewmill.mill.adapt import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill, unbuilt_blocks
+from viewmill.mill.fill import build, fill, fill_blocks, unbuilt_blocks
 from viewmill.mill.memory import attach, refresh_blocks, rest
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
+from viewmill.mill.window_families import note_readers, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
 from viewmill.program.parts import PartQueries
@@ -116,6 +117,7 @@ def drop(core: Core, name: str) -> None:
     if isinstance(entry, ViewEntry):
         entry.dropped = True
         core.runtime.remove(entry.name)
+        note_readers(core, entry)
         core.starting.pop(entry.name.lower(), None)
 
 
@@ -239,6 +241,7 @@ def install_view(core: Core, entry: ViewEntry) -> None:
     for block in entry.blocks:
         core.runtime.add(block)
     core.runtime.arrange([each.name for each in core.catalog.in_order()])
+    note_readers(core, entry)
 
 
 def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
@@ -420,9 +423,27 @@ def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> N
     """Change when a view is refreshed."""
     before = entry.policies
     unshare(core, entry)
+    if windows_in(entry):
+        refresh_view(core, entry)  # what waits for it; then it may join its stream's others
     core.catalog.set_policies(entry, policies)
     try:
         save(core, {entry.name: _view_record(entry)})
     except BaseException:
         core.catalog.set_policies(entry, before)
         raise
+    if windows_in(entry):
+        _build_windows_again(core, entry)
+
+
+def _build_windows_again(core: Core, entry: ViewEntry) -> None:
+    """A window that is refreshed at times of its own leaves its family, and one that is not joins
+    it."""
+    core.runtime.remove(entry.name)
+    for block in entry.blocks:
+        block.maintainer = build(core, block.program, entry)
+    fill_blocks(core, entry, entry.blocks)
+    join(entry.blocks, entry.name)
+    for block in entry.blocks:
+        core.runtime.add(block)
+    core.runtime.arrange([each.name for each in core.catalog.in_order()])
+    note_readers(core, entry)

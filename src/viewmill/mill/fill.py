@@ -14,6 +14,7 @@ from viewmill.algebra.relations import Values
 from viewmill.deltas.delta import Delta
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.window_families import join_family, window_of
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.program.arrays import Arrays
@@ -27,7 +28,6 @@ BUILDERS = {
     "kernels": "viewmill.kernels.build:build",
     "arrays": "viewmill.kernels.arrays:build_arrays",
     "rows": "viewmill.kernels.by_row:build",
-    "windows": "viewmill.kernels.window_build:build_window",
     "window_parts": "viewmill.kernels.window_parts:WindowPartMaintainer",
     "engine": "viewmill.engines.build:build",
 }
@@ -60,7 +60,7 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
         rows: Maintainer = pkgutil.resolve_name(BUILDERS["rows"])(program, core.dictionary)
         return rows
     if isinstance(program.body, Windowed):
-        window: Maintainer = pkgutil.resolve_name(BUILDERS["windows"])(program, core.dictionary)
+        window: Maintainer = join_family(core, program, entry)
         return window
     if isinstance(program.body, WindowParts):
         return _build_window_parts(core, program, program.body)
@@ -84,7 +84,7 @@ def fill(core: Core, entry: ViewEntry) -> None:
     fill_blocks(core, entry, [each for each in entry.blocks if each.views <= {entry.name}])
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
-    else:
+    elif window_of(entry) is None:
         entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"
@@ -125,7 +125,7 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
     if is_replayed(block.program):
         owed[block.name] = _replay(core, entry, block)
     elif isinstance(block.program.body, Windowed):
-        owed[block.name] = _replay_window(core, block)
+        owed[block.name] = _fill_window(block)
     elif isinstance(block.program.body, WindowParts):
         read = block.program.inputs[0].source
         window: Any = maintainer
@@ -157,15 +157,13 @@ def _replay(core: Core, entry: ViewEntry, block: Block) -> Delta:
     return block.maintainer.flush()
 
 
-def _replay_window(core: Core, block: Block) -> Delta:
-    """Feed a window the rows of its stream in order; what it said on the way is no news."""
-    window = pkgutil.resolve_name(BUILDERS["windows"])(block.program, core.dictionary)
-    (read,) = block.program.inputs
-    if read.source in core.ticks:
-        window.advance(core.ticks[read.source])
-    window.apply(read.name, core.contents(read.source))
-    window.flush()
-    block.maintainer = window
+def _fill_window(block: Block) -> Delta:
+    """A family fills a new window from its stream before rows come or answers are read."""
+    window: Any = block.maintainer
+    if window.tree is not None:
+        window.family.spoil(window)
+    if not window.family.is_shared:
+        window.family.settle()
     return Delta.empty(block.program.output)
 
 

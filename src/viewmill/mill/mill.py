@@ -444,7 +444,8 @@ class Mill:
 def _bodies(program: Program) -> list[Body]:
     """A program's body, or those of the programs inside it."""
     if isinstance(program.body, Windowed | WindowParts):
-        return [program.body.prepare.body, program.body.finish.body]
+        both = program.body.prepare, program.body.finish
+        return [each.body for each in both if each is not None]
     return [program.body]
 
 

@@ -21,6 +21,7 @@ from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.memory import refresh_blocks, rest
+from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 
 MULTIPLICITY = "_multiplicity"
@@ -50,6 +51,7 @@ def _commit(core: Core, changed: Mapping[str, Changed]) -> None:
     outputs: dict[str, Delta] = {}
     admitted: dict[str, Changed] = {}
     by_source: dict[str, Changed] = {}
+    settle_families(core, changed)
     try:
         for name, delta in changed.items():
             staged.append(entries[name])
@@ -192,7 +194,7 @@ def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: 
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
     else:
-        entry.rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
+        entry.kept_rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
     notify(core, entry, output)
 
 

@@ -51,16 +51,28 @@ def own_blocks(entry: ViewEntry) -> list[Block]:
 
 def shared_with(entry: ViewEntry) -> dict[str, list[str]]:
     """For each block of the plan that is shared, the other views."""
-    return {
+    found = {
         name: sorted(block.views - {entry.name})
         for name, block in entry.placed.items()
         if block.views - {entry.name}
     }
+    return {**found, **_windows_shared(entry)}
+
+
+def _windows_shared(entry: ViewEntry) -> dict[str, list[str]]:
+    """For each window of a view, the others that read its tree."""
+    found = {}
+    for block in entry.blocks:
+        family = getattr(block.maintainer, "family", None)
+        others = [] if family is None else family.sharing(block.maintainer)
+        if others:
+            found[block.name] = others
+    return found
 
 
 def unshare(core: Core, entry: ViewEntry) -> None:
     """Give a view blocks of its own, filled from the tables as they are."""
-    if not shared_with(entry):
+    if not any(block.views - {entry.name} for block in entry.placed.values()):
         return
     taken = {block.name for _, block in _blocks_there(core)}
     renamed: dict[str, str] = {}

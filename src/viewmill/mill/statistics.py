@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from viewmill.algebra.expressions import Call, Column, Expression, walk
 from viewmill.algebra.relations import Aggregate, Distinct, Filter, Join, Relation, Scan
-from viewmill.algebra.walk import scans, walk_relations
+from viewmill.algebra.walk import scans, sources, walk_relations
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.program.parts import SECOND
@@ -33,7 +33,8 @@ _RANGE = 8  # times the rows: how wide a range of numbers is counted value by va
 def statistics(core: Core, query: Relation) -> Statistics:
     """What is known now."""
     rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
-    rows |= {entry.name: entry.rows for entry in core.catalog.views()}
+    read = [core.catalog.get(name) for name in sources(query)]
+    rows |= {entry.name: entry.rows for entry in read if isinstance(entry, ViewEntry)}
     static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
     return Statistics(rows, static, _distinct(core, query), _parts(core))
 

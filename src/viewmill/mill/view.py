@@ -24,6 +24,7 @@ from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.temporal import is_temporal
 from viewmill.mill.verify import Difference, verify_view
 from viewmill.mill.verify_parts import verify_parts
+from viewmill.mill.window_families import note_followers, window_of
 from viewmill.planner.explain import Explanation, explain
 from viewmill.policies.policies import due_at
 
@@ -174,11 +175,13 @@ class View(Readers):
                 fn(Change(entry.name, version, delta, self._core.dictionary))
 
             entry.listeners.append(listener)
+            note_followers(self._core, entry)
 
         def stop() -> None:
             with self._core.lock:
                 if listener in entry.listeners:
                     entry.listeners.remove(listener)
+                    note_followers(self._core, entry)
 
         return stop
 
@@ -216,6 +219,8 @@ class View(Readers):
     def _status(self, entry: ViewEntry) -> dict[str, Any]:
         core = self._core
         waits = entry.waits()
+        window = window_of(entry)
+        taken = 0 if window is None else window.batches
         lag = (core.now() - waits.since) / 1e6 if waits.rows else 0.0
         due = due_at(entry.policies, waits)
         return {
@@ -227,9 +232,9 @@ class View(Readers):
             "state_bytes": entry.kept_bytes(),
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
-            "refresh_kind": entry.refresh_kind,
+            "refresh_kind": "incremental" if taken else entry.refresh_kind,
             "shares_with": sorted({v for views in shared_with(entry).values() for v in views}),
-            "refreshes": entry.refreshes,
+            "refreshes": max(entry.refreshes, taken),
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,
             "late_rows": sum(getattr(b.maintainer, "late_rows", 0) for b in entry.blocks),

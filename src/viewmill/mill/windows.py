@@ -26,7 +26,6 @@ from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import refresh_blocks
 from viewmill.mill.refresh import publish
 from viewmill.program.window_parts import WindowParts
-from viewmill.program.windows import Windowed
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -49,10 +48,13 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
         return
     core.ticks[entry.name] = moment
     try:
+        for family in core.runtime.families(entry.name):
+            if core.catalog.immediate() & family.names:
+                family.advance(moment)
         for view in core.catalog.views():
             for block in view.blocks:
                 reads = any(each.source == entry.name for each in block.program.inputs)
-                if reads and isinstance(block.program.body, Windowed | WindowParts):
+                if reads and isinstance(block.program.body, WindowParts):
                     block.maintainer.advance(moment)  # type: ignore[attr-defined]
         nothing = {entry.name: Delta.empty(entry.table.schema)}
         outputs = refresh_blocks(core, nothing, core.catalog.immediate())

@@ -130,6 +130,8 @@ def _ask(
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
         elif strategy.name == "view_tree":
             answers.append(ViewTree(wish.hints).match(query, statistics))
+        elif strategy.name == "shared_window":
+            answers.append(SharedWindow(wish.hints).match(query, statistics))
         else:
             answers.append(strategy.match(query, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]

@@ -35,11 +35,10 @@ def display_program(program: Program) -> str:
         case PatternQueries() as body:
             return f"{head}\n\n{display_automaton(body)}"
 
-        case Windowed(window=window, technique=technique, prepare=prepare, finish=finish):
-            return (
-                f"{head}\n\n{window}, panes joined by {technique}\n\n"
-                f"prepare\n{display(prepare.query)}\n\nfinish\n{display(finish.query)}"
-            )
+        case Windowed(window=window, prepare=prepare, finish=finish):
+            parts = {"prepare": prepare, "finish": finish}
+            shown = [f"\n\n{n}\n{display(p.query)}" for n, p in parts.items() if p is not None]
+            return f"{head}\n\n{window}{''.join(shown)}"
         case WindowParts(window=window, prepare=prepare, finish=finish) as body:
             return (
                 f"{head}\n\n{window}, {display_helpers(body)}\n\n"

@@ -1,10 +1,11 @@
-"""A body that answers a window of a stream at each slide. Data only."""
+"""A body that answers a window of a stream at each slide, and trees that windows share. Data only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Type
 from viewmill.algebra.windows import SlidingWindow
@@ -21,9 +22,10 @@ class WindowAggregate:
     """An aggregate over prepared columns."""
 
     function: str
-    arguments: tuple[int, ...]  # positions among the prepared columns
+    arguments: tuple[int, ...]  # positions among the prepared arguments
     argument: Type | None  # the type of the first one
     type: Type
+    operation: Operation | None = None  # what a user registered under the function's name
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,30 @@ class Windowed:
     window: SlidingWindow
     keys: tuple[Field, ...]
     aggregates: tuple[WindowAggregate, ...]
+    technique: str | None  # the one that was asked for
+    lane: str  # equal where rows become the same keys and arguments
+    prepare: Program | None  # None: `picked` says it all
+    picked: tuple[int, ...]  # the source's columns that are keys and arguments
+    finish: Program | None  # None: `shown` says it all
+    shown: tuple[int, ...]  # which of keys and aggregates the columns of the output are
+    is_safe: bool  # whether what is shown can always be computed
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """Windows that share partials: an edge of one is an edge of all."""
+
+    steps: tuple[tuple[int, int], ...]  # step and offset of the progressions of edges
     technique: str
-    prepare: Program
-    finish: Program
+    members: tuple[int, ...]  # which of the windows that were given
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WindowsPlan:
+    """How the windows of a lane are run, and what that costs."""
+
+    trees: tuple[TreePlan, ...]
+    optimizer: str
+    cost: float
+    why: tuple[str, ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.product import Changed
+from viewmill.deltas.product import Changed, Product
 from viewmill.program.program import Maintainer, Program
 
 
@@ -38,6 +38,37 @@ def join(blocks: Sequence[Block], view: str) -> None:
     blocks[-1].shows.add(view)
 
 
+class Family(Protocol):
+    """Views that take the rows of one table together: one maintainer for all of them."""
+
+    source: str
+
+    @property
+    def names(self) -> set[str]:
+        """The views."""
+
+    def join(self, member: Any) -> None:
+        """A view's maintainer comes, or comes back."""
+
+    def leave(self, member: Any) -> None:
+        """A view's maintainer goes."""
+
+    def apply(self, input: str, delta: Delta | Product) -> None:
+        """Feed the change of the table."""
+
+    def advance(self, watermark: int) -> None:
+        """Time has come this far for the table."""
+
+    def flush(self) -> dict[str, Delta]:
+        """The change of those views whose changes are listed."""
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+
+    def rollback(self) -> None:
+        """Forget what was applied."""
+
+
 class Runtime(Protocol):
     """Blocks in dependency order."""
 
@@ -46,6 +77,9 @@ class Runtime(Protocol):
 
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
+
+    def families(self, source: str) -> Iterable[Family]:
+        """The families of windows over a table."""
 
     def arrange(self, views: Iterable[str]) -> None:
         """Put the blocks in this order of their views; those of one view keep theirs."""

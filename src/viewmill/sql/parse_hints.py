@@ -20,6 +20,8 @@ from viewmill.sql.dialect import tokenize
 
 _EXAMPLE = "Write VARIABLE_ORDER(A(B, C(D, E))): a variable, in parentheses what lies below it."
 
+_TECHNIQUE = "Write TECHNIQUE(flatfat), or another technique's name."
+
 
 def read_hints(tokens: Sequence[Token], sql: str) -> Hints:
     """The hints that stand anywhere in a query."""
@@ -58,7 +60,21 @@ class _Reader:
                 hints = replace(hints, indicators=False)
             elif word == "DENSE":
                 hints = replace(hints, dense=True)
+            elif word == "TECHNIQUE":
+                hints = self._technique(hints)
         return hints
+
+    def _technique(self, hints: Hints) -> Hints:
+        """The name of a technique of final aggregation, in parentheses."""
+        if self._word() != "(":
+            raise MalformedSQL('expected "("', hint=_TECHNIQUE, span=self._span())
+        self.at += 1
+        span, name = self._span(), self._word().lower()
+        self.at += 1
+        if not name or self._word() != ")":
+            raise MalformedSQL('expected ")"', hint=_TECHNIQUE, span=self._span())
+        self.at += 1
+        return replace(hints, technique=name, technique_span=span)
 
     def _list(self) -> tuple[HintedVariable, ...]:
         """Variables in parentheses."""

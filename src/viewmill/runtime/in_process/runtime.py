@@ -11,7 +11,7 @@ from viewmill.deltas.product import Changed, parts_of
 from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
 from viewmill.program.program import Maintainer
-from viewmill.runtime.runtime import Block
+from viewmill.runtime.runtime import Block, Family
 
 Rebuild = Callable[[], list[Maintainer]]
 
@@ -26,15 +26,25 @@ class InProcessRuntime:
         self._blocks: dict[str, Block] = {}
         self._moving: set[str] = set()  # the blocks that may move on without a changed row
         self._touched: list[Block] = []
+        self._touched_families: list[Family] = []
         self._outputs: dict[str, Delta] = {}
         self._paces: dict[str, float] = {}
         self._watched: dict[str, float] = {}  # CPU microseconds of the last refresh, by view
         self._replacing: dict[str, list[tuple[Block, Maintainer]]] = {}
         self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
         self._showing: dict[str, Block] = {}  # by view
+        self._members: dict[str, Block] = {}  # the blocks that are members of a family, by name
+        self._families: dict[int, Family] = {}
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
+        family: Family | None = getattr(block.maintainer, "family", None)
+        if family is not None:
+            family.join(block.maintainer)
+            self._families[id(family)] = family
+            self._members[block.name] = block
+            self._showing.update(dict.fromkeys(block.shows, block))
+            return
         self._blocks[block.name] = block
         self._showing.update(dict.fromkeys(block.shows, block))
         self._reads[block.name] = [
@@ -47,6 +57,7 @@ class InProcessRuntime:
 
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
+        self._leave_families(view)
         for block in self._blocks.values():
             block.views.discard(view)
             block.shows.discard(view)
@@ -56,6 +67,20 @@ class InProcessRuntime:
         self._watched.pop(view, None)
         if view in self._blocks:
             self._rename(view)
+
+    def _leave_families(self, view: str) -> None:
+        own = [block for block in (self._members.get(view),) if block is not None]
+        own += [b for name, b in self._members.items() if name != view and "#" in name and view in b.views]
+        for block in own:
+            del self._members[block.name]
+            family: Family = block.maintainer.family  # type: ignore[attr-defined]
+            family.leave(block.maintainer)
+            if not family.names:
+                self._families.pop(id(family), None)
+
+    def families(self, source: str) -> list[Family]:
+        """The families of windows over a table."""
+        return [each for each in self._families.values() if each.source == source]
 
     def _rename(self, old: str) -> None:
         """A block outlives the view whose name it has: the name is free for another view."""
@@ -111,6 +136,9 @@ class InProcessRuntime:
     ) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
         turn = _Turn(dict(deltas), rebuilds or {})
+        for family in self._families.values():
+            if family.source in turn.changed and not family.names.isdisjoint(among):
+                self._apply_family(family, turn)
         for block in self._blocks.values():
             if block.views.isdisjoint(among):
                 continue
@@ -125,6 +153,17 @@ class InProcessRuntime:
         if turn.is_timed:
             self._note_paces(turn)
         return turn.outputs
+
+    def _apply_family(self, family: Family, turn: _Turn) -> None:
+        """Windows read tables only, so that they come before all blocks."""
+        self._touched_families.append(family)
+        for part in parts_of(turn.changed[family.source]):
+            family.apply(family.source, part)
+        for name, output in family.flush().items():
+            for view in self._members[name].shows:
+                turn.outputs[view] = self._outputs[view] = output
+            if output.size:
+                turn.changed[name] = output
 
     def _apply(
         self, block: Block, arrived: list[tuple[str, str]], turn: _Turn, among: set[str]
@@ -185,6 +224,8 @@ class InProcessRuntime:
         """Keep what was applied, and what was built anew."""
         for block in self._touched:
             block.maintainer.commit()
+        for family in self._touched_families:
+            family.commit()
         for pairs in self._replacing.values():
             for block, maintainer in pairs:
                 block.maintainer = maintainer
@@ -194,10 +235,13 @@ class InProcessRuntime:
         """Forget what was applied."""
         for block in self._touched:
             block.maintainer.rollback()
+        for family in self._touched_families:
+            family.rollback()
         self._forget()
 
     def _forget(self) -> None:
         self._touched.clear()
+        self._touched_families.clear()
         self._outputs.clear()
         self._replacing.clear()
 

@@ -2,27 +2,31 @@
 
 takes  a relation whose one scan has a window
 gives  a candidate, or the part in the way; a program whose body is `Windowed`
-next   kernels.window_build
+next   kernels.window_family
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Column, Expression
+from viewmill.algebra.expressions import Call, Column, Expression, Literal
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp
-from viewmill.algebra.walk import scans
+from viewmill.algebra.walk import scans, substitute
 from viewmill.algebra.windows import SlidingWindow
+from viewmill.errors import InvalidArgument
 from viewmill.program.program import Program
 from viewmill.program.windows import ARRIVAL, TIME, WindowAggregate, Windowed
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.linear import filtered
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.inputs import input_of
-from viewmill.strategies.shared_window.queries import WindowQuery, partial_count
+from viewmill.strategies.shared_window.joint import TECHNIQUES
+from viewmill.strategies.shared_window.queries import PARTIALS
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 FUNCTIONS = (
@@ -30,15 +34,20 @@ FUNCTIONS = (
     "max_by", "min_by", "first", "last", "any_value",
 )  # fmt: skip
 
-# Measured: a row into its pane, and a slide with its three combinations of panes.
-_ROW_US = 0.4
-_REFRESH_US = 300.0
+# Measured: a row into its pane, and what a batch costs however small it is.
+_ROW_US = 0.3
+_REFRESH_US = 150.0
+# What is shown of these cannot fail, whatever the answers are.
+_SAFE = ("=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "is_null")
 
 
 class SharedWindow:
-    """Rows go into panes once; a window is put together from panes by TwoStacks."""
+    """Rows go into panes once for all views of a stream; a window is put together from panes."""
 
     name = "shared_window"
+
+    def __init__(self, hints: Hints | None = None) -> None:
+        self._hints = hints or Hints()
 
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer what is one scan with a window, grouped."""
@@ -47,26 +56,36 @@ class SharedWindow:
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         window = found.window
-        partials = partial_count("pairs", WindowQuery(window.size, window.slide))
+        technique = self._hints.technique
+        if technique is not None:
+            _check_technique(technique, found, self._hints)
+        counts = {name: f"{_partials(name, window):,}" for name in PARTIALS}
         notes = (
-            f"{window}: {partials} partials per window by Pairs",
-            "final aggregation by TwoStacks: any operation, 3 combinations per slide; rows that "
-            "leave are never subtracted, so floats do not drift",
+            f"{window}: {counts['pairs']} partials per window by Pairs "
+            f"(Panes {counts['panes']}, Cutty {counts['cutty']})",
+            *((f"TECHNIQUE({technique}) was asked for",) if technique else ()),
         )
         cost = Cost(_REFRESH_US, _ROW_US, 64 * statistics.row_count(found.scan.source))
-        return Candidate(self.name, query, cost, notes)
+        return Candidate(self.name, query, cost, notes, way=technique or "")
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""
         query = candidate.query
         found = windowed(query)
+        shape, keys = found.shape, found.keys
+        picked = _picked(shape, keys, found.arguments)
+        shown = _shown(shape, keys)
         body = Windowed(
             found.window,
-            tuple(Field(name, each.type, each.nullable) for name, each in found.keys),
+            tuple(Field(name, each.type, each.nullable) for name, each in keys),
             found.aggregates,
-            "twostacks",
-            found.prepare,
-            found.finish,
+            candidate.way or None,
+            _lane(shape, keys, found.arguments),
+            None if picked is not None else found.prepare,
+            picked or (),
+            None if shown is not None else found.finish,
+            shown or (),
+            _is_safe(shape),
         )
         return Program(
             strategy=self.name,
@@ -78,16 +97,64 @@ class SharedWindow:
         )
 
 
+def _partials(technique: str, window: SlidingWindow) -> int:
+    """Partials per window, Table 1 of the paper."""
+    size, slide = window.size, window.slide
+    if technique == "panes":
+        return size // gcd(size, slide)
+    if technique == "cutty" or size % slide == 0:
+        return -(-size // slide)
+    return 2 * (size // slide) + 1
+
+
+def _check_technique(technique: str, found: WindowShape, hints: Hints) -> None:
+    calls = [call for _, call in found.shape.aggregates]
+    if technique not in TECHNIQUES:
+        raise InvalidArgument(
+            f"there is no technique {technique!r} for windows in SQL",
+            hint=f"One of {', '.join(TECHNIQUES)}.",
+            span=hints.technique_span,
+        )
+    without = next((call for call in calls if not _has_inverse(call)), None)
+    if technique == "slickdeque_inv" and without is not None:
+        raise InvalidArgument(
+            f"slickdeque_inv needs an inverse, which {without.function} does not have",
+            detail="Floats have none either: what is subtracted is not what was added.",
+            hint="flatfat and naive take any associative operation.",
+            span=hints.technique_span,
+        )
+
+
+def _has_inverse(call: AggregateCall) -> bool:
+    if call.function == "count":
+        return True
+    whole = call.function in ("sum", "avg")
+    return whole and isinstance(call.arguments[0].type, Integer | Decimal)
+
+
 @dataclass(frozen=True)
 class WindowShape:
     """A window, how its rows are grouped, and the programs around it."""
 
-    scan: Scan
-    keys: tuple[Named, ...]
-    aggregates: tuple[WindowAggregate, ...]
-    prepare: Program
-    finish: Program
     shape: Shape
+    keys: tuple[Named, ...]
+    arguments: list[Expression]
+    aggregates: tuple[WindowAggregate, ...]
+
+    @property
+    def prepare(self) -> Program:
+        """What rows become."""
+        return _prepare(self.shape, self.keys, self.arguments)
+
+    @property
+    def finish(self) -> Program:
+        """What answers become."""
+        return _finish(self.shape, self.keys)
+
+    @property
+    def scan(self) -> Scan:
+        """What is read."""
+        return self.shape.scan
 
     @property
     def window(self) -> SlidingWindow:
@@ -107,14 +174,50 @@ def windowed(query: Relation) -> WindowShape:
     if shape.keys is None:
         raise NotTaken("the rows of a window are not aggregated", shape.scan.span)
     arguments, aggregates = _aggregates(shape)
-    return WindowShape(
-        shape.scan,
-        shape.keys,
-        aggregates,
-        _prepare(shape, shape.keys, arguments),
-        _finish(shape, shape.keys),
-        shape,
-    )
+    return WindowShape(shape, shape.keys, arguments, aggregates)
+
+
+def _picked(
+    shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]
+) -> tuple[int, ...] | None:
+    """The scan's columns that keys and arguments are, if they are just that."""
+    read = [*(each for _, each in keys), *arguments]
+    if shape.where or not all(isinstance(each, Column) for each in read):
+        return None
+    names = shape.scan.schema.names
+    return tuple(names.index(each.name) for each in read if isinstance(each, Column))
+
+
+def _shown(shape: Shape, keys: tuple[Named, ...]) -> tuple[int, ...] | None:
+    """Which of keys and aggregates the outputs are, if they are just that."""
+    names = [*(name for name, _ in keys), *(name for name, _ in shape.aggregates)]
+    outputs = [each for _, each in shape.outputs]
+    if shape.having or not all(isinstance(each, Column) for each in outputs):
+        return None
+    return tuple(names.index(each.name) for each in outputs if isinstance(each, Column))
+
+
+def _lane(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> str:
+    """Equal for queries that prepare rows alike, whatever they call the table."""
+    read = {
+        field.name: Column(field.name.partition(".")[2], field.type, field.nullable)
+        for field in shape.scan.schema
+    }
+    parts = [*shape.where, None, *(each for _, each in keys), None, *arguments]
+    return repr([each and substitute(each, read) for each in parts])
+
+
+def _is_safe(shape: Shape) -> bool:
+    """Whether answers can be shown whatever they are: then nobody needs to look at all of them."""
+    shown = [*shape.having, *(each for _, each in shape.outputs)]
+    return all(_cannot_fail(each) for each in shown)
+
+
+def _cannot_fail(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        known = expression.function in _SAFE
+        return known and all(_cannot_fail(each) for each in expression.arguments)
+    return isinstance(expression, Column | Literal)
 
 
 def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, ...]]:
@@ -128,13 +231,15 @@ def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, 
                 read.append(each)
         positions = tuple(read.index(each) for each in call.arguments)
         first = call.arguments[0].type if call.arguments else None
-        found.append(WindowAggregate(call.function, positions, first, call.type))
+        found.append(
+            WindowAggregate(call.function, positions, first, call.type, call.operation)
+        )
     return read, tuple(found)
 
 
 def _check(call: AggregateCall) -> None:
     name = call.function
-    if name not in FUNCTIONS:
+    if name not in FUNCTIONS and call.operation is None:
         raise NotTaken(f"{name} is not aggregated over panes", call.span)
     if call.distinct:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)

@@ -1,0 +1,236 @@
+"""A lane with its views and the trees that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.deltas.delta import Delta
+from viewmill.kernels.window_edges import Edges
+from viewmill.kernels.window_lane import Lane, LaneRows
+from viewmill.kernels.window_payloads import WholeSum
+from viewmill.kernels.window_tree import Tree, Watch, paired
+from viewmill.program.windows import TreePlan, WindowsPlan
+
+if TYPE_CHECKING:
+    from viewmill.kernels.window_family import Planner
+    from viewmill.kernels.window_view import WindowView
+
+Array = npt.NDArray[Any]
+
+_LARGE = 2.0**62  # sums of less cannot overflow
+
+
+class PlannedLane:
+    """Views that prepare rows alike, planned together."""
+
+    def __init__(self, lane: Lane, technique: str | None) -> None:
+        self.lane, self._technique = lane, technique
+        self.views: dict[int, WindowView] = {}
+        self.trees: list[Tree] = []
+        self.plan: WindowsPlan | None = None
+        self.is_marked = True
+        self._is_spoilt = True
+        self._planned_for = 0
+        self._shared: Edges | None = None  # where all trees are cut, if they share partials
+        self._magnitude = 0.0
+        self._saved: tuple[list[Any] | None, float] = None, 0.0
+        self._windows: dict[int, tuple[Array, Array]] = {}  # sizes and slides, by tree
+        self._listed: list[WindowView] | None = None
+        self._shortest: int | None = None
+
+    # Views.
+
+    def add(self, view: WindowView) -> None:
+        """A view joins: a tree that has its edges and its past takes it as it is."""
+        self.views[id(view)] = view
+        self._forget_windows()
+        if not self._is_spoilt and len(self.views) <= 2 * self._planned_for:
+            view.tree = next((tree for tree in self.trees if tree.can_answer(view.window)), None)
+        if view.tree is None:
+            self.is_marked = True
+
+    def remove(self, view: WindowView) -> None:
+        """A view goes. Trees that cut more finely than they need stay right."""
+        del self.views[id(view)]
+        self._forget_windows()
+        if 2 * len(self.views) < self._planned_for:
+            self.is_marked = True
+        read = {id(each.tree) for each in self.views.values()}
+        self.trees = [tree for tree in self.trees if id(tree) in read]
+
+    def _forget_windows(self) -> None:
+        self._windows.clear()
+        self._listed = self._shortest = None
+
+    def forget_listed(self) -> None:
+        """A view is followed now, or not any more."""
+        self._listed = None
+
+    @property
+    def listed(self) -> list[WindowView]:
+        """The views whose changes are listed."""
+        if self._listed is None:
+            self._listed = [view for view in self.views.values() if view.is_listed]
+        return self._listed
+
+    @property
+    def shortest(self) -> int:
+        """So much before the watermark a row is still seen by every view."""
+        if self._shortest is None:
+            self._shortest = min(each.window.size for each in self.views.values())
+        return self._shortest
+
+    def readers(self, tree: Tree) -> int:
+        """How many views read a tree."""
+        return len(self._windows_of(tree)[0])
+
+    def _windows_of(self, tree: Tree) -> tuple[Array, Array]:
+        found = self._windows.get(id(tree))
+        if found is None:
+            own = [view.window for view in self.views.values() if view.tree is tree]
+            found = np.array([w.size for w in own]), np.array([w.slide for w in own])
+            self._windows[id(tree)] = found
+        return found
+
+    # Plans.
+
+    def spoil(self) -> None:
+        """What is kept is not what is needed any more."""
+        self.is_marked = self._is_spoilt = True
+        for view in self.views.values():
+            view.tree = None
+
+    def replan(self, plan: Planner, compiled: bool, rate: float | None) -> list[Tree]:
+        """Plan all windows together; the trees that are new and empty."""
+        views = list(self.views.values())
+        windows = [view.window for view in views]
+        self.plan = made = plan(windows, self._technique, self.lane.has_inverse, rate)
+        kept = [] if self._is_spoilt else self.trees
+        self.is_marked = self._is_spoilt = False
+        self._planned_for = len(views)
+        self._forget_windows()
+        self.trees, fresh = [], []
+        for wanted in made.trees:
+            members = [views[i] for i in wanted.members]
+            longest = max(view.window.size for view in members)
+            tree = next((each for each in kept if _serves(each, wanted, longest)), None)
+            if tree is None:
+                tree = Tree(self.lane, wanted, compiled)
+                fresh.append(tree)
+            tree.plan, tree.longest = wanted, max(longest, tree.longest)
+            self.trees.append(tree)
+            for view in members:
+                view.tree = tree
+        self._shared = None
+        if made.optimizer == "triweave" and len(self.trees) > 1:
+            self._shared = Edges([step for tree in self.trees for step in tree.edges.steps])
+        return fresh
+
+    def fill(self, fresh: list[Tree], rows: Delta, times: Array, reached: int | None) -> None:
+        """Fill new trees from the stream's rows."""
+        if self.lane.raw is not None:
+            self.lane.raw.runs = []
+        found = self.lane.rows(rows, times, 0)
+        self.lane.hold(found)
+        self._magnitude = 0.0
+        self._note_magnitude(found)
+        for tree in fresh:
+            tree.begin()
+            tree.take(found, None)
+            tree.commit(self._first_of(tree, reached))
+
+    # Rows.
+
+    def take(self, rows: LaneRows, reached: int | None) -> None:
+        """Rows of a batch, for every tree."""
+        self.lane.hold(rows)
+        self._note_magnitude(rows)
+        shared = None
+        if self._shared is not None and len(rows) and not self.lane.needs_rows(rows, None):
+            ordered, starts, pairs = paired(rows, self._shared)
+            payloads = self.lane.lift(ordered, pairs, len(starts))
+            shared = ordered.groups[starts], self._shared.starts(ordered.times[starts]), payloads
+        for tree in self.trees:
+            watch = self._watch(tree, reached)
+            if shared is None:
+                tree.take(rows, watch)
+            else:
+                tree.take_partials(*shared, watch)
+
+    def _watch(self, tree: Tree, reached: int | None) -> Watch | None:
+        views = [view for view in self.listed if view.tree is tree]
+        if not views or reached is None:
+            return None
+
+        def watch(groups: Array, panes: Array) -> Callable[[], None]:
+            calls = [each.watch(groups, panes, each.window.last_end(reached)) for each in views]
+
+            def changed() -> None:
+                for call in calls:
+                    if call is not None:
+                        call()
+
+            return changed
+
+        return watch
+
+    def _note_magnitude(self, rows: LaneRows) -> None:
+        """How large sums can have become, at most."""
+        for each in self.lane.components:
+            if isinstance(each, WholeSum) and len(rows):
+                column = rows.columns[each.arguments[0]]
+                self._magnitude += float(np.abs(column.astype(np.float64)).sum())
+
+    @property
+    def may_overflow(self) -> bool:
+        """Whether the sums of windows must be looked at before a batch is kept."""
+        return self._magnitude > _LARGE
+
+    def _first_of(self, tree: Tree, reached: int | None) -> int | None:
+        """The first moment that a window of a tree can still see."""
+        if reached is None:
+            return None
+        sizes, slides = self._windows_of(tree)
+        return int((reached // slides * slides - sizes).min())
+
+    def begin(self) -> None:
+        """A change comes that may be undone."""
+        raw = self.lane.raw
+        self._saved = None if raw is None else raw.runs, self._magnitude
+        for tree in self.trees:
+            tree.begin()
+
+    def commit(self, reached: int | None) -> None:
+        """Keep what was done; forget what no window can see any more."""
+        firsts = []
+        for tree in self.trees:
+            first = self._first_of(tree, reached)
+            tree.commit(first)
+            firsts.append(first)
+        if self.lane.raw is not None and firsts and firsts[0] is not None:
+            self.lane.raw.forget(min(each for each in firsts if each is not None))
+        for view in self.listed:
+            view.forget_changes()
+
+    def rollback(self) -> None:
+        """Undo what was done."""
+        runs, self._magnitude = self._saved
+        if self.lane.raw is not None and runs is not None:
+            self.lane.raw.runs = runs
+        for tree in self.trees:
+            tree.rollback()
+        for view in self.listed:
+            view.forget_changes()
+
+
+def _serves(tree: Tree, wanted: TreePlan, longest: int) -> bool:
+    """Whether a tree can stay: it has all edges, all the past, and the same technique."""
+    return (
+        tree.plan.technique == wanted.technique
+        and tree.longest >= longest
+        and tree.edges.contains(wanted.steps)
+    )

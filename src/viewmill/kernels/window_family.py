@@ -1,0 +1,286 @@
+"""All window views over one stream: rows are taken once, partials are kept once.
+
+takes  the programs of views whose bodies are `Windowed`, a way to plan trees, the stream's rows
+gives  a `WindowView` for each; together they are one maintainer
+
+A view that joins or goes only marks its lane. Before rows come or answers are read the marked lanes
+are planned again, all at once, and trees that changed are filled from the stream's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.windows import SlidingWindow
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product, rows_of
+from viewmill.kernels import compiler
+from viewmill.kernels.build import build
+from viewmill.kernels.planned_lane import PlannedLane
+from viewmill.kernels.window_lane import InOrder, Lane
+from viewmill.kernels.window_view import WindowView
+from viewmill.program.program import Program
+from viewmill.program.windows import Windowed, WindowsPlan
+
+Array = npt.NDArray[Any]
+# Windows, the technique that was asked for, whether all can be taken away again, rows per unit.
+Planner = Callable[[Sequence[SlidingWindow], str | None, bool, float | None], WindowsPlan]
+
+_LARGE = 2.0**62
+
+
+class WindowFamily:
+    """Views over one stream that take the same batches."""
+
+    def __init__(
+        self,
+        source: str,
+        dictionary: Dictionary,
+        plan: Planner,
+        rows: Callable[[], Delta],
+        tick: Callable[[], int | None],
+        *,
+        has_deletes: bool = True,
+        is_shared: bool = False,
+        compiled: bool | None = None,
+    ) -> None:
+        self.source = source
+        self.views: dict[int, WindowView] = {}
+        self.names: set[str] = set()
+        self.is_shared = is_shared
+        self.refreshes = 0  # batches since the family began
+        self.reached: int | None = None  # the watermark, or the number of rows
+        self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
+        self._has_deletes, self._compiled = has_deletes, compiler.is_on(compiled)
+        self._lanes: dict[tuple[str, str | None], PlannedLane] = {}
+        self._finishes: dict[str, InOrder] = {}
+        self._arrived = 0
+        self._saved: tuple[int | None, int] | None = None
+        self._late: dict[int, int] = {}
+
+    # Views.
+
+    def add(self, name: str, view_name: str, program: Program) -> WindowView:
+        """A view joins; `name` is that of its block."""
+        body = program.body
+        assert isinstance(body, Windowed)
+        view = WindowView(name, view_name, program, body, self)
+        if body.finish is not None:
+            view.finish = self._finish(body.finish)
+        self.join(view)
+        return view
+
+    def join(self, member: WindowView) -> None:
+        """A view comes, or comes back."""
+        if id(member) in self.views:
+            return
+        body = member.body
+        planned = self._lanes.get((body.lane, body.technique))
+        if planned is None:
+            lane = Lane(body, self._dictionary, self._compiled, has_deletes=self._has_deletes)
+            planned = self._lanes[body.lane, body.technique] = PlannedLane(lane, body.technique)
+        if planned.lane.add(body.aggregates):
+            planned.spoil()
+        member.take_place(planned.lane, self.refreshes)
+        self.views[id(member)] = member
+        self.names.add(member.view_name)
+        planned.add(member)
+
+    def _finish(self, program: Program) -> InOrder:
+        known = self._finishes.get(program.fingerprint)
+        if known is None:
+            known = InOrder(build(program, self._dictionary, compiled=self._compiled))
+            self._finishes[program.fingerprint] = known
+        return known
+
+    def leave(self, member: WindowView) -> None:
+        """A view goes."""
+        if self.views.pop(id(member), None) is None:
+            return
+        self.names = {view.view_name for view in self.views.values()}
+        key = member.body.lane, member.body.technique
+        planned = self._lanes[key]
+        planned.remove(member)
+        if not planned.views:
+            del self._lanes[key]
+
+    def follow(self, view: WindowView, followed: bool) -> None:
+        """Whether somebody wants every change of a view."""
+        if view.followed != followed:
+            view.followed = followed
+            self._lanes[view.body.lane, view.body.technique].forget_listed()
+
+    def spoil(self, view: WindowView) -> None:
+        """Build what a view reads again, from the stream's rows."""
+        self._lanes[view.body.lane, view.body.technique].spoil()
+
+    def plan_of(self, view: WindowView) -> WindowsPlan:
+        """How the view's lane is run."""
+        self.settle()
+        plan = self._lanes[view.body.lane, view.body.technique].plan
+        assert plan is not None
+        return plan
+
+    def sharing(self, view: WindowView) -> list[str]:
+        """The other views that read the same tree."""
+        self.settle()
+        planned = self._lanes[view.body.lane, view.body.technique]
+        others = (each for each in planned.views.values() if each is not view)
+        return sorted(each.view_name for each in others if each.tree is view.tree)
+
+    def shares(self, view: WindowView) -> dict[str, int]:
+        """The bytes of a view's tree and lane, spread over the views that share them."""
+        tree = view.tree
+        if tree is None:
+            return {"partials": 0}
+        planned = self._lanes[view.body.lane, view.body.technique]
+        return {
+            "partials": tree.nbytes // max(1, planned.readers(tree)),
+            "lane": view.lane.nbytes // len(planned.views),
+        }
+
+    def settle(self) -> None:
+        """Plan the lanes that changed, and fill their new trees from the stream's rows."""
+        marked = [each for each in self._lanes.values() if each.is_marked]
+        if not marked:
+            return
+        rows = self._rows()
+        self._arrived = max(self._arrived, rows.size)
+        self._reach_tick()
+        times, rows = self._moments(rows, 0)
+        rate = _rate(rows, times, self._unit)
+        for planned in marked:
+            fresh = planned.replan(self._plan, self._compiled, rate)
+            if fresh:
+                planned.fill(fresh, rows, times, self.reached)
+
+    def _reach_tick(self) -> None:
+        tick = self._tick()
+        if tick is not None and self._unit == "time":
+            self._reach(tick)
+
+    @property
+    def _unit(self) -> str:
+        return self._window.unit
+
+    @property
+    def _window(self) -> SlidingWindow:
+        return next(iter(self.views.values())).window
+
+    # The maintainer's calls.
+
+    def apply(self, input: str, delta: Delta | Product) -> None:
+        """Put rows into their panes."""
+        delta = rows_of(delta)
+        self._begin()
+        self._reach_tick()
+        if not delta.size:
+            return
+        first, before = self._arrived, self.reached
+        self._arrived += delta.size
+        times, delta = self._moments(delta, first)
+        self._count_late(times, delta, before)
+        if not delta.size:
+            return
+        for planned in self._lanes.values():
+            planned.take(planned.lane.rows(delta, times, first), before)
+
+    def _moments(self, delta: Delta, first: int) -> tuple[Array, Delta]:
+        """The moment of each row, and the rows that have one; time goes on."""
+        window = self._window
+        if window.unit == "rows":
+            self._reach(first + delta.size)
+            return np.arange(first, first + delta.size), delta
+        at = delta.schema.names.index(window.column)
+        mask = delta.nulls[at]
+        if mask is not None and mask.any():
+            delta = delta.take(mask == 0)  # a row without a time is in no window
+        times = delta.columns[at]
+        coming = times if delta.multiplicity is None else times[delta.multiplicity > 0]
+        if len(coming):
+            self._reach(int(coming.max()) - window.lateness)
+        return times, delta
+
+    def _reach(self, moment: int) -> None:
+        self.reached = moment if self.reached is None else max(self.reached, moment)
+
+    def _count_late(self, times: Array, delta: Delta, reached: int | None) -> None:
+        """Rows that come when no window of a view can see them any more."""
+        if reached is None or not len(times):
+            return
+        earliest = int(times.min())
+        if earliest >= reached - min(each.shortest for each in self._lanes.values()):
+            return
+        coming = np.sort(times if delta.multiplicity is None else times[delta.multiplicity > 0])
+        for view in self.views.values():
+            late = int(np.searchsorted(coming, view.window.last_end(reached) - view.window.size))
+            if late:
+                self._late.setdefault(id(view), view.late_rows)
+                view.late_rows += late
+
+    def _begin(self) -> None:
+        if self._saved is None:
+            self.settle()
+            self._saved = self.reached, self._arrived
+            for planned in self._lanes.values():
+                planned.begin()
+
+    def advance(self, watermark: int) -> None:
+        """Time has come this far."""
+        self._begin()
+        if self._unit == "time":
+            self._reach(watermark)
+
+    def flush(self) -> dict[str, Delta]:
+        """The changes of the views that are followed."""
+        if self._saved is None:
+            return {}
+        before = self._saved[0]
+        outputs = {}
+        for planned in self._lanes.values():
+            for view in planned.listed:
+                if self.reached is not None:
+                    end = view.window.last_end(self.reached)
+                    since = None if before is None else view.window.last_end(before)
+                    if since is None or end > since:
+                        view.slide(since, end)
+                outputs[view.name] = view.output()
+            if planned.may_overflow:
+                for view in planned.views.values():
+                    view.contents()
+        return outputs
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+        if self._saved is None:
+            return
+        self.refreshes += 1
+        self._saved = None
+        self._late.clear()
+        for planned in self._lanes.values():
+            planned.commit(self.reached)
+
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+        if self._saved is None:
+            return
+        self.reached, self._arrived = self._saved
+        self._saved = None
+        for key, late in self._late.items():
+            self.views[key].late_rows = late
+        self._late.clear()
+        for planned in self._lanes.values():
+            planned.rollback()
+
+
+def _rate(rows: Delta, times: Array, unit: str) -> float | None:
+    """Rows per unit of time, if there are enough to tell."""
+    if unit == "rows":
+        return 1.0
+    span = int(times.max()) - int(times.min()) if len(times) > 1 else 0
+    return len(times) / span if span else None

@@ -1,0 +1,84 @@
+"""The kernels of shared windows: compiled from one file each, or run as they are.
+
+takes  the name of a file in `structures.windows`, of a function in it, and its argument types
+gives  the function over arrays
+
+A user's operations are written into the file, so that Numba can cache what it compiles.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from viewmill.algebra.operations import Operation
+from viewmill.kernels import compiler
+from viewmill.kernels.compiler import ROWS, WORD, WORDS
+from viewmill.kernels.source import load_source
+from viewmill.kernels.window_operations import user_source, with_names
+
+REALS = types.float64[:, ::1]
+_PAYLOAD = (ROWS, REALS)
+_STORE = (WORDS, *_PAYLOAD, *_PAYLOAD, WORD, ROWS)  # panes, words, reals, more of both, mode, ops
+SIGNATURES = {
+    "change": (WORD, WORDS, WORDS, WORDS, *_PAYLOAD, WORDS, *_PAYLOAD, ROWS, WORDS, *_STORE),
+    "answer": (WORDS, WORDS, WORDS, *_PAYLOAD, *_PAYLOAD, ROWS, *_STORE),
+    "forget": (WORDS, WORD, ROWS, WORDS, WORDS),
+    "number_rows": (WORD, ROWS, WORDS, ROWS, WORDS, WORDS),
+    "fill_slots": (ROWS, WORDS, WORDS),
+}
+
+Kernel = Callable[..., int]
+
+
+@cache
+def window_kernel(
+    file: str, function: str, compiled: bool, operations: tuple[Operation, ...] = ()
+) -> Kernel:
+    """A function of a file of `structures.windows`."""
+    functions = _functions(file, compiled, operations)
+    if not compiled:
+        plain: Kernel = functions[function]
+        return plain
+    return compiler.compile_kernel(functions[function], SIGNATURES[function])
+
+
+@cache
+def _functions(file: str, compiled: bool, operations: tuple[Operation, ...]) -> dict[str, Any]:
+    header = f"Windows: {file}, {'compiled' if compiled else 'plain'}."
+    source = _source(file) + user_source(operations)
+    made: dict[str, Any] = dict(load_source(f"windows_{file}", source, None, header))
+    names = next(iter(made.values())).__globals__
+    names["U"], names["np"] = np.uint64 if compiled else int, np
+    if not compiled and file == "numbers":
+        names["U"] = np.uint64  # it multiplies words that wrap around
+    with_names(names, operations, compiled)
+    if compiled:
+        for name, function in made.items():
+            names[name] = compiler.inlined(function)
+    return made
+
+
+def _source(file: str) -> str:
+    """The constants and functions of a file, without what it imports."""
+    path = import_module(f"viewmill.kernels.structures.windows.{file}").__file__
+    assert path is not None
+    text = Path(path).read_text(encoding="utf-8")
+    kept = [
+        ast.get_source_segment(text, node) or ""
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.Assign) and _names(node) != ["U"])
+    ]
+    return "\n\n\n".join(kept)
+
+
+def _names(node: ast.Assign) -> list[str]:
+    return [each.id for each in node.targets if isinstance(each, ast.Name)]

@@ -1,0 +1,181 @@
+"""The partials of one tree: which groups have rows in which panes, and any stretch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.operations import Operation
+from viewmill.kernels.structures.windows.partials import INVERSE, MERGE, NAIVE, REMOVE, SET, TREE
+from viewmill.kernels.window_library import window_kernel
+from viewmill.kernels.window_payloads import Component
+
+Array = npt.NDArray[Any]
+
+# The techniques that keep partials so that any stretch of them can be asked for at any time.
+MODES = {"naive": NAIVE, "slickdeque_inv": INVERSE, "flatfat": TREE}
+
+
+class Layout:
+    """Where the words and reals of components lie in a payload."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        self.components = tuple(components)
+        ops, words, reals = [], 0, 0
+        self.places: list[tuple[int, int, int, int]] = []
+        for each in components:
+            first_word, first_real = words, reals
+            for kind in each.kinds:
+                ops.append((kind, words, reals))
+                word_width, real_width = _widths(each, kind)
+                words, reals = words + word_width, reals + real_width
+            self.places.append((first_word, words, first_real, reals))
+        self.words, self.reals = words, reals
+        self.ops = np.array(ops, np.int64).reshape(-1, 3)
+
+    def columns(self, number: int, words: Array, reals: Array) -> tuple[list[Array], list[Array]]:
+        """The columns of one component."""
+        first_word, end_word, first_real, end_real = self.places[number]
+        own_words = [np.ascontiguousarray(words[:, i]) for i in range(first_word, end_word)]
+        return own_words, [np.ascontiguousarray(reals[:, i]) for i in range(first_real, end_real)]
+
+    def packed(self, lifted: Sequence[tuple[list[Array], list[Array]]], count: int) -> Payloads:
+        """The payloads of rows, from the columns of all components."""
+        words, reals = np.zeros((count, self.words), np.int64), np.zeros((count, self.reals))
+        for place, (own_words, own_reals) in zip(self.places, lifted, strict=True):
+            for i, column in enumerate(own_words):
+                words[:, place[0] + i] = column
+            for i, column in enumerate(own_reals):
+                reals[:, place[2] + i] = column
+        return words, reals
+
+
+Payloads = tuple[Array, Array]
+
+
+def _widths(component: Component, kind: int) -> tuple[int, int]:
+    whole = component.width
+    if len(component.kinds) == 1:
+        return whole
+    return {0: (1, 0), 1: (2, 0), 2: (0, 2)}[kind]
+
+
+class PartialStore:
+    """Arrays with a block for each group; see `structures.windows.partials`."""
+
+    def __init__(
+        self, layout: Layout, technique: str, compiled: bool, operations: tuple[Operation, ...]
+    ) -> None:
+        self._layout, self._mode = layout, MODES[technique]
+        kernel = lambda name: window_kernel("partials", name, compiled, operations)  # noqa: E731
+        self._change, self._answer, self._forget = map(kernel, ("change", "answer", "forget"))
+        self._blocks = np.zeros((16, 4), np.int64)
+        self._heap = np.full(64, -1, np.int64)
+        self._heap[0] = 0
+        self._panes = np.zeros(64, np.int64)
+        self._words = np.zeros((64, layout.words), np.int64)
+        self._reals = np.zeros((64, layout.reals))
+        more = 64 if self._mode != NAIVE else 0
+        self._more_words = np.zeros((more, layout.words), np.int64)
+        self._more_reals = np.zeros((more, layout.reals))
+        self._journal: list[tuple[Array, Array, Array, Array, Array]] = []
+
+    def merge(self, groups: Array, panes: Array, payloads: Payloads) -> Array:
+        """Add partials to those that are there; which of them were there already."""
+        return self._do(groups, panes, np.full(len(groups), MERGE, np.int64), payloads)
+
+    def set(self, groups: Array, panes: Array, payloads: Payloads) -> Array:
+        """Put partials in the place of those that are there; those without rows go."""
+        how = np.where(payloads[0][:, 0] == 0, REMOVE, SET)
+        return self._do(groups, panes, how, payloads)
+
+    def _do(self, groups: Array, panes: Array, how: Array, payloads: Payloads) -> Array:
+        old = self._run(groups, panes, how, payloads)
+        self._journal.append((groups, panes, *old))
+        return old[0]
+
+    def _run(
+        self, groups: Array, panes: Array, how: Array, payloads: Payloads
+    ) -> tuple[Array, Array, Array]:
+        size = len(groups)
+        was = np.zeros(size, np.int64)
+        old_words = np.zeros((size, self._layout.words), np.int64)
+        old_reals = np.zeros((size, self._layout.reals))
+        if size:
+            self._fit_groups(int(groups.max()) + 1)
+        done = 0
+        while True:
+            done = self._change(
+                done, groups, panes, how, *payloads, was, old_words, old_reals,
+                self._blocks, self._heap, *self._arrays(),
+            )  # fmt: skip
+            if done == size:
+                return was, old_words, old_reals
+            self._grow()
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return (
+            self._panes, self._words, self._reals, self._more_words, self._more_reals,
+            self._mode, self._layout.ops,
+        )  # fmt: skip
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self._journal.clear()
+
+    def rollback(self) -> None:
+        """Undo what was done since the last commit, the last first."""
+        for groups, panes, was, words, reals in reversed(self._journal):
+            back = slice(None, None, -1)
+            how = np.where(was[back] == 1, SET, REMOVE)
+            payloads = np.ascontiguousarray(words[back]), np.ascontiguousarray(reals[back])
+            at = np.ascontiguousarray(groups[back]), np.ascontiguousarray(panes[back])
+            self._run(*at, how, payloads)
+        self._journal.clear()
+
+    def answer(self, groups: Array, firsts: Array, ends: Array) -> Payloads:
+        """The aggregate of each group's partials whose panes are in [first, end)."""
+        size = len(groups)
+        words, reals = np.zeros((size, self._layout.words), np.int64), np.zeros((size, self._layout.reals))
+        if size:
+            self._fit_groups(int(groups.max()) + 1)
+            spare = np.zeros((1, self._layout.words), np.int64), np.zeros((1, self._layout.reals))
+            self._answer(
+                groups, firsts, ends, words, reals, *spare, self._blocks, *self._arrays()
+            )
+        return words, reals
+
+    def groups(self) -> Array:
+        """The groups that have partials."""
+        return np.flatnonzero(self._blocks[:, 1] > 0)
+
+    def forget(self, groups: Array, pane: int) -> None:
+        """Leave behind these groups' partials before a pane."""
+        if len(groups):
+            self._fit_groups(int(groups.max()) + 1)
+            self._forget(groups, pane, self._blocks, self._heap, self._panes)
+
+    def _fit_groups(self, count: int) -> None:
+        if count > len(self._blocks):
+            more = max(count, 2 * len(self._blocks)) - len(self._blocks)
+            self._blocks = np.pad(self._blocks, ((0, more), (0, 0)))
+
+    def _grow(self) -> None:
+        more = len(self._panes)
+        self._panes = np.pad(self._panes, (0, more))
+        self._words = np.pad(self._words, ((0, more), (0, 0)))
+        self._reals = np.pad(self._reals, ((0, more), (0, 0)))
+        if self._mode != NAIVE:
+            self._more_words = np.pad(self._more_words, ((0, more), (0, 0)))
+            self._more_reals = np.pad(self._more_reals, ((0, more), (0, 0)))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        arrays = (
+            self._blocks, self._panes, self._words, self._reals, self._more_words, self._more_reals,
+        )  # fmt: skip
+        return sum(each.nbytes for each in arrays)

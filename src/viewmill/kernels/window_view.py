@@ -1,0 +1,246 @@
+"""One view of a family: a maintainer that answers from the partials of its tree.
+
+Its rows are computed when they are read. Only while somebody follows it are the answers of all
+slides listed: for each group that changed the old one deleted, the new one inserted, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from viewmill.algebra.schema import Schema
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.product import Product
+from viewmill.kernels.window_store import Payloads
+from viewmill.kernels.window_tree import EARLIEST, Tree
+from viewmill.program.program import Program
+from viewmill.program.windows import Windowed
+
+if TYPE_CHECKING:
+    from viewmill.kernels.window_family import WindowFamily
+    from viewmill.kernels.window_lane import InOrder, Lane
+
+Array = npt.NDArray[Any]
+
+
+class WindowView:
+    """A view's handle on its family."""
+
+    lane: Lane
+    places: list[int]  # of the components that keep the aggregates
+
+    def __init__(
+        self, name: str, view_name: str, program: Program, body: Windowed, family: WindowFamily
+    ) -> None:
+        self.name, self.view_name, self.family = name, view_name, family
+        self.program, self.body = program, body
+        self.window = body.window
+        self.tree: Tree | None = None
+        self.finish: InOrder | None = None  # given by the family
+        self.followed = False  # whether somebody wants every change
+        self.late_rows = 0
+        self._joined = 0
+        self._changes: list[Delta] = []
+        self._output: Delta | None = None  # flushed, not committed
+
+    def take_place(self, lane: Lane, batch: int) -> None:
+        """The lane that the view reads from now on."""
+        self.lane, self.tree, self._joined = lane, None, batch
+        self.places = [lane.place_of(call) for call in self.body.aggregates]
+
+    @property
+    def batches(self) -> int:
+        """How many batches it has taken."""
+        return self.family.refreshes - self._joined
+
+    def count_rows(self) -> int:
+        """How many rows it shows."""
+        return int(self.contents().multiplicities().sum())
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether all changes are listed: somebody reads them, or they could fail."""
+        return self.followed or not self.body.is_safe
+
+    def _tree(self) -> Tree:
+        self.family.settle()
+        assert self.tree is not None
+        return self.tree
+
+    # Answers.
+
+    def _span(self, end: Array | int) -> tuple[Array | int, Array | int]:
+        return end - self.window.size, end
+
+    def _rows(self, groups: Array, payloads: Payloads, signs: Array) -> Delta:
+        """Answers as rows of the finish program, without those of groups that are not there."""
+        words, reals = payloads
+        if self.body.keys:
+            there = words[:, 0] > 0
+            groups, words, reals, signs = groups[there], words[there], reals[there], signs[there]
+        keys = self.lane.numbers.keys(groups) if self.body.keys else None
+        columns: list[Array] = [] if keys is None else list(keys.columns)
+        nulls: list[Array | None] = [] if keys is None else list(keys.nulls)
+        for call, place in zip(self.body.aggregates, self.places, strict=True):
+            own = self.lane.layout.columns(place, words, reals)
+            values, null = self.lane.components[place].finish(call, *own)
+            columns.append(np.where(null, 0, values).astype(values.dtype, copy=False))
+            nulls.append(null.astype(np.uint8) if null.any() else None)
+        if self.finish is None:
+            picked = self.body.shown
+            output = self.program.output
+            taken = tuple(columns[i] for i in picked)
+            return Delta(output, taken, tuple(nulls[i] for i in picked), signs, len(signs))
+        numbers = np.arange(len(signs))
+        schema = self.finish.schema
+        return Delta(schema, (numbers, *columns), (None, *nulls), signs, len(signs))
+
+    def _finished(self, parts: list[Delta]) -> Delta:
+        if not parts:
+            return Delta.empty(self.program.output)
+        if self.finish is None:
+            return concat(self.program.output, parts)
+        return self.finish.run_in_order(parts, self.program.output)
+
+    def contents(self) -> Delta:
+        """The last answer of each group, as committed."""
+        tree = self._tree()
+        end = self.window.last_end(self.family.reached) if self.family.reached is not None else None
+        groups = tree.store.groups() if self.body.keys else np.zeros(1, np.int64)
+        if end is None:
+            end, groups = 0, groups[:0] if self.body.keys else groups
+        payloads = tree.answer(groups, *self._span(end))
+        now = self._finished([self._rows(groups, payloads, np.ones(len(groups), np.int64))])
+        if self._output is None or not self._output.size:
+            return now
+        return consolidate(concat(now.schema, [now, self._output.negated()]))
+
+    # Changes.
+
+    def watch(self, groups: Array, panes: Array, end: int | None) -> Callable[[], None] | None:
+        """Rows come for these pairs: if the last answer shows them, it is corrected."""
+        if end is None:
+            return None
+        first, _ = self._span(end)
+        seen = np.unique(groups[(panes >= first) & (panes < end)])
+        if not len(seen):
+            return None
+        tree = self._tree()
+        old = tree.answer(seen, first, end)
+
+        def changed() -> None:
+            self._note(seen, old, tree.answer(seen, first, end))
+
+        return changed
+
+    def slide(self, old_end: int | None, end: int) -> None:
+        """Answer every window that ends after `old_end`, up to `end`."""
+        tree = self._tree()
+        moments, groups = self._events(tree, old_end, end)
+        if not len(moments):
+            return
+        new = tree.answer(groups, *self._span(moments))
+        # The answer before: that of the group's last event, or of the end that was reached before.
+        by_group = np.lexsort((moments, groups))
+        first = np.empty(len(groups), np.bool_)
+        first[0] = True
+        first[1:] = groups[by_group][1:] != groups[by_group][:-1]
+        if old_end is None:
+            before = np.zeros_like(new[0][by_group][first]), np.zeros_like(new[1][by_group][first])
+        else:
+            before = tree.answer(groups[by_group][first], *self._span(old_end))
+        old = np.empty_like(new[0]), np.empty_like(new[1])
+        for to, now, earlier in zip(old, new, before, strict=True):
+            ordered = np.empty_like(now)
+            ordered[1:] = now[by_group][:-1]
+            ordered[first] = earlier
+            to[by_group] = ordered
+        self._note(groups, old, new)
+
+    def _events(self, tree: Tree, old_end: int | None, end: int) -> tuple[Array, Array]:
+        """The ends of windows at which a group's panes enter or leave, in order."""
+        size, slide = self.window.size, self.window.slide
+        since = EARLIEST if old_end is None else old_end
+        panes, groups = tree.log.between(since, end)
+        enters = (panes // slide + 1) * slide
+        seen = panes >= enters - size
+        low = EARLIEST if old_end is None else old_end - size
+        gone, gone_groups = tree.log.between(low, end - size)
+        leaves = ((gone + size) // slide + 1) * slide
+        was_seen = gone >= (gone // slide + 1) * slide - size
+        moments = np.concatenate([enters[seen], leaves[was_seen]])
+        both = np.concatenate([groups[seen], gone_groups[was_seen]])
+        order = np.lexsort((both, moments))
+        moments, both = moments[order], both[order]
+        new = np.ones(len(moments), np.bool_)
+        new[1:] = (moments[1:] != moments[:-1]) | (both[1:] != both[:-1])
+        return moments[new], both[new]
+
+    def _note(self, groups: Array, old: Payloads, new: Payloads) -> None:
+        """For each group the old answer goes, then the new one comes."""
+        size = len(groups)
+        both = tuple(np.stack([a, b], axis=1).reshape(2 * size, -1) for a, b in zip(old, new, strict=True))
+        signs = np.tile(np.array([-1, 1]), size)
+        self._changes.append(self._rows(np.repeat(groups, 2), (both[0], both[1]), signs))
+
+    # The maintainer's calls: of a family of one.
+
+    def apply(self, input: str, delta: Delta | Product) -> None:
+        """Feed the stream's rows to the whole family."""
+        self.family.apply(input, delta)
+
+    def advance(self, watermark: int) -> None:
+        """Time has come this far."""
+        self.family.advance(watermark)
+
+    def flush(self) -> Delta:
+        """Answer every window that has ended; all answers in order."""
+        self.family.flush()
+        return self.output()
+
+    def output(self) -> Delta:
+        """All changes since the last commit."""
+        if self._changes:
+            parts, self._changes = self._changes, []
+            more = self._finished(parts)
+            self._output = more if self._output is None else concat(more.schema, [self._output, more])
+        return Delta.empty(self.program.output) if self._output is None else self._output
+
+    def forget_changes(self) -> None:
+        """They were committed, or undone."""
+        self._changes, self._output = [], None
+
+    def commit(self) -> None:
+        """Keep what was applied."""
+        self.family.commit()
+
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+        self.family.rollback()
+
+    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
+        """A window has no state with a definition: its rows are applied again."""
+        raise KeyError(state)
+
+    def release(self, state: str) -> None:
+        """There is no state to release by name."""
+        raise KeyError(state)
+
+    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
+        """There is no state to write by name."""
+        raise KeyError(state)
+
+    def state_bytes(self) -> Mapping[str, int]:
+        """This view's share of what its tree and lane hold."""
+        return self.family.shares(self)
+
+    @property
+    def schema(self) -> Schema:
+        """Of the output."""
+        return self.program.output

@@ -1,0 +1,88 @@
+"""Which window views share their partials: all that take every batch of one stream as it comes.
+
+takes  the program of a window view
+gives  its maintainer, a member of the family of its stream; a view that is refreshed at times of
+       its own, or within a budget, is a family of one
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import Any
+
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.program.program import Program
+from viewmill.program.windows import Windowed
+from viewmill.strategies.shared_window.joint import plan_windows
+
+FAMILY = "viewmill.kernels.window_family:WindowFamily"
+
+
+def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
+    """The maintainer of a window view."""
+    body = program.body
+    assert isinstance(body, Windowed)
+    (read,) = program.inputs
+    name = next((each.name for each in entry.plan.blocks if each.program is program), entry.name)
+    if not entry.is_immediate or entry.keeping is not None:
+        view = _made(core, read.source, is_shared=False).add(name, entry.name, program)
+        view.followed = True
+        return view
+    key = read.source.lower(), body.window.unit
+    family = core.families.get(key)
+    if family is None or not family.views:
+        family = core.families[key] = _made(core, read.source, is_shared=True)
+    return family.add(name, entry.name, program)
+
+
+def _made(core: Core, source: str, *, is_shared: bool) -> Any:
+    table = core.catalog.table(source)
+    return pkgutil.resolve_name(FAMILY)(
+        table.name,
+        core.dictionary,
+        plan_windows,
+        lambda: core.contents(table.name),
+        lambda: core.ticks.get(table.name),
+        has_deletes=not table.table.options.append_only,
+        is_shared=is_shared,
+    )
+
+
+def window_of(entry: ViewEntry) -> Any:
+    """The maintainer of a view that is one window; None of others."""
+    maintainer = entry.blocks[-1].maintainer
+    return maintainer if getattr(maintainer, "family", None) is not None else None
+
+
+def windows_in(entry: ViewEntry) -> list[Any]:
+    """All windows among the maintainers of a view."""
+    found = [block.maintainer for block in entry.blocks]
+    return [each for each in found if getattr(each, "family", None) is not None]
+
+
+def settle_families(core: Core, changed: Any) -> None:
+    """Before tables change: fill what new views of their streams need from the rows as they are."""
+    for (source, _), family in core.families.items():
+        if source in changed and family.views:
+            family.settle()
+
+
+def note_followers(core: Core, entry: ViewEntry) -> None:
+    """Somebody began or stopped to follow a view: its changes are listed only as long."""
+    for window in windows_in(entry):
+        if window.family.is_shared:
+            block = entry.block.maintainer
+            read = window is not block or entry.listeners or core.preparations
+            followed = bool(read) or bool(core.catalog.readers(entry.name))
+            window.family.follow(window, followed)
+
+
+def note_readers(core: Core, entry: ViewEntry) -> None:
+    """A view came or went: those that it reads are followed, or not any more."""
+    note_followers(core, entry)
+    for name in entry.reads:
+        below = core.catalog.get(name)
+        if isinstance(below, ViewEntry):
+            note_followers(core, below)
+
