@@ -11,40 +11,44 @@ from typing import Any
 from viewmill.algebra.rings import function_text
 from viewmill.errors import InvalidArgument
 
-Number = int | float
+Value = Any  # a number, or a tuple of numbers
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """How two neighbouring stretches of rows become one value.
+    """How two neighbouring stretches of rows become one value: a number or a tuple of numbers.
 
     combine      (older, newer) -> value; associative, which is checked on samples
     identity     combine(identity, a) == a == combine(a, identity)
     inverse      (total, oldest) -> total without `oldest`, where there is such a thing
     selective    combine(a, b) is always a or b
-    commutative  combine(a, b) == combine(b, a)
+    commutative  combine(a, b) == combine(b, a); `commutes` is another word for it
+    lift         a column's value -> a value; as it is, if not given
+    lower        a value -> the number that SQL shows; as it is, if not given
+    samples      what to check the laws on; numbers around zero, lifted, if not given
     """
 
-    name: str
-    combine: Callable[[Any, Any], Any]
-    identity: Any
-    inverse: Callable[[Any, Any], Any] | None = None
+    name: str = ""
+    combine: Function = None  # type: ignore[assignment]  # checked when it is made
+    identity: Value = 0
+    inverse: Function | None = None
     selective: bool = False
     commutative: bool = False
-    samples: Sequence[Number] = ()  # what to check the laws on; numbers around zero if not given
+    samples: Sequence[Value] = ()
+    lift: Function | None = None
+    lower: Function | None = None
+    commutes: bool | None = None
 
     def __post_init__(self) -> None:
+        for word in ("combine", "inverse", "lift", "lower"):
+            given = getattr(self, word)
+            if not callable(given) and (given is not None or word == "combine"):
+                raise InvalidArgument(f"{word} of an operation is a function")
+        if self.commutes is not None:
+            object.__setattr__(self, "commutative", self.commutes)
+        object.__setattr__(self, "samples", tuple(self.samples))
         check_laws(self)
-
-    @property
-    def width(self) -> int:
-        """How many numbers a value is."""
-        return len(self.identity) if isinstance(self.identity, tuple) else 1
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with the code of the operation."""
-        return blake2b(function_text(self.combine).encode(), digest_size=6).hexdigest()
 
     def has(self, need: str) -> bool:
         """Whether a technique that needs this can use the operation.
@@ -54,12 +58,53 @@ class Operation:
         """
         return {"": True, "inverse": self.inverse is not None, "selective": self.selective}[need]
 
+    @property
+    def width(self) -> int:
+        """How many numbers a value is."""
+        return len(self.identity) if isinstance(self.identity, tuple) else 1
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the code of the operation, so that a cached kernel is never another's."""
+        text = repr((self.identity, [function_text(e) for e in (self.combine, self.inverse)]))
+        return blake2b(text.encode(), digest_size=6).hexdigest()
+
+    def combined(self, older: Value, newer: Value) -> Value:
+        """Both together."""
+        return self.combine(older, newer)
+
+    def lifted(self, value: Any) -> Value:
+        """The value of one row."""
+        return value if self.lift is None else self.lift(value)
+
+    def lowered(self, value: Value) -> float:
+        """What SQL shows."""
+        return float(value if self.lower is None else self.lower(value))
+
+    def packed(self, numbers: Sequence[Any]) -> Value:
+        """The value of so many numbers."""
+        found = [float(each) for each in numbers]
+        return tuple(found) if isinstance(self.identity, tuple) else found[0]
+
+    def total(self, values: Sequence[Any]) -> float | None:
+        """What SQL shows for rows in this order; NULL for none."""
+        found = [self.lifted(each) for each in values if each is not None]
+        if not found:
+            return None
+        total = found[0]
+        for each in found[1:]:
+            total = self.combined(total, each)
+        return self.lowered(total)
+
 
 def check_laws(operation: Operation) -> None:
     """Refuse an operation that does not do what it declares, as far as samples show."""
     chance = random.Random(7)
-    pool = list(operation.samples) or [-7, -3, -2, -1, 0, 1, 2, 3, 5, 11, 64]
-    combine, identity = operation.combine, operation.identity
+    usual = [-7, -3, -2, -1, 0, 1, 2, 3, 5, 11, 64]
+    pool = list(operation.samples) or [operation.lifted(each) for each in usual]
+    combine, identity = operation.combined, operation.identity
+    for each in (identity, *pool):
+        _check_shape(operation, each)
     for _ in range(200):
         a, b, c = (chance.choice(pool) for _ in range(3))
         left, right = combine(combine(a, b), c), combine(a, combine(b, c))
@@ -75,14 +120,34 @@ def check_laws(operation: Operation) -> None:
             _need(operation, operation.inverse(both, a), b, f"does not undo {a} in {a}, {b}")
 
 
-def _need(operation: Operation, found: Any, expected: Any, fault: str) -> None:
-    if abs(found - expected) <= 1e-9 * max(1.0, abs(expected)) or found == expected:
+def _check_shape(operation: Operation, value: Value) -> None:
+    numbers = value if isinstance(value, tuple) else (value,)
+    is_same = isinstance(value, tuple) == isinstance(operation.identity, tuple)
+    if not is_same or len(numbers) != operation.width:
+        raise InvalidArgument(
+            f"the values of operation {operation.name!r} have different shapes",
+            detail=f"the identity is {operation.identity!r}, and {value!r} another value",
+            hint="lift gives what identity is: a number, or a tuple of so many numbers.",
+        )
+    if not all(isinstance(each, int | float) for each in numbers):
+        raise InvalidArgument(f"{value!r} of operation {operation.name!r} is not made of numbers")
+
+
+def _need(operation: Operation, found: Value, expected: Value, fault: str) -> None:
+    if found == expected or _is_near(found, expected):
         return
     raise InvalidArgument(
         f"operation {operation.name!r} {fault}",
         detail=f"got {found}, expected {expected}",
         hint="Windows are put together from parts: the operation must not depend on how.",
     )
+
+
+def _is_near(found: Value, expected: Value) -> bool:
+    if isinstance(expected, tuple):
+        same = isinstance(found, tuple) and len(found) == len(expected)
+        return same and all(map(_is_near, found, expected))
+    return bool(found == expected or abs(found - expected) <= 1e-9 * max(1.0, abs(expected)))
 
 
 def _add(older: Any, newer: Any) -> Any:

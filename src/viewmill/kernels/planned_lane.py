@@ -52,15 +52,18 @@ class PlannedLane:
             view.tree = next((tree for tree in self.trees if tree.can_answer(view.window)), None)
         if view.tree is None:
             self.is_marked = True
+        else:
+            view.tree.readers += 1
 
     def remove(self, view: WindowView) -> None:
         """A view goes. Trees that cut more finely than they need stay right."""
         del self.views[id(view)]
         self._forget_windows()
-        if 2 * len(self.views) < self._planned_for:
+        if view.tree is not None:
+            view.tree.readers -= 1
+        if self.views and 2 * len(self.views) < self._planned_for:
             self.is_marked = True
-        read = {id(each.tree) for each in self.views.values()}
-        self.trees = [tree for tree in self.trees if id(tree) in read]
+        self.trees = [tree for tree in self.trees if tree.readers]
 
     def _forget_windows(self) -> None:
         self._windows.clear()
@@ -83,10 +86,6 @@ class PlannedLane:
         if self._shortest is None:
             self._shortest = min(each.window.size for each in self.views.values())
         return self._shortest
-
-    def readers(self, tree: Tree) -> int:
-        """How many views read a tree."""
-        return len(self._windows_of(tree)[0])
 
     def _windows_of(self, tree: Tree) -> tuple[Array, Array]:
         found = self._windows.get(id(tree))
@@ -123,6 +122,7 @@ class PlannedLane:
                 fresh.append(tree)
             tree.plan, tree.longest = wanted, max(longest, tree.longest)
             self.trees.append(tree)
+            tree.readers = len(members)
             for view in members:
                 view.tree = tree
         self._shared = None

@@ -9,7 +9,8 @@ are planned again, all at once, and trees that changed are filled from the strea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class WindowFamily:
     ) -> None:
         self.source = source
         self.views: dict[int, WindowView] = {}
-        self.names: set[str] = set()
+        self._named: Counter[str] = Counter()
         self.is_shared = is_shared
         self.refreshes = 0  # batches since the family began
         self.reached: int | None = None  # the watermark, or the number of rows
@@ -64,6 +65,11 @@ class WindowFamily:
         self._late: dict[int, int] = {}
 
     # Views.
+
+    @property
+    def names(self) -> Set[str]:
+        """The views."""
+        return self._named.keys()
 
     def add(self, name: str, view_name: str, program: Program) -> WindowView:
         """A view joins; `name` is that of its block."""
@@ -88,7 +94,7 @@ class WindowFamily:
             planned.spoil()
         member.take_place(planned.lane, self.refreshes)
         self.views[id(member)] = member
-        self.names.add(member.view_name)
+        self._named[member.view_name] += 1
         planned.add(member)
 
     def _finish(self, program: Program) -> InOrder:
@@ -102,7 +108,9 @@ class WindowFamily:
         """A view goes."""
         if self.views.pop(id(member), None) is None:
             return
-        self.names = {view.view_name for view in self.views.values()}
+        self._named[member.view_name] -= 1
+        if not self._named[member.view_name]:
+            del self._named[member.view_name]
         key = member.body.lane, member.body.technique
         planned = self._lanes[key]
         planned.remove(member)
@@ -140,7 +148,7 @@ class WindowFamily:
             return {"partials": 0}
         planned = self._lanes[view.body.lane, view.body.technique]
         return {
-            "partials": tree.nbytes // max(1, planned.readers(tree)),
+            "partials": tree.nbytes // max(1, tree.readers),
             "lane": view.lane.nbytes // len(planned.views),
         }
 

@@ -108,7 +108,9 @@ class Lane:
         wanted = component_of(call)
         if isinstance(wanted, UserOperation):
             own = [each for each in self.components if isinstance(each, UserOperation)]
-            same = [e for e in own if (e.operation, e.arguments) == (call.operation, call.arguments)]
+            same = [
+                e for e in own if (e.operation, e.arguments) == (call.operation, call.arguments)
+            ]
             wanted = same[0] if same else replace(wanted, number=len(own))
         if wanted not in self.components:
             self.components.append(wanted)

@@ -279,7 +279,9 @@ class UserOperation(Component):
             lifted = operation.lifted(value)
             for _ in range(m):
                 if counts[pair]:
-                    lifted_all = operation.combined(operation.packed(values[:, pair]), lifted)
+                    lifted_all = operation.combined(
+                        operation.packed(values[:, pair].tolist()), lifted
+                    )
                 else:
                     lifted_all = lifted
                 values[:, pair] = lifted_all

@@ -139,13 +139,14 @@ class PartialStore:
     def answer(self, groups: Array, firsts: Array, ends: Array) -> Payloads:
         """The aggregate of each group's partials whose panes are in [first, end)."""
         size = len(groups)
-        words, reals = np.zeros((size, self._layout.words), np.int64), np.zeros((size, self._layout.reals))
+        words, reals = (
+            np.zeros((size, self._layout.words), np.int64),
+            np.zeros((size, self._layout.reals)),
+        )
         if size:
             self._fit_groups(int(groups.max()) + 1)
             spare = np.zeros((1, self._layout.words), np.int64), np.zeros((1, self._layout.reals))
-            self._answer(
-                groups, firsts, ends, words, reals, *spare, self._blocks, *self._arrays()
-            )
+            self._answer(groups, firsts, ends, words, reals, *spare, self._blocks, *self._arrays())
         return words, reals
 
     def groups(self) -> Array:

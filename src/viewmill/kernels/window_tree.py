@@ -33,6 +33,7 @@ class Tree:
         self.store = PartialStore(lane.layout, plan.technique, compiled, lane.operations)
         self.log = SortedRuns(2)  # pane and group of every partial
         self.first: int | None = None  # panes before it are forgotten
+        self.readers = 0  # views
         self.longest = 0  # the longest range that it can answer
         self._newest: int | None = None
         self._saved: tuple[list[Any], int | None] | None = None

@@ -185,7 +185,9 @@ class WindowView:
     def _note(self, groups: Array, old: Payloads, new: Payloads) -> None:
         """For each group the old answer goes, then the new one comes."""
         size = len(groups)
-        both = tuple(np.stack([a, b], axis=1).reshape(2 * size, -1) for a, b in zip(old, new, strict=True))
+        both = tuple(
+            np.stack([a, b], axis=1).reshape(2 * size, -1) for a, b in zip(old, new, strict=True)
+        )
         signs = np.tile(np.array([-1, 1]), size)
         self._changes.append(self._rows(np.repeat(groups, 2), (both[0], both[1]), signs))
 
@@ -209,7 +211,9 @@ class WindowView:
         if self._changes:
             parts, self._changes = self._changes, []
             more = self._finished(parts)
-            self._output = more if self._output is None else concat(more.schema, [self._output, more])
+            self._output = (
+                more if self._output is None else concat(more.schema, [self._output, more])
+            )
         return Delta.empty(self.program.output) if self._output is None else self._output
 
     def forget_changes(self) -> None:

@@ -137,6 +137,8 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self._tables: dict[str, TableEntry] = {}
+        self._readers: dict[str, dict[str, Entry]] = {}  # by the name that their text mentions
         self.rings: dict[str, RegisteredRing] = {}  # by their names in lower case
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
@@ -165,6 +167,11 @@ class Catalog:
         """Every name, in its own case."""
         return [entry.name for entry in self._entries.values()]
 
+    def spelling(self, name: str) -> str:
+        """A name in the case it was created with."""
+        entry = self._entries.get(name.lower())
+        return name if entry is None else entry.name
+
     def stream(self, name: str) -> Stream | None:
         """What a window on a table must know of it."""
         entry = self._entries.get(name.lower())
@@ -181,13 +188,34 @@ class Catalog:
 
     def add(self, entry: Entry) -> None:
         """Add or replace."""
-        self._entries[entry.name.lower()] = entry
-        self._views = None
+        key = entry.name.lower()
+        if key in self._entries:
+            self._forget_readings(key)
+            self._views = None
+        self._entries[key] = entry
+        if isinstance(entry, TableEntry):
+            self._tables[key] = entry
+        for name in _named(entry):
+            self._readers.setdefault(name, {})[key] = entry
+        if isinstance(entry, ViewEntry) and self._views is not None:
+            self._views.append(entry)  # what it reads is there already
+            self._place(entry)
 
     def remove(self, name: str) -> None:
         """Forget a name."""
-        del self._entries[name.lower()]
-        self._views = None
+        key = name.lower()
+        self._forget_readings(key)
+        entry = self._entries.pop(key)
+        if isinstance(entry, ViewEntry) and self._views is not None:
+            self._views.remove(entry)
+            self._immediate.discard(entry.name)
+            self._deferred = [each for each in self._deferred if each is not entry]
+            self._keepers = [each for each in self._keepers if each is not entry]
+
+    def _forget_readings(self, key: str) -> None:
+        self._tables.pop(key, None)
+        for name in _named(self._entries[key]):
+            self._readers[name].pop(key, None)
 
     def set_policies(self, entry: ViewEntry, policies: tuple[Policy, ...]) -> None:
         """Change when a view is refreshed."""
@@ -220,7 +248,7 @@ class Catalog:
 
     def tables(self) -> list[TableEntry]:
         """All tables."""
-        return [each for each in self._entries.values() if isinstance(each, TableEntry)]
+        return list(self._tables.values())
 
     def views(self) -> list[ViewEntry]:
         """All materialized views."""
@@ -237,14 +265,8 @@ class Catalog:
     def readers(self, name: str) -> list[Entry]:
         """The views whose text names `name`."""
         wanted = name.lower()
-        found: list[Entry] = []
-        for entry in self._entries.values():
-            named = entry.names if isinstance(entry, ViewEntry) else frozenset[str]()
-            if isinstance(entry, PlainEntry):
-                named = entry.reads
-            if wanted in named and entry.name.lower() != wanted:
-                found.append(entry)
-        return found
+        found = self._readers.get(wanted, {})
+        return [entry for key, entry in found.items() if key != wanted]
 
     def require_unread(self, name: str) -> None:
         """Raise if a view reads `name`."""
@@ -285,10 +307,18 @@ class Catalog:
         """The views, each after those that it reads."""
         if self._views is None:
             self._views = self._sorted_views()
-            self._immediate = {entry.name for entry in self._views if entry.is_immediate}
-            self._deferred = [entry for entry in self._views if not entry.is_immediate]
-            self._keepers = [entry for entry in self._views if entry.keeping is not None]
+            self._immediate, self._deferred, self._keepers = set(), [], []
+            for entry in self._views:
+                self._place(entry)
         return self._views
+
+    def _place(self, entry: ViewEntry) -> None:
+        if entry.is_immediate:
+            self._immediate.add(entry.name)
+        else:
+            self._deferred.append(entry)
+        if entry.keeping is not None:
+            self._keepers.append(entry)
 
     def _sorted_views(self) -> list[ViewEntry]:
         done: dict[str, ViewEntry] = {}
@@ -305,3 +335,14 @@ class Catalog:
         for entry in self.views():
             visit(entry)
         return list(done.values())
+
+
+def _named(entry: Entry) -> frozenset[str]:
+    """Every name that an entry's text mentions."""
+    match entry:
+        case ViewEntry():
+            return entry.names
+        case PlainEntry():
+            return entry.reads
+        case _:
+            return frozenset()

@@ -31,7 +31,7 @@ from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
-from viewmill.mill.window_families import note_readers, windows_in
+from viewmill.mill.window_families import note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
 from viewmill.program.parts import PartQueries
@@ -240,7 +240,8 @@ def install_view(core: Core, entry: ViewEntry) -> None:
     join(entry.blocks, entry.name)
     for block in entry.blocks:
         core.runtime.add(block)
-    core.runtime.arrange([each.name for each in core.catalog.in_order()])
+    if window_of(entry) is None or len(entry.blocks) > 1:  # a window needs no place among blocks
+        core.runtime.arrange([each.name for each in core.catalog.in_order()])
     note_readers(core, entry)
 
 

@@ -194,7 +194,9 @@ def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: 
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
     else:
-        entry.kept_rows += output.size if output.multiplicity is None else int(output.multiplicity.sum())
+        entry.kept_rows += (
+            output.size if output.multiplicity is None else int(output.multiplicity.sum())
+        )
     notify(core, entry, output)
 
 

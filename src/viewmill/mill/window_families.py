@@ -85,4 +85,3 @@ def note_readers(core: Core, entry: ViewEntry) -> None:
         below = core.catalog.get(name)
         if isinstance(below, ViewEntry):
             note_followers(core, below)
-

@@ -49,7 +49,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     core.ticks[entry.name] = moment
     try:
         for family in core.runtime.families(entry.name):
-            if core.catalog.immediate() & family.names:
+            if not family.names.isdisjoint(core.catalog.immediate()):
                 family.advance(moment)
         for view in core.catalog.views():
             for block in view.blocks:

@@ -1,4 +1,4 @@
-"""A body that answers a window of a stream at each slide, and trees that windows share. Data only."""
+"""A body that answers a window of a stream at each slide, and trees that share. Data only."""
 
 from __future__ import annotations
 

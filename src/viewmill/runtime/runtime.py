@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class Family(Protocol):
     source: str
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> Set[str]:
         """The views."""
 
     def join(self, member: Any) -> None:

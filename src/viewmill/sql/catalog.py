@@ -69,7 +69,17 @@ def ring_in(catalog: Catalog, name: str) -> RegisteredRing | None:
     return catalog.ring(name) if isinstance(catalog, Rings) else None
 
 
+@runtime_checkable
+class Spellings(Protocol):
+    """A catalog that finds names without reading all of them."""
+
+    def spelling(self, name: str) -> str:
+        """A name in the case it was created with; as it is if there is none."""
+
+
 def spelled(catalog: Catalog, name: str) -> str:
     """`name` in the case it was created with."""
+    if isinstance(catalog, Spellings):
+        return catalog.spelling(name)
     wanted = name.lower()
     return next((each for each in catalog.names() if each.lower() == wanted), name)

@@ -34,6 +34,7 @@ class InProcessRuntime:
         self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
         self._showing: dict[str, Block] = {}  # by view
         self._members: dict[str, Block] = {}  # the blocks that are members of a family, by name
+        self._joined: dict[str, list[Block]] = {}  # the same, by view
         self._families: dict[int, Family] = {}
 
     def add(self, block: Block) -> None:
@@ -43,6 +44,8 @@ class InProcessRuntime:
             family.join(block.maintainer)
             self._families[id(family)] = family
             self._members[block.name] = block
+            for view in block.views:
+                self._joined.setdefault(view, []).append(block)
             self._showing.update(dict.fromkeys(block.shows, block))
             return
         self._blocks[block.name] = block
@@ -69,9 +72,7 @@ class InProcessRuntime:
             self._rename(view)
 
     def _leave_families(self, view: str) -> None:
-        own = [block for block in (self._members.get(view),) if block is not None]
-        own += [b for name, b in self._members.items() if name != view and "#" in name and view in b.views]
-        for block in own:
+        for block in self._joined.pop(view, ()):
             del self._members[block.name]
             family: Family = block.maintainer.family  # type: ignore[attr-defined]
             family.leave(block.maintainer)

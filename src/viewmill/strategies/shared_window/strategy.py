@@ -231,9 +231,7 @@ def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, 
                 read.append(each)
         positions = tuple(read.index(each) for each in call.arguments)
         first = call.arguments[0].type if call.arguments else None
-        found.append(
-            WindowAggregate(call.function, positions, first, call.type, call.operation)
-        )
+        found.append(WindowAggregate(call.function, positions, first, call.type, call.operation))
     return read, tuple(found)
 
 

@@ -17,10 +17,10 @@ def mixed(keys, at):
 
 
 def is_equal(keys, at, known, number):
+    same = True
     for i in range(keys.shape[1]):
-        if keys[U(at), U(i)] != known[U(number), U(i)]:
-            return False
-    return True
+        same = same and keys[U(at), U(i)] == known[U(number), U(i)]
+    return same
 
 
 def number_rows(done, keys, slots, known, count, out):
