@@ -197,6 +197,8 @@ class Catalog:
             self._tables[key] = entry
         for name in _named(entry):
             self._readers.setdefault(name, {})[key] = entry
+        if self._readers.get(key):
+            self._views = None  # it comes back, and stands before those that read it
         if isinstance(entry, ViewEntry) and self._views is not None:
             self._views.append(entry)  # what it reads is there already
             self._place(entry)
