@@ -19,6 +19,8 @@ from viewmill.deltas.late import LateColumns, LateMasks, LateWords
 from viewmill.deltas.late import Mask as Mask
 from viewmill.deltas.late import Words as Words
 
+_FEW = 32
+
 
 @dataclass(slots=True, eq=False)
 class Delta:
@@ -54,6 +56,13 @@ class Delta:
         """The columns as they came, if they came as Arrow."""
         return self.columns.late if isinstance(self.columns, LateWords) else None
 
+    def pair(self, i: int) -> tuple[Words, Mask | None]:
+        """The words and the mask of a column."""
+        columns = self.columns
+        if isinstance(columns, LateWords):
+            return columns.late.pair(i)
+        return columns[i], self.nulls[i]
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""
@@ -64,6 +73,15 @@ class Delta:
     def deletes(self) -> int:
         """How many rows go."""
         return 0 if self.multiplicity is None else int((self.multiplicity < 0).sum())
+
+    @property
+    def net_rows(self) -> int:
+        """How many rows more there are afterwards."""
+        times = self.multiplicity
+        if times is None:
+            return self.size
+        # For a few numbers NumPy's way is the longer one.
+        return sum(times.tolist()) if self.size < _FEW else int(times.sum())
 
     def negated(self) -> Delta:
         """The opposite change."""

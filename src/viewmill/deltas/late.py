@@ -35,7 +35,7 @@ class LateColumns:
     `made` are words only.
     """
 
-    __slots__ = ("_known", "encode", "made", "size", "table")
+    __slots__ = ("_arrays", "_known", "encode", "made", "size", "table")
 
     def __init__(
         self,
@@ -43,16 +43,20 @@ class LateColumns:
         encode: Encode,
         made: frozenset[int] = frozenset(),
         known: dict[int, Pair] | None = None,
+        arrays: dict[int, Any] | None = None,
     ) -> None:
         self.table, self.encode, self.made = table, encode, made
         self.size: int = table.num_rows
         self._known: dict[int, Pair] = known or {}
+        self._arrays = arrays  # columns that were asked for already
 
     def pair(self, i: int) -> Pair:
         """The words and the mask of a column."""
         found = self._known.get(i)
         if found is None:
-            found = self._known[i] = self.encode.one(self.table.column(i), i)
+            array = None if self._arrays is None else self._arrays.get(i)
+            array = self.table.column(i) if array is None else array
+            found = self._known[i] = self.encode.one(array, i)
         return found
 
     def read(self, columns: tuple[int, ...]) -> None:
@@ -68,6 +72,7 @@ class LateColumns:
 
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
+        self._arrays = None
         if self._known:
             self._known = {i: self._known[i] for i in self.made}
 

@@ -189,11 +189,23 @@ class Pieces:
         """How many rows it stands for."""
         return sum(each.size for each in self.parts)
 
+    @property
+    def deletes(self) -> int:
+        """How many rows go."""
+        return sum(each.deletes for each in self.parts)
+
     def delta(self) -> Delta:
         """All rows, one by one."""
         if self._delta is None:
             self._delta = concat(self.schema, [rows_of(each) for each in self.parts])
         return self._delta
+
+    def forget_rows(self) -> None:
+        """Let go what was made by looking at rows one by one."""
+        self._delta = None
+        for each in self.parts:
+            if isinstance(each, Product):
+                each.forget_rows()
 
 
 Changed = Delta | Pieces
@@ -216,6 +228,8 @@ def parts_of(change: Changed) -> tuple[Delta | Product, ...]:
 
 def joined(schema: Schema, parts: Sequence[Delta | Product]) -> Changed:
     """One change; deltas that stand side by side become one."""
+    if len(parts) == 1 and isinstance(parts[0], Delta):
+        return parts[0]
     merged: list[Delta | Product] = []
     run: list[Delta] = []
     for each in parts:

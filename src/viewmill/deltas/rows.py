@@ -47,6 +47,8 @@ def to_delta(
     sign = multiplicity or change
     if isinstance(rows, list | tuple):
         delta, signs = _from_list(rows, schema, dictionary, sign)
+    elif isinstance(rows, pa.Table):
+        delta, signs = _from_arrow(rows, schema, dictionary, sign)
     else:
         delta, signs = _from_frame(rows, schema, dictionary, sign)
     if sign is not None:
@@ -210,9 +212,10 @@ class _Reading:
         """The columns; those that need a look are looked at now."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        late = LateColumns(table, self, self._unsure)
-        for i in self._required:
-            if table.column(i).null_count:
+        arrays = {i: table.column(i) for i in self._required}
+        late = LateColumns(table, self, self._unsure, None, arrays)
+        for i, array in arrays.items():
+            if array.null_count:
                 late.pair(i)  # raises
         for i in self._unsure:
             late.pair(i)

@@ -61,7 +61,9 @@ def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any
             return np.frombuffer(array.buffers()[1], np.int64)[start:end:2].copy(), None
 
         return _of_chunk(decimals, field, dictionary)
-    word = np.float64 if is_float_word(type_) else np.int64
+    word = np.dtype(np.float64 if is_float_word(type_) else np.int64)
+    if stored == word and given in (pa.int64(), pa.float64()):
+        return _as_they_are(field, dictionary)
 
     def numbers(array: Any) -> Pair:
         start, end = array.offset, array.offset + len(array)
@@ -69,6 +71,17 @@ def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any
         return values.astype(word, copy=False), None
 
     return _of_chunk(numbers, field, dictionary)
+
+
+def _as_they_are(field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
+    """For columns that NumPy reads as words: one step for what comes most often."""
+
+    def words(array: Any) -> Pair:
+        if array.null_count:
+            return encode_array(array, field, dictionary)
+        return array.to_numpy(), None
+
+    return words
 
 
 def _of_chunk(

@@ -156,7 +156,8 @@ class TriggerMaintainer:
                 self._apply_product(product, delta)
                 return
             delta = delta.delta()
-        self._settle()
+        if self._is_loaded or self._is_incomplete:
+            self._settle()
         feed = self._feeds.get(input)
         size = delta.size
         if feed is None:
@@ -238,7 +239,8 @@ class TriggerMaintainer:
 
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
-        self._settle()
+        if self._is_loaded or self._is_incomplete:
+            self._settle()
         if self._flush is None:
             return Delta.empty(self.program.output)  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
@@ -249,7 +251,8 @@ class TriggerMaintainer:
 
     def commit(self) -> None:
         """Keep what was applied, or what was loaded."""
-        self._settle()
+        if self._is_loaded or self._is_incomplete:
+            self._settle()
         self._is_replayed = False
         self._undo.clear()
         for store in self._all:
@@ -496,10 +499,9 @@ class _Feed:
         late = delta.late
         if late is not None:
             late.read(self._positions)
-        columns, nulls = delta.columns, delta.nulls
         for i, dtype, nullable in self._columns:
-            result.append(checked_words(columns[i], dtype, size))
-            mask = nulls[i]
+            words, mask = delta.pair(i)
+            result.append(checked_words(words, dtype, size))
             if nullable:
                 result.append(no_nulls(size) if mask is None else checked_words(mask, U8, size))
             elif mask is not None and mask.any():

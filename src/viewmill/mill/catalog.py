@@ -226,7 +226,7 @@ class Catalog:
 
     def table(self, name: str) -> TableEntry:
         """A table, or an error that names the nearest one."""
-        entry = self.get(name)
+        entry = self._entries.get(name.lower())
         if isinstance(entry, TableEntry):
             return entry
         if entry is not None:
@@ -237,7 +237,7 @@ class Catalog:
 
     def view(self, name: str) -> ViewEntry:
         """A materialized view, or an error that names the nearest one."""
-        entry = self.get(name)
+        entry = self._entries.get(name.lower())
         if isinstance(entry, ViewEntry):
             return entry
         if entry is not None:
@@ -292,17 +292,20 @@ class Catalog:
 
     def immediate(self) -> set[str]:
         """The names of the views that take every batch as it comes."""
-        self.in_order()
+        if self._views is None:
+            self.in_order()
         return self._immediate
 
     def deferred(self) -> list[ViewEntry]:
         """The other views, each after those that it reads."""
-        self.in_order()
+        if self._views is None:
+            self.in_order()
         return self._deferred
 
     def keepers(self) -> list[ViewEntry]:
         """The views whose states are in a budget."""
-        self.in_order()
+        if self._views is None:
+            self.in_order()
         return self._keepers
 
     def in_order(self) -> list[ViewEntry]:

@@ -23,7 +23,7 @@ class Clock:
     def wake(self) -> None:
         """Something changed: look again, starting the thread if a view needs it."""
         if self._thread is None:
-            if self._next_due() is None:
+            if not self._core.catalog.deferred() or self._next_due() is None:
                 return
             self._thread = threading.Thread(target=self._run, name="viewmill-clock", daemon=True)
             self._thread.start()

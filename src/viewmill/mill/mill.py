@@ -111,7 +111,12 @@ class Mill:
 
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: a frame, or a list of tuples or dicts."""
-        self.change(table, self._delta(table, rows))
+        core = self._core
+        core.require_open()
+        with core.lock:
+            entry = core.catalog.table(table)
+            self._take(entry.name, to_delta(rows, entry.table.schema, core.dictionary))
+        tell(core)
 
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows, each once for each time it is given."""
@@ -198,15 +203,17 @@ class Mill:
 
     def change(self, table: str, *parts: Delta | Product) -> None:
         """Commit the change of one table, or note it for the end of the batch."""
-        self._core.require_open()
         core = self._core
+        core.require_open()
         with core.lock:
-            name = core.catalog.table(table).name
-            if self._batch is not None:
-                self._batch.setdefault(name, []).extend(parts)
-                return
-            self._commit({name: joined(parts[0].schema, parts)})
+            self._take(core.catalog.table(table).name, *parts)
         tell(core)
+
+    def _take(self, name: str, *parts: Delta | Product) -> None:
+        if self._batch is None:
+            self._commit({name: joined(parts[0].schema, parts)})
+        else:
+            self._batch.setdefault(name, []).extend(parts)
 
     def _commit(self, changes: dict[str, Changed]) -> None:
         self.writer = threading.get_ident()

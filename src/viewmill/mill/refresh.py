@@ -14,13 +14,14 @@ from typing import Any
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.deltas.product import Changed, Product, as_delta, parts_of
+from viewmill.deltas.product import Changed, Pieces, Product, as_delta, parts_of
 from viewmill.deltas.product_arrow import encode_product
 from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
 from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.memory import refresh_blocks, rest
+from viewmill.mill.store import Store
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 
@@ -32,35 +33,38 @@ _LOG = logging.getLogger("viewmill")
 def commit_batch(core: Core, changes: Mapping[str, Changed]) -> None:
     """Apply the change of each table and refresh what is due; an error leaves all as it was."""
     try:
-        _commit(core, {name: delta for name, delta in changes.items() if delta.size})
+        _commit(core, changes)
     except (Overflow, EvaluationFailed):
         # A row that came and went inside the batch is not judged: its net effect counts.
         net = {name: consolidate(as_delta(change)) for name, change in changes.items()}
         if all(net[name].size == change.size for name, change in changes.items()):
             raise
-        _commit(core, {name: delta for name, delta in net.items() if delta.size})
-    refresh_due(core, reading=None)
+        _commit(core, net)
+    if core.catalog.deferred():
+        refresh_due(core, reading=None)
 
 
-def _commit(core: Core, changed: Mapping[str, Changed]) -> None:
-    if not changed:
+def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
+    entries = [(core.catalog.table(n), each) for n, each in changes.items() if each.size]
+    if not entries:
         return
-    entries = {name: core.catalog.table(name) for name in changed}
     version = core.version + 1
     staged: list[TableEntry] = []
     outputs: dict[str, Delta] = {}
     admitted: dict[str, Changed] = {}
     by_source: dict[str, Changed] = {}
-    settle_families(core, changed)
+    settle_families(core, changes)
     try:
-        for name, delta in changed.items():
-            staged.append(entries[name])
-            admitted[name] = entries[name].table.admit(delta)
-            by_source[entries[name].name] = _stage(entries[name], admitted[name])
+        for entry, whole in entries:
+            staged.append(entry)
+            change = admitted[entry.key] = entry.table.admit(whole)
+            entry.table.stage(change)
+            by_source[entry.name] = _with_expired(entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
-        _append(core, version, {entries[name].key: delta for name, delta in admitted.items()})
+        if core.store is not None:
+            _append(core, core.store, version, admitted)
     except BaseException:
         if not _is_appended(core, version):
             core.runtime.rollback()
@@ -74,10 +78,9 @@ def _commit(core: Core, changed: Mapping[str, Changed]) -> None:
     _keep(core, version, staged, by_source, outputs)
 
 
-def _stage(entry: TableEntry, change: Changed) -> Changed:
-    """Stage a table's change; what its views see of it, with what retention ends."""
-    entry.table.stage(change)
-    expired = entry.table.expire()
+def _with_expired(entry: TableEntry, change: Changed) -> Changed:
+    """What views see of a table's change that is staged: what retention ends, too."""
+    expired = None if entry.table.parts is None else entry.table.expire()
     return change if expired is None else concat(change.schema, [as_delta(change), expired])
 
 
@@ -88,35 +91,27 @@ def _keep(
     changed: Mapping[str, Changed],
     outputs: Mapping[str, Delta],
 ) -> None:
-    _note_arrivals(core, changed)
-    for entry in staged:
-        entry.table.commit(version)
-    publish(core, version, changed, outputs)
-    for change in changed.values():
-        for part in parts_of(change):
-            if isinstance(part, Product):
-                part.forget_rows()
-    if any(entry.table.parts is not None for entry in staged):
-        keep_old_parts(core)
-
-
-def _note_arrivals(core: Core, changed: Mapping[str, Changed]) -> None:
-    """What came, for those who predict what comes next."""
     now = core.now()
     core.commits.count += 1
-    for name, change in changed.items():
-        entry = core.catalog.table(name)
-        deletes = sum(each.deletes for each in parts_of(change))
-        core.arrivals_of(entry).note(change.size, deletes, entry.table.rows, now)
+    has_parts = False
+    for entry in staged:
+        table, change = entry.table, changed[entry.name]
+        core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
+        table.commit(version)
+        has_parts = has_parts or table.parts is not None
+    publish(core, version, changed, outputs)
+    for change in changed.values():
+        if isinstance(change, Pieces):
+            change.forget_rows()
+    if has_parts:
+        keep_old_parts(core)
 
 
 def _is_appended(core: Core, version: int) -> bool:
     return core.store is not None and core.store.last_version() >= version
 
 
-def _append(core: Core, version: int, changes: Mapping[str, Changed]) -> None:
-    if core.store is None:
-        return
+def _append(core: Core, store: Store, version: int, changes: Mapping[str, Changed]) -> None:
     tables = {
         name: encoded(core, part)
         for key, change in changes.items()
@@ -125,7 +120,7 @@ def _append(core: Core, version: int, changes: Mapping[str, Changed]) -> None:
     objects: dict[str, str | None] = {}
     for starting in core.starting.values():
         objects |= starting()
-    core.store.append(version, tables, objects)
+    store.append(version, tables, objects)
 
 
 def encoded(core: Core, part: Delta | Product) -> Any:
@@ -157,22 +152,21 @@ def publish(
     now = core.now()
     for name, output in outputs.items():
         _note_refresh(core, core.catalog.view(name), output, now, again)
-    _leave_waiting(core, changed, outputs, now)
-    rest(core)
+    if core.catalog.deferred():
+        _leave_waiting(core, changed, outputs, now)
+    if core.catalog.keepers():
+        rest(core)
 
 
 def _leave_waiting(
     core: Core, changed: Mapping[str, Changed], outputs: Mapping[str, Delta], now: int
 ) -> None:
     """Keep the change for the views that take it later."""
-    deferred = core.catalog.deferred()
-    if not deferred:
-        return
     moved: dict[str, Changed] = {
         **changed,
         **{name: delta for name, delta in outputs.items() if delta.size},
     }
-    for entry in deferred:
+    for entry in core.catalog.deferred():
         for name, delta in moved.items():
             if name.lower() in entry.reads and entry.name not in outputs:
                 _wait(entry, name, delta, now)
@@ -190,14 +184,13 @@ def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: 
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
     entry.refresh_kind = "full" if entry.name in again else _kind_of(entry)
-    entry.rows_changed += output.size
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
-    else:
-        entry.kept_rows += (
-            output.size if output.multiplicity is None else int(output.multiplicity.sum())
-        )
-    notify(core, entry, output)
+    elif output.size:
+        entry.rows_changed += output.size
+        entry.kept_rows += output.net_rows
+        if entry.listeners:
+            notify(core, entry, output)
 
 
 def _kind_of(entry: ViewEntry) -> str:
@@ -285,7 +278,7 @@ def _netted(changes: list[Changed]) -> Delta:
 
 def tell(core: Core) -> None:
     """Call the listeners, in version order; an error in one is reported and undoes nothing."""
-    if core.telling:
+    if not core.notices or core.telling:
         return  # a listener wrote: its notices come after those that are waiting already
     core.telling = True
     try:

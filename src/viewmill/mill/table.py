@@ -222,7 +222,7 @@ class Table:
                 self.check_allowed(each)
                 self._segments.stage(each)
             self._stamp += 1
-            self._staged_rows = sum(_net_rows(each) for each in pieces.parts)
+            self._staged_rows = sum(each.net_rows for each in pieces.parts)
             return
         assert self._held is not None
         small = any(each.has_deletes and each.is_small for each in products)
@@ -250,24 +250,26 @@ class Table:
         self._held.committed = []
 
     def _stage_delta(self, delta: Delta) -> None:
-        self.check_allowed(delta)
-        if has_deletes(delta) or self.options.primary_key:
-            self._fold()
-        self._note_time(delta)
+        options = self.options
+        if options.static or options.append_only:
+            self.check_allowed(delta)
+        if options.timestamp_by is not None:
+            self._note_time(delta)
         self._stamp += 1
         if self.parts is None:
             self._arrow.add(self._stamp, delta)
-        multiplicity = delta.multiplicity
-        self._staged_rows = delta.size if multiplicity is None else int(multiplicity.sum())
+        self._staged_rows = delta.net_rows
         if self._segments is not None:
             self._segments.stage(delta)
             return
+        if has_deletes(delta) or options.primary_key:
+            self._fold()
         if self.parts is not None:
             self.parts.stage(delta)
         if self._index is None:
             self._check_parts()
             return
-        if self._order is not None and multiplicity is not None:
+        if self._order is not None and delta.multiplicity is not None:
             delta = consolidate(delta)
         self._staged = delta
         problem = self._index.stage(self._words(delta), delta.multiplicities())
@@ -316,16 +318,23 @@ class Table:
 
     def commit(self, version: int) -> None:
         """Keep what was staged."""
-        if self.parts is not None:
-            self._commit_parts(version)
-        if self._holder is not None:
-            self._holder.commit()
-        if self._held is not None:
-            self._held.commit()
+        if self._segments is not None:
+            self._segments.commit()
+        else:
+            self._commit_checked(version)
         self.rows += self._staged_rows
-        self._newest, self._coming_newest = self.newest, None
+        if self._coming_newest is not None:
+            self._newest, self._coming_newest = self._coming_newest, None
         self._staged_rows, self._staged = 0, None
         self.version = version
+
+    def _commit_checked(self, version: int) -> None:
+        if self.parts is not None:
+            self._commit_parts(version)
+        if self._index is not None:
+            self._index.commit()
+        if self._held is not None:
+            self._held.commit()
 
     def rollback(self) -> None:
         """Forget what was staged."""
@@ -493,12 +502,6 @@ class Table:
         if self._held is not None:
             held += self._held.nbytes
         return int(held if self._segments is None else self._segments.nbytes)
-
-
-def _net_rows(change: Delta | Product) -> int:
-    if isinstance(change, Product):
-        return change.net_rows
-    return change.size if change.multiplicity is None else int(change.multiplicity.sum())
 
 
 def _part_options(statement: CreateTable) -> PartOptions | None:

@@ -7,7 +7,7 @@ from time import perf_counter_ns, process_time_ns
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.deltas.product import Changed, parts_of
+from viewmill.deltas.product import Changed
 from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
 from viewmill.program.program import Maintainer
@@ -175,7 +175,11 @@ class InProcessRuntime:
         changed, maintainer = turn.changed, block.maintainer
         self._touched.append(block)
         for input_, source in arrived:
-            for part in parts_of(changed[source]):
+            change = changed[source]
+            if isinstance(change, Delta):
+                maintainer.apply(input_, change)
+                continue
+            for part in change.parts:
                 maintainer.apply(input_, part)
         output = maintainer.flush()
         if turn.is_timed:
@@ -183,12 +187,15 @@ class InProcessRuntime:
             turn.note(block.views & among, perf_counter_ns() - start, rows)
         for view in watched:
             self._watched[view] += (process_time_ns() - cpu) / 1e3
-        for view in block.shows & among:
-            turn.outputs[view] = self._outputs[view] = output
-        turn.inner += (block.views - block.shows) & among
+        if len(block.shows) < len(block.views):
+            turn.inner += (block.views - block.shows) & among
+        for view in block.shows:
+            if view in among:
+                turn.outputs[view] = self._outputs[view] = output
         if output.size or (block.name in self._moving and _has_moved(block)):
             changed[block.name] = output
-            changed.update(dict.fromkeys(block.shows, output))
+            for view in block.shows:
+                changed[view] = output
 
     def _is_rebuilt(self, block: Block, turn: _Turn) -> bool:
         """Whether the block's view is built anew, which is done when its first block is reached."""
