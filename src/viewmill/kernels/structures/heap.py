@@ -16,6 +16,9 @@ from viewmill.kernels.compiler import structure
 _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 _POINTER = _I8.as_pointer()
 _LARGE = 4096
+_HUGE = 4 << 20
+_HUGE_PAGE = 2 << 20
+_MADV_HUGEPAGE = 14
 
 
 @intrinsic
@@ -50,22 +53,40 @@ def _malloc(typing_context, size):
 
 
 @intrinsic
-def _aligned_alloc(typing_context, size):
+def _aligned_alloc(typing_context, line, size):
     def generate(context, builder, signature, arguments):
-        lines = builder.and_(builder.add(arguments[0], _word(63)), _word(~63))
         aligned = _library(builder, "aligned_alloc", _POINTER, [_I64, _I64])
-        return builder.ptrtoint(builder.call(aligned, [_word(64), lines]), _I64)
+        return builder.ptrtoint(builder.call(aligned, arguments), _I64)
 
-    return types.int64(types.int64), generate
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _advise(typing_context, address, size, advice):
+    def generate(context, builder, signature, arguments):
+        advise = _library(builder, "madvise", _I32, [_POINTER, _I64, _I32])
+        place = builder.inttoptr(arguments[0], _POINTER)
+        builder.call(advise, [place, arguments[1], builder.trunc(arguments[2], _I32)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 @structure
 def allocate(size):
     """The address of `size` bytes, not cleared.
 
-    A large place begins with a cache line, so that entries of a line's length do not straddle two.
+    A large place begins with a cache line, so that entries of a line's length do not straddle two,
+    a huge one with a huge page, of which there are so few that the processor remembers them all.
     """
-    return _malloc(size) if size < _LARGE else _aligned_alloc(size)
+    if size < _LARGE:
+        return _malloc(size)
+    if size < _HUGE:
+        return _aligned_alloc(64, (size + 63) & ~63)
+    place = _aligned_alloc(_HUGE_PAGE, (size + 63) & ~63)
+    if place != 0:
+        _advise(place, size & ~(_HUGE_PAGE - 1), _MADV_HUGEPAGE)
+    return place
 
 
 @intrinsic
