@@ -471,7 +471,8 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
 # Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
 # floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero.
 # cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, ...), (columns, ...))
-# and cofactor_gather(p, (a, ...), (columns, ...), change), which adds the product to p;
+# and cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
+# cofactor_gathered(p, own, (columns, ...), change) has put in its place what is in `own`;
 # cofactor_add(s, e, k, low, p, n), cofactor_add_total for results, cofactor_add_whole, which gives
 # the entry, for it may have moved; and cofactor_show(p, s, e, k, low, order, columns, pad).
 # bag_row((w, ...))  bag_times(a, b)  bag_plus(a, b)  bag_add(s, e, k, x)   say whether rows are

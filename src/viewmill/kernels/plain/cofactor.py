@@ -37,11 +37,17 @@ def cofactor_add_whole(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: i
 cofactor_add_total = cofactor_add
 
 
-def cofactor_gather(p: Block, parts: Sequence[Block], sizes: Sequence[int], change: int) -> None:
-    """p += the product of blocks; nothing is padded here."""
+def cofactor_gather(
+    p: Block, own: Block, parts: Sequence[Block], sizes: Sequence[int], change: int
+) -> None:
+    """p += the product of blocks; nothing is padded here, and nothing gathered beside it."""
     made: Block = []
     cofactor_join(made, parts, sizes)
     p[: len(made)] = [a + b for a, b in zip(p, made, strict=False)]
+
+
+def cofactor_gathered(p: Block, own: Block, sizes: Sequence[int], change: int) -> None:
+    """All is in its place."""
 
 
 def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ what is there: between columns of one part its own products, between two parts t
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import structure, wide_vectors
+from viewmill.kernels.compiler import inline_structure, structure, wide_vectors
 from viewmill.kernels.structures.blocks import scratch
 from viewmill.kernels.structures.heap import allocate, clear_bytes, out_of_line, release
 from viewmill.kernels.structures.indexed import LOW_BYTES, widen
@@ -209,14 +209,17 @@ def join_rows(row, parts, sizes, n, q, behind, before):
 
 
 @structure
-def cofactor_gather(p, parts, sizes, change):
-    """The padded block p += the product of several blocks; `change` is the number of one row's."""
-    gather_at(p, spill(parts), spill(sizes), len(parts), change)
+def cofactor_gather(p, own, parts, sizes, change):
+    """The padded block p += the product of several blocks; `change` is the number of one row's.
+
+    What is inside of a part, but of the one row's, is gathered in `own`: see `cofactor_gathered`.
+    """
+    gather_at(p, own, spill(parts), spill(sizes), len(parts), change)
 
 
 @structure
-def gather_at(p, parts, sizes, n, change):
-    """All products as those of means, in whole vectors; then those inside of each part put right.
+def gather_at(p, own, parts, sizes, n, change):
+    """All products as those of means, in whole vectors, and those inside of each part beside them.
 
     c v vᵀ, v the means of all columns, is right between two parts, and inside of a part of one row.
     """
@@ -227,44 +230,54 @@ def gather_at(p, parts, sizes, n, change):
     store_float(v, 1.0)
     for q in range(n):
         part, k = load_at(parts, q), load_at(sizes, q)
-        own = load_float_at(part, 0)
-        count *= own
-        if own == 0.0:
-            gather_product(p, parts, sizes, n)
+        rows = load_float_at(part, 0)
+        count *= rows
+        if rows == 0.0:
+            if q != change and is_some(part, block_size(k)):
+                gather_product(p, own, parts, sizes, n, change)
             return
-        one = 1.0 / own
+        one = 1.0 / rows
         for j in range(k):
             store_float_at(v, i + j, one * load_float_at(part, 1 + j))
         i += k
     end = (i + 7) & -8
     for j in range(i, end):
         store_float_at(v, j, 0.0)
+    add_outer(p, v, i, end, count)
+    for q in range(n):
+        part, k = load_at(parts, q), load_at(sizes, q)
+        if q != change:
+            weight, inside = count / load_float_at(part, 0), part + 8 * (k + 1)
+            for j in range(k * (k + 1) // 2):
+                more = weight * load_float_at(inside, j)
+                store_float_at(own, j, load_float_at(own, j) + more)
+        own += 4 * k * (k + 1)
+
+
+@inline_structure
+def add_outer(p, v, size, end, count):
+    """The padded block p += count v vᵀ."""
     row = p
-    for r in range(i):
+    for r in range(size):
         start, factor = r & -8, count * load_float_at(v, r)
         for b in range(start, end, 8):
             add_scaled(row + 8 * (b - start), factor, v + 8 * b)
         row += 8 * (end - start)
-    row, i = p + 8 * end, 1
-    for q in range(n):
-        part, k = load_at(parts, q), load_at(sizes, q)
-        weight = count / load_float_at(part, 0)
-        own = part + 8 * (k + 1)
-        for a in range(k):
-            start = i & -8
-            if q != change:
-                factor, at = -count * load_float_at(v, i), row + 8 * (i - start)
-                for j in range(k - a):
-                    right = weight * load_float_at(own, j) + factor * load_float_at(v, i + j)
-                    store_float_at(at, j, load_float_at(at, j) + right)
-                own += 8 * (k - a)
-            row += 8 * (end - start)
-            i += 1
 
 
 @structure
-def gather_product(p, parts, sizes, n):
+def is_some(p, n):
+    """Whether any of n floats is not zero."""
+    for j in range(n):  # noqa: SIM110
+        if load_float_at(p, j) != 0.0:
+            return True
+    return False
+
+
+@structure
+def gather_product(p, own, parts, sizes, n, change):
     """The same where a count is zero, so that there is no mean."""
+    out_of_line()
     columns = 0
     for q in range(n):
         columns += load_at(sizes, q)
@@ -279,7 +292,41 @@ def gather_product(p, parts, sizes, n):
             store_float_at(place, j, load_float_at(place, j) + load_float_at(at, j))
         at += 8 * (columns + 1 - r)
         row += 8 * (end - start)
+    at, left = made + 8 * (columns + 1), columns
+    for q in range(n):
+        for width in range(load_at(sizes, q), 0, -1):
+            for j in range(width):
+                store_float_at(own, j, load_float_at(own, j) + load_float_at(at, j))
+            own += 8 * width
+            at += 8 * left
+            left -= 1
     release(made)
+
+
+@structure
+def cofactor_gathered(p, own, sizes, change):
+    """Put what was gathered inside of parts in its place, where p has products of means."""
+    gathered_at(p, own, spill(sizes), len(sizes), change)
+
+
+@structure
+def gathered_at(p, own, sizes, n, change):
+    """The same by address."""
+    out_of_line()
+    columns = 0
+    for q in range(n):
+        columns += load_at(sizes, q)
+    end = (columns + 8) & -8
+    row, i = p + 8 * end, 1
+    for q in range(n):
+        for width in range(load_at(sizes, q), 0, -1):
+            start = i & -8
+            if q != change:
+                for j in range(width):
+                    store_float_at(row, i - start + j, load_float_at(own, j))
+            own += 8 * width
+            row += 8 * (end - start)
+            i += 1
 
 
 # Showing.

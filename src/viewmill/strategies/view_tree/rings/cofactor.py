@@ -34,6 +34,19 @@ _VECTOR, _WIDE = 8, 16  # floats in a vector; columns that are worth whole ones
 class Product(str):
     """The blocks of a product that is made where it is added, as text."""
 
+    sizes: str
+    change: int
+
+
+class Total(str):
+    """The block that a wide result is gathered in, with another for what is inside of its parts.
+
+    All that is gathered in one has one shape: by it the second block finds its place at the end.
+    """
+
+    own: str
+    shape: tuple[str, int] | None = None
+
 
 @dataclass
 class Cofactor:
@@ -173,8 +186,10 @@ class Cofactor:
             sizes.append(len(values))
         inside = f"{_tuple(blocks)}, {_tuple(map(str, sizes))}"
         if self._pad(above) > 1:  # a wide result: multiplied where it is added
-            change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
-            return Product(f"{inside}, {change}")
+            product = Product(inside)
+            product.sizes = _tuple(map(str, sizes))
+            product.change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
+            return product
         if len(blocks) == 1:
             return blocks[0]
         made = source.name("block")
@@ -185,8 +200,9 @@ class Cofactor:
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add float by float."""
         if self._pad(view) > 1:
-            total = self.begin(source)
-            source.line(f"cofactor_gather({total}, {self._factors(payload)})")
+            total = self._begin(source)
+            self._gather(source, total, payload)
+            self._gathered(source, total)
             payload = str(total)
         if view is self.root:
             self._add_total(source, payload, spot)
@@ -204,29 +220,47 @@ class Cofactor:
 
     def begin(self, source: Source) -> str | None:
         """Room for the total of a wide result; else what rounding takes is kept with the entry."""
-        if self._pad(self.root) == 1:
-            return None
-        total = source.name("total_block")
-        source.line(f"{total} = scratch({self._size(self.root)})")
-        source.line(f"cofactor_none({total}, {self._size(self.root)})")
+        return None if self._pad(self.root) == 1 else self._begin(source)
+
+    def _begin(self, source: Source) -> Total:
+        total = Total(source.name("total_block"))
+        total.own = source.name("own_block")
+        columns = len(self.columns(self.root))
+        own = columns * (columns + 1) // 2
+        for name, size in ((total, self._size(self.root)), (total.own, own)):
+            source.line(f"{name} = scratch({size})")
+            source.line(f"cofactor_none({name}, {size})")
         return total
 
     def gather(self, source: Source, total: str | None, payload: str, spot: Spot) -> None:
         """To the total, or to the entry right away."""
-        if total is None:
-            self.add(source, self.root, payload, spot)
+        shape = self._shape(payload)
+        if isinstance(total, Total) and total.shape in (None, shape):
+            self._gather(source, total, payload)
         else:
-            source.line(f"cofactor_gather({total}, {self._factors(payload)})")
+            self.add(source, self.root, payload, spot)
 
-    def _factors(self, payload: str) -> str:
-        """What is multiplied into a wide result: a block that is made already is one factor."""
+    def _shape(self, payload: str) -> tuple[str, int]:
+        """The sizes of the factors, and which one is a row's; a block made already is the one."""
         if isinstance(payload, Product):
-            return payload
-        return f"({payload},), ({len(self.columns(self.root))},), -1"
+            return payload.sizes, payload.change
+        return f"({len(self.columns(self.root))},)", -1
+
+    def _gather(self, source: Source, total: Total, payload: str) -> None:
+        """Multiply into a wide result."""
+        total.shape = sizes, change = self._shape(payload)
+        factors = payload if isinstance(payload, Product) else f"({payload},), {sizes}"
+        source.line(f"cofactor_gather({total}, {total.own}, {factors}, {change})")
+
+    def _gathered(self, source: Source, total: Total) -> None:
+        if total.shape is not None:
+            sizes, change = total.shape
+            source.line(f"cofactor_gathered({total}, {total.own}, {sizes}, {change})")
 
     def end(self, source: Source, total: str | None, spot: Spot) -> None:
         """Add the total."""
-        if total is not None:
+        if isinstance(total, Total):
+            self._gathered(source, total)
             self._add_total(source, total, spot)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
