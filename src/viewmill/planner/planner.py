@@ -44,6 +44,10 @@ WINDOWED = ("shared_window", "temporal_view", "recompute")
 
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
+# Small tables change by this share of their rows at a time: so much more often is all computed
+# again until as many have changed.
+_TYPICAL_SHARE = 0.01
+_LEAST_CHANGE = 10
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
         return _plan_unlisted(view, query, statistics, wish)
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
-    rows = _judged_rows(query, statistics)
-    if min(ways, key=lambda way: _cost(way, rows))[0].candidates[0].is_linear:
+    rows, often = _judged_rows(query, statistics), _batches(query, statistics)
+    if min(ways, key=lambda way: _cost(way, rows, often))[0].candidates[0].is_linear:
         try:
             ways += _cut(view, query, statistics, wish)
         except NotCut as no:
@@ -72,7 +76,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     allowed = _without_pairs([way for way in ways if _is_allowed(way, wish)])
     if not allowed:
         raise _nothing_allowed(view, wish, rejections)
-    best = min(allowed, key=lambda way: _cost(way, rows))
+    best = min(allowed, key=lambda way: _cost(way, rows, often))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
     others = tuple(each for each in candidates if id(each) not in used)
@@ -187,6 +191,7 @@ def _ask_worthy(
     own = [each for each in candidates if each.strategy != "recompute"]
     again = [each for each in candidates if each.strategy == "recompute"]
     limit = min((_candidate_cost(each) for each in again), default=float("inf"))
+    limit *= _batches(part, statistics)
     worthy = [e for e in own if _candidate_cost(e) < limit or e.strategy == wish.strategy]
     dear = [Rejection(e.strategy, "it costs more than recompute") for e in own if e not in worthy]
     return worthy, [*rejections, *dear]
@@ -201,8 +206,19 @@ def _candidate_cost(candidate: Candidate) -> float:
     return candidate.cost.total_us(_TYPICAL_CHANGE)
 
 
-def _cost(way: list[Cut], rows: int) -> float:
-    return total_cost([cut.candidates[0] for cut in way]).total_us(rows)
+def _cost(way: list[Cut], rows: int, often: float) -> float:
+    chosen = [cut.candidates[0] for cut in way]
+    cost = total_cost(chosen).total_us(rows)
+    return cost * often if any(each.strategy == "recompute" for each in chosen) else cost
+
+
+def _batches(query: Relation, statistics: Statistics) -> float:
+    """In how many batches a typical number of changed rows comes."""
+    read = scans(query)
+    rows = max((statistics.rows.get(each.source, 0) for each in read), default=0)
+    if not rows or any(each.window for each in read):
+        return 1.0  # it is expected to grow
+    return max(1.0, _TYPICAL_CHANGE / max(_LEAST_CHANGE, rows * _TYPICAL_SHARE))
 
 
 def _judged_rows(query: Relation, statistics: Statistics) -> int:

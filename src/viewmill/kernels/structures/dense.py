@@ -159,10 +159,10 @@ def dense_resize(d, room, words, key_at, stride):
 
 @structure
 def larger(room, stride):
-    """The next room: four more while small, then half as much again, of long entries an eighth."""
+    """The next room: four more while small, then half as much again, of long entries a quarter."""
     if room < _SCANNED:
         return room + 4
-    return room + (room >> 3 if stride > _LONG else room >> 1)
+    return room + (room >> 2 if stride > _LONG else room >> 1)
 
 
 @structure

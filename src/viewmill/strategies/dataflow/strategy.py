@@ -15,6 +15,7 @@ from viewmill.strategies.dataflow.by_row import emit_by_row
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.linear import conjuncts
 from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.join_sizes import fan_out
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 # Measured on two cores: a call into the kernel, and one row through it.
@@ -40,7 +41,8 @@ class Dataflow:
         entries = max(statistics.row_count(each.source) for each in program.inputs) // 2
         width = sum(2 + s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         inputs = len(program.inputs)
-        cost = Cost(_CALL_US * inputs, _ROW_US * len(program.states), entries * width)
+        row_us = _ROW_US * len(program.states) * fan_out(query, statistics)
+        cost = Cost(_CALL_US * inputs, row_us, entries * width)
         return Candidate(self.name, query, cost, is_linear=_has_range_join(query))
 
     def _by_row(self, query: Project) -> Candidate | Rejection:
