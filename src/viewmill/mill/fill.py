@@ -1,24 +1,34 @@
-"""Build the maintainers of a view and fill their states in bulk from their definitions.
+"""Build the maintainers of a view and fill their states in bulk.
 
 takes  a planned view
-does   program → maintainer; the engine runs each state's definition, and the rows are loaded
+does   program → maintainer; the engine runs each state's definition, and the rows are loaded; or
+       the triggers are fed the tables, where that is the shorter way
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from viewmill.algebra.relations import Values
 from viewmill.deltas.delta import Delta
+from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.window_families import join_family, window_of
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.program.arrays import Arrays
-from viewmill.program.program import ByRow, Input, Maintainer, Program, Queries, Triggers
+from viewmill.program.program import (
+    ByRow,
+    Input,
+    Maintainer,
+    Program,
+    Queries,
+    Trigger,
+    Triggers,
+)
 from viewmill.program.states import Replay, State
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
@@ -121,6 +131,9 @@ def load_states(
 
 def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta]) -> None:
     maintainer = block.maintainer
+    if _is_fed(core, block):
+        owed[block.name] = _feed(core, entry, block)
+        return
     load_states(core, entry, block, block.program.states)
     if is_replayed(block.program):
         owed[block.name] = _replay(core, entry, block)
@@ -147,10 +160,55 @@ def is_replayed(program: Program) -> bool:
     return any(isinstance(state.definition, Replay) for state in program.states)
 
 
+def _is_fed(core: Core, block: Block) -> bool:
+    """Whether a block is filled by its triggers: a view tree, of which a row takes a few steps.
+
+    The engine would join what the triggers of the table that is fed last look up.
+    """
+    program = block.program
+    return (
+        program.strategy == "view_tree"
+        and isinstance(program.body, Triggers)
+        and not is_replayed(program)
+        and all(core.catalog.get(each.source) is not None for each in program.inputs)
+        and not any(rows_owed(core, each).size for each in program.inputs)
+    )
+
+
+def _feed(core: Core, entry: ViewEntry, block: Block) -> Delta:
+    """Feed a block the tables that change; what never changes is loaded from its definition."""
+    program = block.program
+    fed = {each.input for each in _triggers(program)}
+    changing = [each for each in program.inputs if each.name in fed]
+    nothing = {each.source.lower(): _no_rows(core, each.source) for each in changing}
+    load_states(core, entry, block, program.states, nothing)
+    for each in _dearest_first(program, changing):
+        block.maintainer.apply(each.name, core.contents(each.source))
+        block.maintainer.commit()
+    return Delta.empty(program.output)
+
+
+def _no_rows(core: Core, source: str) -> Any:
+    entry = core.catalog.get(source)
+    assert isinstance(entry, TableEntry | ViewEntry)
+    schema = entry.table.schema if isinstance(entry, TableEntry) else entry.schema
+    return expanded(Delta.empty(schema), core.dictionary)
+
+
+def _triggers(program: Program) -> tuple[Trigger, ...]:
+    return program.body.triggers if isinstance(program.body, Triggers) else ()
+
+
+def _dearest_first(program: Program, inputs: Sequence[Input]) -> list[Input]:
+    """Inputs whose rows take many steps when all is there come when nothing is."""
+    steps = {each.input: each.steps for each in _triggers(program)}
+    return sorted(inputs, key=lambda each: -steps.get(each.name, 1.0))
+
+
 def _replay(core: Core, entry: ViewEntry, block: Block) -> Delta:
     """Feed a block its inputs again, one after another; its states are empty."""
     blocks = {each.name: each for each in entry.blocks}
-    for each in block.program.inputs:
+    for each in _dearest_first(block.program, block.program.inputs):
         own = blocks.get(each.source)
         rows = core.contents(each.source) if own is None else own.maintainer.contents()
         block.maintainer.apply(each.name, rows)

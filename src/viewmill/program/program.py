@@ -50,6 +50,8 @@ class Trigger:
     input: str
     function: str
     columns: tuple[str, ...]  # of the input, in the order of the arguments
+    # What a row may cost when all is there: who feeds everything begins with the dearest input.
+    steps: float = field(default=1.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ next   kernels.build
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from viewmill.algebra.display import display
 from viewmill.algebra.relations import Relation
@@ -41,7 +42,11 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
 
     def write(writer: TriggerWriter, names: list[str]) -> tuple[Trigger, ...]:
         return tuple(
-            writer.write([path], plan.reactions.get(path.leaf, ()), names) for path in plan.paths
+            replace(
+                writer.write([path], plan.reactions.get(path.leaf, ()), names),
+                steps=plan.costs.get(path.leaf, 1.0),
+            )
+            for path in plan.paths
         )
 
     writer = TriggerWriter(Source(), block, layout, places, result)

@@ -7,13 +7,13 @@ next   emit, explain
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from viewmill.strategies.strategy import Statistics
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, delta_path, reactions_of
-from viewmill.strategies.view_tree.estimate import Sizes, average_cost
+from viewmill.strategies.view_tree.estimate import Sizes, average_cost, path_cost
 from viewmill.strategies.view_tree.indicators import add_indicators
 from viewmill.strategies.view_tree.layout import Layout, is_of_ring
 from viewmill.strategies.view_tree.materialize import materialize
@@ -59,6 +59,7 @@ class TreePlan:
     steps: float  # of an update of one row, on average
     entries: float  # in all states
     result: Node | None = None  # of a factorized result: how rows are put together
+    costs: Mapping[str, float] = field(default_factory=dict)  # steps by occurrence
 
 
 def plan_tree(
@@ -87,4 +88,7 @@ def plan_tree(
     places = place_views(block, layout, root, kept, [*paths, *further])
     steps = average_cost(paths, sizes)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
-    return TreePlan(block, best, root, kept, paths, layout, places, reactions, steps, entries)
+    costs = {path.leaf: path_cost(path, sizes) for path in paths}
+    return TreePlan(
+        block, best, root, kept, paths, layout, places, reactions, steps, entries, costs=costs
+    )
