@@ -8,6 +8,7 @@ next   sql.lower_select takes them out
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -31,6 +32,8 @@ from viewmill.sql.literals import joined_text, number_literal, whole_number
 from viewmill.sql.lower_quantified import lower_quantified
 from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
 from viewmill.sql.lower_windows import lower_window
+from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
+from viewmill.sql.moment_fields import moment_field
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
 from viewmill.sql.scopes import Scope
@@ -127,6 +130,9 @@ class ExpressionLowering:
         if table is None and name.lower() == "window" and (struct := self._time_window()):
             return struct
         if table is not None and self._is_field(name, table):
+            called = self.aliases.get(table.lower())
+            if self.prefer_aliases and _is_moments(called):
+                return moment_field(called, name, None, span)
             raise NotModelled("a field of a column", span)
         return _placed(self.scope.find(name, table, span), span)
 
@@ -141,9 +147,33 @@ class ExpressionLowering:
     def _is_field(self, name: str, table: str) -> bool:
         """Whether `table.name` is really column.field."""
         scopes = list(self.scope.chain())
-        if any(table.lower() in scope.tables for scope in scopes):
+        if any(scope.lookup(name, table, None) is not None for scope in scopes):
             return False
-        return any(scope.lookup(table, None, None) is not None for scope in scopes)
+        found = [scope.lookup(table, None, None) for scope in scopes]
+        if any(table.lower() in scope.tables for scope in scopes):  # the column must have fields
+            return any(each is not None and isinstance(each.type, Nested) for each in found)
+        called = self.aliases.get(table.lower()) if self.prefer_aliases else None
+        return _is_moments(called) or any(each is not None for each in found)
+
+    def _field(self, node: exp.Expr) -> Expression:
+        """A field of what a function over a group gives, perhaps with a subscript."""
+        subscript, inner = None, node
+        if isinstance(inner, exp.Bracket):
+            index = inner.expressions[0] if len(inner.expressions) == 1 else None
+            if not (isinstance(index, exp.Literal) and index.name.isdigit()):
+                raise NotModelled("a subscript", self.span(node))
+            subscript, inner = int(index.name), inner.this
+        if isinstance(inner, exp.Dot) and isinstance(inner.expression, exp.Identifier):
+            name, called = inner.expression.name, _bare(inner.this)
+            if isinstance(called, exp.Func) and called.name.lower() in MOMENTS:
+                call = self.lower(called)
+                if _is_moments(call):
+                    return moment_field(call, name, subscript, self.span(node))
+        if isinstance(inner, exp.Column) and self.prefer_aliases and inner.table:
+            named = self.aliases.get(inner.table.lower())
+            if _is_moments(named) and self._is_field(inner.name, inner.table):
+                return moment_field(named, inner.name, subscript, self.span(node))
+        raise NotModelled(_words(node), self.span(node))
 
     def _literal(self, node: exp.Expr) -> Expression:
         span = self.span(node)
@@ -410,6 +440,8 @@ _TYPE_FUNCTIONS = frozenset({
 
 _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Expression]] = {
     exp.Column: ExpressionLowering._column,
+    exp.Dot: ExpressionLowering._field,
+    exp.Bracket: ExpressionLowering._field,
     exp.Literal: ExpressionLowering._literal,
     exp.Neg: ExpressionLowering._negation,
     exp.Boolean: ExpressionLowering._boolean,
@@ -437,6 +469,10 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.Tuple: ExpressionLowering._tuple,
     exp.DPipe: ExpressionLowering._pipes,
 }
+
+
+def _is_moments(expression: Expression | None) -> TypeGuard[Aggregate]:
+    return isinstance(expression, Aggregate) and expression.function in MOMENTS
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

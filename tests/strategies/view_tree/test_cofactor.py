@@ -328,3 +328,31 @@ def test_wide_cofactors_of_a_star(compiler: str, monkeypatch: pytest.MonkeyPatch
         ((value,),) = mill["v"].rows()
         assert value["n"] == 0
         assert set(value["sums"]) == {0.0}
+
+
+def test_fields_of_moments_stand_in_having_and_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+    with vm.connect() as mill:
+        for name, columns in TABLES.items():
+            mill.sql(f"CREATE TABLE {name} ({', '.join(f'{c} {t}' for c, t in columns)})")
+        call = "cofactor(x, z)"
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v AS SELECT g, {call} AS c {PAIR} GROUP BY g "
+            "HAVING c.n > 1 AND c.sums[0] > 3"
+        )
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW w AS SELECT g, {call}.n AS n, {call}.sums[1] AS z, "
+            f"{call}.products[1] + {call}.n AS xz {PAIR} GROUP BY g"
+        )
+        mill.insert("s", [(1, 1, 0.5), (1, 2, 1.5), (2, 1, None)])
+        mill.insert("r", [(1, 7, 2, 0.0), (1, 8, 1, 0.0), (2, 7, 9, 0.0), (1, 9, None, 0.0)])
+        assert [(g, c["n"], c["sums"]) for g, c in mill["v"].rows()] == [(7, 2, [4.0, 2.0])]
+        mill.delete("r", [(1, 9, None, 0.0)])
+        assert sorted(mill["w"].rows()) == [(7, 2, 2.0, 6.0), (8, 2, 2.0, 4.0)]
+        assert mill["w"].status()["strategy"] == "view_tree"
+        assert mill["v"].verify() == []
+        assert mill["w"].verify() == []
+        read = mill.sql("SELECT v.c.n, c.sums[0] FROM v").rows()
+        assert read == [(2, 4.0)]
+        with pytest.raises(vm.ViewmillError, match="sums\\[2\\] of 2 values"):
+            mill.sql(f"CREATE MATERIALIZED VIEW x AS SELECT {call}.sums[2] {PAIR}")

@@ -1,0 +1,65 @@
+"""Views created over tables that hold rows: filled by triggers, and planned for what is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import viewmill as vm
+
+CHAIN = (
+    "SELECT A1.i, A3.j, SUM(A1.p * A2.p * A3.p) AS p FROM A1 JOIN A2 ON A1.j = A2.i "
+    "JOIN A3 ON A2.j = A3.i GROUP BY A1.i, A3.j"
+)
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+
+
+def _matrices(n: int, options: str = "") -> vm.Mill:
+    mill = vm.connect()
+    i, j = np.divmod(np.arange(n * n), n)
+    random = np.random.default_rng(3)
+    for name in ("A1", "A2", "A3"):
+        mill.sql(f"CREATE TABLE {name} (i INT NOT NULL, j INT NOT NULL, p DOUBLE) {options}")
+        values = np.where(np.arange(n * n) % 7 == 0, None, random.integers(-9, 9, n * n))
+        mill.insert(name, pa.table({"i": i, "j": j, "p": pa.array(values, pa.float64())}))
+    return mill
+
+
+def test_a_chain_over_full_tables_is_a_view_tree_filled_by_its_triggers() -> None:
+    with _matrices(8) as mill:
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {CHAIN}")
+        assert mill["v"].status()["strategy"] == "view_tree"
+        assert mill["v"].verify() == []
+        calls = mill["v"].status()["engine_calls"]
+        mill.delete("A2", [(0, 1, mill.sql("SELECT p FROM A2 WHERE i = 0 AND j = 1").rows()[0][0])])
+        mill.insert("A1", [(0, 0, 5.0)])
+        assert mill["v"].status()["engine_calls"] == calls
+        assert mill["v"].verify() == []
+
+
+def test_rows_that_are_owed_are_in_the_states_from_the_start() -> None:
+    with _matrices(3, "UNCHECKED") as mill:
+        mill.delete("A2", [(5, 5, 1.0)])
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {CHAIN}")
+        mill.insert("A1", [(0, 5, 2.0)])
+        mill.insert("A3", [(5, 0, 2.0)])
+        mill.insert("A2", [(5, 5, 1.0)])
+        assert mill["v"].verify() == []
+
+
+def test_what_never_changes_is_loaded() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (k INT, x INT)")
+        mill.sql("CREATE TABLE s (k INT, y INT) STATIC")
+        mill.insert("r", [(1, 2), (1, 3), (2, 5)])
+        mill.insert("s", [(1, 10), (2, 20), (2, 30)])
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(x * y) AS p FROM r JOIN s ON r.k = s.k")
+        assert mill["v"].rows() == [(300,)]
+        mill.insert("r", [(2, 1)])
+        assert mill["v"].rows() == [(350,)]
+        assert mill["v"].verify() == []
