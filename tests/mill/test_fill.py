@@ -25,8 +25,8 @@ def _matrices(n: int, options: str = "") -> vm.Mill:
     random = np.random.default_rng(3)
     for name in ("A1", "A2", "A3"):
         mill.sql(f"CREATE TABLE {name} (i INT NOT NULL, j INT NOT NULL, p DOUBLE) {options}")
-        values = np.where(np.arange(n * n) % 7 == 0, None, random.integers(-9, 9, n * n))
-        mill.insert(name, pa.table({"i": i, "j": j, "p": pa.array(values, pa.float64())}))
+        values = pa.array(random.integers(-9, 9, n * n).astype(np.float64), mask=i % 7 == j)
+        mill.insert(name, pa.table({"i": i, "j": j, "p": values}))
     return mill
 
 
