@@ -7,7 +7,7 @@ from time import perf_counter_ns, process_time_ns
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.deltas.product import Changed
+from viewmill.deltas.product import Changed, parts_of
 from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
 from viewmill.program.program import Maintainer
