@@ -11,7 +11,7 @@ comes out as it was makes none of its own readers due.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from viewmill.algebra.relations import Relation
@@ -37,6 +37,7 @@ class PartMaintainer(KeptParts):
         run: Run,
         dictionary: Dictionary,
         version: Callable[[], int],
+        is_deferred: Callable[[], bool] = lambda: False,
     ) -> None:
         assert isinstance(program.body, PartQueries)
         super().__init__(program.output, program.body.length, version)
@@ -44,6 +45,8 @@ class PartMaintainer(KeptParts):
         self._sources: dict[str, PartSource] = {**parted, self._body.view: self}
         self._run, self._dictionary = run, dictionary
         self._all_due = False  # a table that is read whole has changed
+        self._is_deferred = is_deferred
+        self._seen = 0  # the version up to which all changes were taken in
         self._memo: tuple[Any, Delta] | None = None
         self._held: Rows = {}
         self.computed = 0  # part queries since creation
@@ -85,9 +88,21 @@ class PartMaintainer(KeptParts):
         found: set[int] = set()
         for name, source in self._sources.items():
             if source is not self:
-                for subscript in source.changed_parts():
+                for subscript in self._changed(source):
                     found.update(self._readers(name, subscript, last))
         return sorted(found)
+
+    def _changed(self, source: PartSource) -> Iterable[int]:
+        """The parts of a source that changed since this view was last refreshed."""
+        if not self._is_deferred():
+            return source.changed_parts()
+        later = {each.subscript for each in source.catalog() if each.version > self._seen}
+        return later.union(source.changed_parts())
+
+    def commit(self) -> None:
+        """Keep the new parts."""
+        super().commit()
+        self._seen = self._version()
 
     def _readers(self, source: str, subscript: int, last: int) -> Iterator[int]:
         """The parts up to `last` that read a part of a source."""

@@ -73,11 +73,11 @@ class MatchMaintainer(PatternMaintainer):
     def flush(self) -> Delta:
         """Match the groups again whose rows changed."""
         since: dict[int, int] = {}
-        for part in self._source.changed_parts():
-            rows = self._source.staged_rows(part)  # type: ignore[attr-defined]
+        for rows in (each for changes in self._applied.values() for each in changes):
             moments = rows.columns[self._body.time]
             for group, moment in zip(self._numbers(rows).tolist(), moments.tolist(), strict=True):
                 since[group] = min(moment, since.get(group, moment))
+        self._applied = {}
         self._change = self._match_again(since)
         return self._change
 
@@ -101,6 +101,7 @@ class MatchMaintainer(PatternMaintainer):
 
     def rollback(self) -> None:
         """Forget the new matches."""
+        self._applied = {}
         for group, before in self._before_batch.items():
             if before is None:
                 self._by_group.pop(group, None)
@@ -112,6 +113,10 @@ class MatchMaintainer(PatternMaintainer):
     def contents(self) -> Delta:
         """All matches."""
         return self._shown_now
+
+    def matched(self) -> Delta:
+        """The same with the batch under way."""
+        return consolidate(concat(self.schema, [self._shown_now, self._change]))
 
     def has_moved(self) -> bool:
         """There are no parts to see."""

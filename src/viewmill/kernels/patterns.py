@@ -27,7 +27,8 @@ from viewmill.algebra.types import Nested, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.product import Product
+from viewmill.deltas.part_rows import split_parts
+from viewmill.deltas.product import Product, rows_of
 from viewmill.errors import Overflow
 from viewmill.kernels.pattern_kernels import (
     COUNT,
@@ -51,7 +52,6 @@ from viewmill.kernels.pattern_runs import (
     join_runs,
 )
 from viewmill.program.kept_parts import KeptParts, is_change
-from viewmill.program.parts import PartSource
 from viewmill.program.patterns import MATCHES, PREVIOUS, ROWS, PatternQueries
 from viewmill.program.program import Program
 
@@ -66,7 +66,7 @@ class PatternMaintainer(KeptParts):
     def __init__(
         self,
         program: Program,
-        source: PartSource,
+        source: Any,
         run: Run,
         dictionary: Dictionary,
         version: Callable[[], int],
@@ -93,6 +93,7 @@ class PatternMaintainer(KeptParts):
         phases = self._body.phases
         self._enter = np.array([each.enter.bit for each in phases], np.int64)
         self._stay = np.array([-1 if p.stay is None else p.stay.bit for p in phases], np.int64)
+        self._applied: dict[int, list[Delta]] = {}
         self._commits = 0
         self._thin: set[int] = set()
         self.advanced_rows = 0  # rows taken through automata since creation
@@ -100,13 +101,19 @@ class PatternMaintainer(KeptParts):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """The source says itself which parts changed."""
+        """Note the rows that come and go; what retention ended is no news."""
+        rows = rows_of(delta)
+        oldest = self._source.oldest_shown()
+        for part, change in split_parts(rows, self._source.subscripts(rows)):
+            if oldest is None or part >= oldest:
+                self._applied.setdefault(part, []).append(change)
 
     def flush(self) -> Delta:
         """Take the runs through what changed; the newest part now minus the newest before."""
         due: dict[int, Ints | None] = {}
-        for part in sorted(self._source.changed_parts()):
+        for part in sorted(self._applied):
             due[part] = self._touched_groups(part)
+        self._applied = {}
         self._reach_out(due)
         while due:
             part = min(due)
@@ -144,6 +151,7 @@ class PatternMaintainer(KeptParts):
     def rollback(self) -> None:
         """Forget the new runs and parts."""
         super().rollback()
+        self._applied = {}
         for groups, latest in reversed(self._undo):
             self._latest[groups] = latest
         self._new_runs, self._undo = {}, []
@@ -155,12 +163,13 @@ class PatternMaintainer(KeptParts):
 
     def oldest_shown(self) -> int | None:
         """As far back as the source goes."""
-        return self._source.oldest_shown()
+        oldest: int | None = self._source.oldest_shown()
+        return oldest
 
     def forget(self) -> None:
         """Drop matches and runs of parts that can no longer change."""
         super().forget()
-        limit = self._source.horizon() if hasattr(self._source, "horizon") else self.oldest_shown()
+        limit = self._source.horizon()
         if limit is None:
             return
         self._commits += 1
@@ -188,12 +197,10 @@ class PatternMaintainer(KeptParts):
     # One part.
 
     def _touched_groups(self, part: int) -> Ints | None:
-        """The groups whose rows changed; None for a new part, or when the source cannot say."""
-        staged = getattr(self._source, "staged_rows", None)
-        if part not in self._runs or staged is None:
+        """The groups whose rows changed; None for a new part."""
+        if part not in self._runs:
             return None
-        rows = staged(part)
-        return None if rows is None else np.unique(self._numbers(rows))
+        return np.unique(np.concatenate([self._numbers(each) for each in self._applied[part]]))
 
     def _numbers(self, rows: Delta) -> Ints:
         keys = self._body.keys

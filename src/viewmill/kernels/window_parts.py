@@ -110,6 +110,10 @@ class WindowPartMaintainer(KeptParts):
         """The committed answer of the newest window."""
         return self._now[1] if self._kept is None else self._kept[1][1]
 
+    def answer(self) -> Delta:
+        """The same with the batch under way."""
+        return self._now[1]
+
     def part(self, subscript: int) -> Delta:
         """The answer of a window; without GROUP BY that of an empty one is a row."""
         found = super().part(subscript)

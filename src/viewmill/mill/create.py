@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -34,6 +34,7 @@ from viewmill.mill.table import Table
 from viewmill.mill.window_families import note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
+from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.rules import rewrite
@@ -165,7 +166,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         core.catalog.require_free(statement.name)
     entry = prepare_view(core, statement, sql)
     if isinstance(existing, ViewEntry):
-        _replace(core, existing, entry)
+        replace_view(core, existing, entry, _view_record, install_view)
         return
     save(core, {entry.name: _view_record(entry)})
     install_view(core, entry)
@@ -245,9 +246,16 @@ def install_view(core: Core, entry: ViewEntry) -> None:
     note_readers(core, entry)
 
 
-def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
+def replace_view(
+    core: Core,
+    old: ViewEntry,
+    new: ViewEntry,
+    recorded: Callable[[ViewEntry], str],
+    install: Callable[[Core, ViewEntry], None],
+) -> None:
     """Put a new definition in the place of an old one; what reads it sees the difference."""
     readers = core.catalog.readers(old.name)
+    _refuse_part_readers(old, readers)
     if new.enumerator is not None and (readers or old.listeners):
         raise NameInUse(
             f'"{old.name}" is read or subscribed to, and would not list its changes any more',
@@ -261,13 +269,17 @@ def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
         )
     change = _change(new, old)
     new.listeners = old.listeners
-    _exchange(core, old, new)
+    starting = core.starting.pop(old.name.lower(), None)
+    _exchange(core, old, new, install)
     try:
         outputs = _refresh_readers(core, new, change)
-        save(core, {old.name: None, new.name: _view_record(new)})
+        save(core, {old.name: None, new.name: recorded(new)})
     except BaseException:
         core.runtime.rollback()
-        _exchange(core, new, old)
+        _exchange(core, new, old, install_view)
+        core.starting.pop(new.name.lower(), None)
+        if starting is not None:
+            core.starting[old.name.lower()] = starting
         raise
     old.dropped = True
     new.version = core.version
@@ -275,11 +287,24 @@ def _replace(core: Core, old: ViewEntry, new: ViewEntry) -> None:
     rest(core)
 
 
-def _exchange(core: Core, old: ViewEntry, new: ViewEntry) -> None:
+def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
+    """Views that read parts of a view rest on what it was, part by part."""
+    views = [each for each in readers if isinstance(each, ViewEntry)]
+    found = [e.name for e in views if isinstance(e.plan.program.body, PartQueries)]
+    if found and isinstance(old.block.maintainer, KeptParts):
+        raise NameInUse(
+            f'parts of "{old.name}" are read by {", ".join(found)}',
+            hint="Drop those first, and create them again.",
+        )
+
+
+def _exchange(
+    core: Core, old: ViewEntry, new: ViewEntry, install: Callable[[Core, ViewEntry], None]
+) -> None:
     """Put a view in the place of another one in catalog and runtime."""
     core.catalog.remove(old.name)
     core.runtime.remove(old.name)
-    install_view(core, new)
+    install(core, new)
 
 
 def refresh_fully(core: Core, entry: ViewEntry) -> None:
@@ -420,7 +445,12 @@ def save(core: Core, objects: Mapping[str, str | None]) -> None:
     core.version = version
 
 
-def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> None:
+def alter_policies(
+    core: Core,
+    entry: ViewEntry,
+    policies: tuple[Any, ...],
+    recorded: Callable[[ViewEntry], str] | None = None,
+) -> None:
     """Change when a view is refreshed."""
     before = entry.policies
     unshare(core, entry)
@@ -428,7 +458,7 @@ def alter_policies(core: Core, entry: ViewEntry, policies: tuple[Any, ...]) -> N
         refresh_view(core, entry)  # what waits for it; then it may join its stream's others
     core.catalog.set_policies(entry, policies)
     try:
-        save(core, {entry.name: _view_record(entry)})
+        save(core, {entry.name: (recorded or _view_record)(entry)})
     except BaseException:
         core.catalog.set_policies(entry, before)
         raise

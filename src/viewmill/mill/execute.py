@@ -36,9 +36,10 @@ from viewmill.mill.histories import history_table, length_of
 from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
 from viewmill.mill.refresh import refresh_due, tell
-from viewmill.mill.temporal import create_temporal_view
+from viewmill.mill.temporal import create_temporal_view, temporal_record
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
+from viewmill.program.parts import PartQueries
 from viewmill.rewrite.rules import rewrite
 from viewmill.sql import statements as s
 from viewmill.sql.lower import lower
@@ -108,7 +109,10 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
                     hint="CREATE OR REPLACE the view with another REFRESH POLICY.",
                     span=statement.span,
                 )
-            alter_policies(core, core.catalog.view(statement.name), statement.policies)
+            entry = core.catalog.view(statement.name)
+            is_part_query = isinstance(entry.plan.program.body, PartQueries)
+            recorded = temporal_record if is_part_query else None
+            alter_policies(core, entry, statement.policies, recorded)
             refresh_due(core, reading=None)
         case s.DropTable():
             _drop(core, statement.name, statement.if_exists, TableEntry, "table")

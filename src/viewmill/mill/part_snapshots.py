@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from viewmill.algebra.refresh import Policy
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.part_rows import split_parts
@@ -84,9 +86,14 @@ def _infos(saved: Mapping[str, Any]) -> list[PartInfo]:
 
 
 def open_temporal_view(
-    core: Core, store: Store, saved: Mapping[str, Any], statement: CreateTemporalView
+    core: Core,
+    store: Store,
+    saved: Mapping[str, Any],
+    statement: CreateTemporalView,
+    policies: tuple[Policy, ...],
 ) -> None:
     """A view as the checkpoint has it, brought up to date with the log."""
+    statement = replace(statement, policies=policies)
     entry = prepare_temporal_view(core, statement, saved["sql"])
     entry.created = saved["created"]
     maintainer = temporal_maintainer(entry)

@@ -221,12 +221,6 @@ class Parted:
         """The parts that are staged."""
         return {*self._rows.staged, *self._replayed} if self._replayed else self._rows.staged
 
-    def staged_rows(self, subscript: int) -> Delta | None:
-        """What the batch under way changes in a part; None when that is not known."""
-        if self._replayed:
-            return None
-        return concat(self._schema, self._rows.staged.get(subscript) or [Delta.empty(self._schema)])
-
     def settle(self) -> None:
         """The mill is open."""
         self.is_loading = False

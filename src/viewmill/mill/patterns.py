@@ -17,7 +17,6 @@ from viewmill.errors import UnknownName, UnsupportedQuery, nearest
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.planner.plan import Plan, PlannedBlock
-from viewmill.policies.policies import is_immediate
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartSource
 from viewmill.program.patterns import PatternQueries
@@ -54,8 +53,6 @@ def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Pla
             hint="LATENESS and RETENTION of its table bound what it keeps.",
             span=statement.span,
         )
-    if not is_immediate(statement.policies):
-        raise UnsupportedQuery("a pattern view is refreshed with its table", span=statement.span)
     source = _source(core, statement.query, sql)
     is_match = find_match(statement.query) is not None
     lowered = lower_match if is_match else lower_pattern

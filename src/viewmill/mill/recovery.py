@@ -137,7 +137,8 @@ def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) ->
             saved, statement = waiting.pop(name)
             lower_names.discard(name.lower())
             if isinstance(statement, CreateTemporalView):
-                open_temporal_view(core, store, saved, statement)
+                policies = _policies(name, saved.get("policies", []))
+                open_temporal_view(core, store, saved, statement, policies)
             else:
                 with _missing_ring(name):
                     _open_view(core, name, saved, statement)

@@ -24,6 +24,7 @@ from viewmill.mill.memory import refresh_blocks, rest
 from viewmill.mill.store import Store
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
+from viewmill.program.kept_parts import KeptParts
 
 MULTIPLICITY = "_multiplicity"
 
@@ -164,7 +165,7 @@ def _leave_waiting(
     """Keep the change for the views that take it later."""
     moved: dict[str, Changed] = {
         **changed,
-        **{name: delta for name, delta in outputs.items() if delta.size},
+        **{n: delta for n, delta in outputs.items() if delta.size or _is_in_parts(core, n)},
     }
     for entry in core.catalog.deferred():
         for name, delta in moved.items():
@@ -172,11 +173,16 @@ def _leave_waiting(
                 _wait(entry, name, delta, now)
 
 
+def _is_in_parts(core: Core, view: str) -> bool:
+    """Whether a refreshed view may have other parts although its rows are as before."""
+    return isinstance(core.catalog.view(view).block.maintainer, KeptParts)
+
+
 def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
     if entry.waiting_rows == 0:
         entry.waiting_since = now
     entry.waiting.setdefault(source, []).append(change)
-    entry.waiting_rows += change.size
+    entry.waiting_rows += max(change.size, 1)  # parts may have changed that show nothing new
     entry.failure = None
 
 
@@ -254,7 +260,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         output = outputs.get(entry.name)
         if output is None:
             outputs[entry.name] = Delta.empty(entry.schema)  # refreshed, and nothing came of it
-        elif output.size:
+        elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException:
         core.runtime.rollback()
@@ -263,6 +269,11 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
     entry.waiting.clear()
     entry.waiting_rows, entry.failure = 0, None
     publish(core, core.version, {}, outputs)
+
+
+def _has_moved(entry: ViewEntry) -> bool:
+    """Whether parts changed that readers may read, though the newest one did not."""
+    return isinstance(entry.block.maintainer, KeptParts) and entry.block.maintainer.has_moved()
 
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:

@@ -17,7 +17,15 @@ from viewmill.engines.parts import PartMaintainer
 from viewmill.errors import CyclicViews, UnsupportedQuery
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.create import describe, install_view, names_in, own_text, record, save
+from viewmill.mill.create import (
+    describe,
+    install_view,
+    names_in,
+    own_text,
+    record,
+    replace_view,
+    save,
+)
 from viewmill.planner.plan import Plan, PlannedBlock
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries, PartQuery, PartSource
@@ -47,20 +55,17 @@ def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) ->
     existing = core.catalog.get(statement.name)
     if existing is not None and statement.if_not_exists:
         return
-    if existing is not None:
-        if not statement.or_replace:
-            core.catalog.require_free(statement.name)
-        raise UnsupportedQuery(
-            "a temporal view cannot be replaced",
-            hint=f"DROP VIEW {statement.name} first.",
-            span=statement.span,
-        )
+    if existing is not None and not (statement.or_replace and isinstance(existing, ViewEntry)):
+        core.catalog.require_free(statement.name)
     entry = prepare_temporal_view(core, statement, sql)
     maintainer = temporal_maintainer(entry)
     newest = maintainer.newest_computable()
     if newest is not None:
         maintainer.begin(newest)
     fill_temporal_view(core, entry)
+    if isinstance(existing, ViewEntry):
+        replace_view(core, existing, entry, temporal_record, install_temporal_view)
+        return
     save(core, {entry.name: temporal_record(entry)})
     install_temporal_view(core, entry)
 
@@ -88,7 +93,8 @@ def install_temporal_view(core: Core, entry: ViewEntry) -> None:
 def temporal_record(entry: ViewEntry) -> str:
     """The view as it is stored; where it starts is part of what it is."""
     first = temporal_maintainer(entry).first
-    return record(entry.sql, kind="temporal", created=entry.created, first=first)
+    policies = [str(policy) for policy in entry.policies]
+    return record(entry.sql, kind="temporal", created=entry.created, first=first, policies=policies)
 
 
 def temporal_maintainer(entry: ViewEntry) -> PartMaintainer:
@@ -126,7 +132,7 @@ def prepare_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -
         query=body.update.query,
         plan=_plan(statement.name, program),
         blocks=[],
-        policies=(),
+        policies=statement.policies,
         reads=frozenset(each.source.lower() for each in program.inputs),
         names=names,
         created=core.version + 1,
@@ -148,7 +154,10 @@ def build_parts(core: Core, program: Program, entry: ViewEntry) -> PartMaintaine
         return core.run(relation, view=entry, tables=tables)
 
     sources = {name: source for name, source in parted.items() if source is not None}
-    return PartMaintainer(program, sources, run, core.dictionary, lambda: core.version)
+    return PartMaintainer(
+        program, sources, run, core.dictionary, lambda: core.version,
+        lambda: not entry.is_immediate,
+    )  # fmt: skip
 
 
 def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:

@@ -17,8 +17,9 @@ from viewmill.mill.core import Core
 from viewmill.mill.create import describe
 from viewmill.mill.fill import build
 from viewmill.mill.patterns import build_pattern
+from viewmill.mill.refresh import netted
 from viewmill.mill.temporal import build_parts, part_source, temporal_maintainer
-from viewmill.mill.verify import Difference, compare, verify_view
+from viewmill.mill.verify import Difference, compare
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQuery
 from viewmill.program.patterns import PatternQueries
@@ -32,13 +33,29 @@ _SAMPLED = 12
 
 
 def verify_parts(core: Core, entry: ViewEntry) -> list[Difference]:
-    """Every difference of a kept part from what its queries, and its definition, say."""
+    """Every difference of a kept part from what its queries, and its definition, say.
+
+    A deferred view is compared as it would be if it were refreshed now.
+    """
+    if not entry.waiting_rows:
+        return _verified(core, entry)
+    maintainer: Any = entry.block.maintainer
+    try:
+        for source, change in netted(entry).items():
+            maintainer.apply(source, change)
+        maintainer.flush()
+        return _verified(core, entry)
+    finally:
+        maintainer.rollback()
+
+
+def _verified(core: Core, entry: ViewEntry) -> list[Difference]:
     if isinstance(entry.plan.program.body, PatternQueries):
         return _verify_pattern(core, entry)
     if isinstance(entry.plan.program.body, WindowParts):
         return _verify_window(core, entry)
     maintainer = temporal_maintainer(entry)
-    first, following = maintainer.reach
+    first, following = maintainer.first, maintainer.next
     if first is None or following is None or first == following:
         return []
     start = maintainer.first_rebuilt()
@@ -60,8 +77,8 @@ def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
     entry.engine_calls = calls
     if not maintainer.has_parts:
         rebuilt.commit()
-        return compare(core, entry.query, rebuilt.contents(), maintainer.contents())
-    first, following = maintainer.reach
+        return compare(core, entry.query, rebuilt.contents(), maintainer.matched())
+    first, following = maintainer.first, maintainer.next
     if first is None or following is None:
         return []
     oldest = maintainer.oldest_shown()
@@ -71,14 +88,14 @@ def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
 
 def _verify_window(core: Core, entry: ViewEntry) -> list[Difference]:
     """The newest window against recompute, the others against the same parts filled anew."""
-    found = verify_view(core, entry)
-    if entry.waiting_rows:
-        return found  # its older windows are those of its own version
+    maintainer: Any = entry.block.maintainer
+    result = core.run(entry.query)
+    expected = encode_columns(entry.schema, result, core.dictionary)
+    found = compare(core, entry.query, expected, maintainer.answer())
     rebuilt: Any = build(core, entry.plan.program, entry)
     read = entry.plan.program.inputs[0].source
     rebuilt.fill(core.catalog.table(read).table.newest, core.ticks.get(read))
-    maintainer: Any = entry.block.maintainer
-    first, following = maintainer.reach
+    first, following = maintainer.first, maintainer.next
     if first is None or following is None:
         return found
     oldest = maintainer.oldest_shown()

@@ -123,6 +123,9 @@ class PartSource(Protocol):
     def changed_parts(self) -> Iterable[int]:
         """The parts that changed since the last commit."""
 
+    def catalog(self) -> list[PartInfo]:
+        """The committed parts, ascending."""
+
     def part(self, subscript: int) -> Delta:
         """The rows of a part; of one that does not exist, none."""
 

@@ -22,6 +22,7 @@ from viewmill.sql.parse_view import parse_create_materialized_view, parse_create
 from viewmill.sql.spans import alternatives
 from viewmill.sql.statements import (
     AlterRefresh,
+    CreateTemporalView,
     DropTable,
     DropView,
     Explain,
@@ -157,7 +158,12 @@ def _explain(cursor: Cursor) -> Explain:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     cursor.expect("MATERIALIZED", "VIEW", hint="Only materialized views are explained.")
-    return Explain(parse_create_materialized_view(cursor, or_replace=or_replace), cursor.whole())
+    made = parse_create_materialized_view(cursor, or_replace=or_replace)
+    if isinstance(made, CreateTemporalView):
+        raise UnsupportedQuery(
+            "INITIALIZE and UPDATE say themselves how the view is kept", span=cursor.whole()
+        )
+    return Explain(made, cursor.whole())
 
 
 def _query(cursor: Cursor) -> Query:

@@ -27,13 +27,14 @@ RESULTS = ("LISTED", "FACTORIZED")
 SECTIONS = ("INITIALIZE", "UPDATE", "PARTITION LENGTH", "DEFINED BY")
 
 
-def parse_create_materialized_view(cursor: Cursor, *, or_replace: bool) -> CreateMaterializedView:
+def parse_create_materialized_view(
+    cursor: Cursor, *, or_replace: bool
+) -> CreateMaterializedView | CreateTemporalView:
     """What follows CREATE [OR REPLACE] MATERIALIZED VIEW."""
     name, if_not_exists = _head(cursor, or_replace)
     clauses = _clauses(cursor)
     if cursor.at("INITIALIZE"):
-        hint = "Write CREATE VIEW ... AS INITIALIZE: a temporal view is always kept."
-        raise cursor.failure("INITIALIZE belongs to CREATE VIEW", hint=hint)
+        return _temporal(cursor, name, clauses, or_replace, if_not_exists)
     hints = read_hints(cursor.tokens[cursor.index :], cursor.sql)
     query, query_sql = cursor.query()
     return CreateMaterializedView(
@@ -45,6 +46,24 @@ def parse_create_materialized_view(cursor: Cursor, *, or_replace: bool) -> Creat
         if_not_exists=if_not_exists,
         span=cursor.whole(),
         **clauses,
+    )
+
+
+def _temporal(
+    cursor: Cursor, name: str, clauses: dict[str, Any], or_replace: bool, if_not_exists: bool
+) -> CreateTemporalView:
+    """INITIALIZE ... UPDATE ..., which says itself how the view is kept, but not when."""
+    whole = cursor.whole()
+    if clauses.get("strategy", "temporal_view") != "temporal_view" or len(clauses) > 2:
+        hint = "INITIALIZE and UPDATE say how it is kept; REFRESH may say when."
+        raise cursor.failure("a temporal view has REFRESH clauses only", hint=hint)
+    return CreateTemporalView(
+        name,
+        **_sections(cursor, name),
+        policies=clauses["policies"],
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        span=whole,
     )
 
 

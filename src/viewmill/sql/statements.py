@@ -117,6 +117,7 @@ class CreateTemporalView:
     partition_length: int
     defined_by: QueryTree | None = None
     defined_by_sql: str | None = None
+    policies: tuple[Policy, ...] = ()
     or_replace: bool = False
     if_not_exists: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
