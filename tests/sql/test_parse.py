@@ -361,7 +361,7 @@ def test_a_temporal_view_may_say_what_defines_it() -> None:
         ("UPDATE helper[j] AS", "UPDATE other[j] AS", 'expected "Helper"'),
         ("INITIALIZE Helper[i]", "INITIALIZE Helper", "expected ["),
         ("PARTITION LENGTH 60", "PARTITION LENGTH 60 RETENTION", "no part of a temporal view"),
-        ("CREATE VIEW", "CREATE MATERIALIZED VIEW", "belongs to CREATE VIEW"),
+        ("CREATE VIEW Helper", "CREATE MATERIALIZED VIEW Helper MEMORY '1 MB'", "REFRESH clauses"),
         ("PARTITION LENGTH 60", "PARTITION LENGTH 60 PARTITION LENGTH 6", "twice"),
     ],
 )
