@@ -54,7 +54,8 @@ def _temporal(
 ) -> CreateTemporalView:
     """INITIALIZE ... UPDATE ..., which says itself how the view is kept, but not when."""
     whole = cursor.whole()
-    if clauses.get("strategy", "temporal_view") != "temporal_view" or len(clauses) > 2:
+    others = set(clauses) - {"policies", "strategy"}
+    if others or clauses.get("strategy", "temporal_view") != "temporal_view":
         hint = "INITIALIZE and UPDATE say how it is kept; REFRESH may say when."
         raise cursor.failure("a temporal view has REFRESH clauses only", hint=hint)
     return CreateTemporalView(
