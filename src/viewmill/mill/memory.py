@@ -56,6 +56,7 @@ from viewmill.strategies.strategy import Candidate, Cost
 
 _LOG = logging.getLogger("viewmill")
 _TRIM_BYTES = 1 << 20
+_AMPLE = 1 << 60
 _SMALL_CHANGE = 10_000  # rows: never worth thinking about computing everything again
 
 
@@ -81,12 +82,14 @@ def attach(core: Core, entry: ViewEntry) -> None:
 
 
 def _starts_full(core: Core, entry: ViewEntry, keeping: Keeping) -> bool:
-    """Whether nothing could be kept, or nothing would be worth building for what is expected."""
-    budget = min(each for each in (entry.budget, _free_budget(core)) if each is not None)
-    if budget == 0 or (keeping.selector or core.selection) != "dynamic":
-        return budget == 0
+    """Whether nothing could be kept, or nothing would be worth building for what is expected.
+
+    How large the states will be is not known yet, so only a budget of nothing counts here.
+    """
+    if 0 in (entry.budget, core.budget) or core.selection != "dynamic":
+        return 0 in (entry.budget, core.budget)
     root = _operators(core, entry, keeping, _expectations(core, entry, core.now()))
-    return select_states(root, budget).mode == "full"
+    return select_states(root, _AMPLE).mode == "full"
 
 
 def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:

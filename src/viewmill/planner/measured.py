@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from viewmill.planner.operators import Costs, Operator, Situation
 from viewmill.planner.select_states import full_cost
 
-_WEIGHT = 0.5  # of the last time against those before
+_WEIGHT = 0.5  # of the last time, if it was longer than those before: much may disturb a refresh
 _LEAST_ROWS = 100  # smaller deltas say more of the call than of the rows
 _MOST = 50.0  # times off at most: beyond that something else was measured
 
@@ -25,6 +25,7 @@ class Measured:
     delta: float | None = None
     builds: dict[tuple[str, str], float] = field(default_factory=dict)
     is_news: bool = False  # something was measured for the first time since the last selection
+    _is_warm: bool = False  # what the first refresh takes says little of the others
 
     def note_full(self, spent_us: float, rows: float) -> None:
         """The view was computed again over tables of so many rows."""
@@ -33,9 +34,10 @@ class Measured:
 
     def note_delta(self, spent_us: float, rows: int) -> None:
         """So many changed rows went through its triggers."""
-        if rows >= _LEAST_ROWS:
+        if rows >= _LEAST_ROWS and self._is_warm:
             self.is_news |= self.delta is None
             self.delta = _smoothed(self.delta, spent_us / rows)
+        self._is_warm = True
 
     def note_build(self, unit: tuple[str, str], spent_us: float, rows: float) -> None:
         """A state was built that now has so many rows."""
@@ -58,7 +60,7 @@ class Measured:
 
 
 def _smoothed(before: float | None, now: float) -> float:
-    return now if before is None else before + (now - before) * _WEIGHT
+    return now if before is None else min(now, before + (now - before) * _WEIGHT)
 
 
 def _factor(row_us: float | None, rows: float, estimated: float) -> float:
