@@ -62,13 +62,32 @@ class JoinWorkload:
 
     def batches(self, size: int) -> list[Batch]:
         """Batches of `size` rows, one table after the other, until all rows are used."""
+        return [self._batch(*place, size) for place in self._places(size)]
+
+    def ending(self, size: int, calls: int) -> tuple[list[Batch], list[Batch]]:
+        """The last batches, and what comes before them in one piece for each table.
+
+        A million batches of one row would take more memory than all the rest.
+        """
+        places = self._places(size)
+        ends = {name: start + size for name, start in places[:-calls]}
+        return (
+            [self._batch(name, 0, end) for name, end in ends.items()],
+            [self._batch(*place, size) for place in places[-calls:]],
+        )
+
+    def _places(self, size: int) -> list[tuple[str, int]]:
+        """The table and the first row of each batch."""
         longest = max(table.num_rows for table in self.rows.values())
         return [
-            (name, pa.table(table.slice(start, size)))
+            (name, start)
             for start in range(0, longest, size)
             for name, table in self.rows.items()
             if start < table.num_rows
         ]
+
+    def _batch(self, name: str, start: int, size: int) -> Batch:
+        return name, pa.table(self.rows[name].slice(start, size))
 
     def views(self) -> list[tuple[Mapping[str, Any], str]]:
         """The forms of the view."""
@@ -134,12 +153,12 @@ def _viewmill(
     workload: JoinWorkload, query: str, more: Mapping[str, Any], report: Report, size: int,
     expected: Rows,
 ) -> bool:  # fmt: skip
-    batches = workload.batches(size)
-    timed = batches[-CALLS[size] :]
+    filling, timed = workload.ending(size, CALLS[size])
     with vm.connect() as mill:
         create(mill, workload)
         mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
-        _fill(mill, workload, batches[: -CALLS[size]])
+        for name, rows in filling:
+            mill.insert(name, rows)
         timing = time_calls(_inserter(mill), timed, row_count(timed))
         key = {"batch": size, "updates": "all", **more}
         report.add("viewmill", key, **timing.metrics(), **_sizes(mill))
@@ -148,14 +167,6 @@ def _viewmill(
 
 def _inserter(mill: Mill) -> Callable[[Batch], None]:
     return lambda batch: mill.insert(batch[0], batch[1])
-
-
-def _fill(mill: Mill, workload: JoinWorkload, batches: Sequence[Batch]) -> None:
-    """Insert what is not timed, in one piece for each table."""
-    for name in workload.rows:
-        pieces = [rows for table, rows in batches if table == name]
-        if pieces:
-            mill.insert(name, pa.concat_tables(pieces))
 
 
 def _largest_only(
