@@ -112,6 +112,10 @@ class Overflow(ViewmillError):
     """A number that its type cannot hold."""
 
 
+class OutOfMemory(ViewmillError):
+    """A change for which the machine has no memory left."""
+
+
 class EvaluationFailed(ViewmillError):
     """An expression that fails for some row: division by zero, a bad cast."""
 

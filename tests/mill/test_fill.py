@@ -63,3 +63,32 @@ def test_what_never_changes_is_loaded() -> None:
         mill.insert("r", [(2, 1)])
         assert mill["v"].rows() == [(350,)]
         assert mill["v"].verify() == []
+
+
+def test_a_batch_for_which_there_is_no_memory_changes_nothing() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (k INT, x INT)")
+        mill.sql("CREATE TABLE s (k INT, y INT)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(x * y) AS p FROM r JOIN s ON r.k = s.k")
+        mill.insert("r", [(1, 2), (1, 3), (2, 5)])
+        mill.insert("s", [(1, 10), (2, 20)])
+        feed = mill.core.catalog.view("v").block.maintainer._feeds["r"]  # type: ignore[attr-defined]
+        kernel = feed.kernel
+
+        def ends_in_the_middle(start: int, size: int, *rest: object) -> int:
+            kernel(start, 1, *rest)
+            raise MemoryError
+
+        feed.kernel = ends_in_the_middle
+        with pytest.raises(vm.ViewmillError, match="no memory for this batch"):
+            mill.insert("r", [(2, 7), (1, 9)])
+        # The states are filled by the same trigger, for which there is no memory either.
+        with pytest.raises(vm.ViewmillError, match="fills them again"):
+            mill["v"].rows()
+        with pytest.raises(vm.ViewmillError, match="no memory for this batch"):
+            mill.insert("s", [(1, 1)])
+        feed.kernel = kernel
+        mill.insert("s", [(1, 1)])
+        assert mill["v"].rows() == [(155,)]
+        assert mill["v"].verify() == []
+        assert len(mill.sql("SELECT * FROM r").rows()) == 3

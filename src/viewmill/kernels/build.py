@@ -22,7 +22,13 @@ from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, Shape
-from viewmill.errors import EvaluationFailed, InvalidArgument, ViewmillError, nearest
+from viewmill.errors import (
+    EvaluationFailed,
+    InvalidArgument,
+    OutOfMemory,
+    ViewmillError,
+    nearest,
+)
 from viewmill.kernels import (
     column_reader,
     compiler,
@@ -147,6 +153,7 @@ class TriggerMaintainer:
         self._replays: dict[str, _Feed] = {}
         self._is_replayed = False  # since the commit: derived states went from row to row
         self._is_loaded = False  # states were loaded, those derived from them are not computed
+        self.is_lost = False  # a trigger ended in the middle: what the states hold means nothing
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
@@ -168,12 +175,16 @@ class TriggerMaintainer:
         if self._lookups is not None:
             self._lookups.take_delta(input, delta)
         arguments = feed.arguments(delta)
-        done = feed.kernel(0, size, *arguments)
-        while done < size:
-            if self._failure.noted():
-                break
-            self._make_room()
-            done = feed.kernel(done, size, *arguments)
+        try:
+            done = feed.kernel(0, size, *arguments)
+            while done < size:
+                if self._failure.noted():
+                    break
+                self._make_room()
+                done = feed.kernel(done, size, *arguments)
+        except MemoryError:
+            self.is_lost = True  # in the middle of a row
+            raise
         if self._is_undone:
             self._undo.append((feed, delta, done))
         if self._failure.noted():
@@ -201,7 +212,12 @@ class TriggerMaintainer:
 
     def _apply_product(self, feed: ProductFeed, product: Product) -> None:
         self._settle()
-        if feed.run(product) and self._is_undone:
+        try:
+            is_done = feed.run(product)
+        except MemoryError:
+            self.is_lost = True
+            raise
+        if is_done and self._is_undone:
             self._undo.append((feed, product, 1))
         if self._failure.noted():
             raise self._failed(messages=feed.trigger.messages)
@@ -259,7 +275,12 @@ class TriggerMaintainer:
             store.commit()
 
     def rollback(self) -> None:
-        """Go back to exactly the last commit."""
+        """Go back to exactly the last commit; what was lost must be loaded again."""
+        if self.is_lost:
+            self._undo.clear()
+            for store in self._all:
+                store.clear()
+            return
         self._is_loaded = self._is_loaded or self._is_replayed
         self._is_replayed = False
         if self._failure.noted():
@@ -286,6 +307,11 @@ class TriggerMaintainer:
 
     def contents(self) -> Delta:
         """The output as committed."""
+        if self.is_lost:
+            raise OutOfMemory(
+                "there was no memory for the states of the view, which were dropped",
+                hint="REFRESH MATERIALIZED VIEW ... FULL, or the next change, fills them again.",
+            )
         self._settle()
         if self.enumerator is not None:
             rows = list(self.enumerator.deltas())
@@ -307,6 +333,7 @@ class TriggerMaintainer:
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace a state by the rows of its definition."""
         self._is_loaded = any(each.derived for each in self.program.states)
+        self.is_lost = False
         kind = self._kind(state)
         keys, payload = payloads.from_batches(kind, rows, self._dictionary)
         if self._lookups is not None:

@@ -95,6 +95,7 @@ class Core:
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
         self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
+        self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
 
     def reshape(self, view: str, query: Relation) -> Relation:

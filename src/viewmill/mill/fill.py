@@ -13,6 +13,7 @@ from typing import Any
 
 from viewmill.algebra.relations import Values
 from viewmill.deltas.delta import Delta
+from viewmill.errors import ViewmillError
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -107,6 +108,31 @@ def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     owed: dict[str, Delta] = {}
     for block in blocks:
         _fill_block(core, entry, block, owed)
+
+
+def restore_lost(core: Core) -> None:
+    """Fill again what a trigger lost that found no memory; the tables are as they were.
+
+    If there is not enough for that either, it is tried again before the next change, and until then
+    the view cannot be read.
+    """
+    core.has_lost = False
+    for entry in core.catalog.in_order():
+        lost = [each.maintainer for each in entry.blocks if is_lost(each.maintainer)]
+        if not lost:
+            continue
+        try:
+            fill_blocks(core, entry, [b for b in entry.blocks if b.maintainer in lost])
+        except (MemoryError, ViewmillError):
+            core.has_lost = True
+            for each in lost:
+                each.is_lost = True  # type: ignore[attr-defined]
+                each.rollback()
+
+
+def is_lost(maintainer: Maintainer) -> bool:
+    """Whether a trigger ended in the middle, so that what the states hold means nothing."""
+    return bool(getattr(maintainer, "is_lost", False))
 
 
 def load_states(

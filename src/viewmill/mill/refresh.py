@@ -16,10 +16,11 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta, parts_of
 from viewmill.deltas.product_arrow import encode_product
-from viewmill.errors import EvaluationFailed, Overflow, ViewmillError
+from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, ViewmillError
 from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.fill import restore_lost
 from viewmill.mill.memory import refresh_blocks, rest
 from viewmill.mill.store import Store
 from viewmill.mill.window_families import settle_families
@@ -49,6 +50,10 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
     entries = [(core.catalog.table(n), each) for n, each in changes.items() if each.size]
     if not entries:
         return
+    if core.has_lost:
+        restore_lost(core)
+        if core.has_lost:
+            raise _out_of_memory()
     version = core.version + 1
     staged: list[TableEntry] = []
     outputs: dict[str, Delta] = {}
@@ -66,17 +71,28 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             prepare(version, outputs)
         if core.store is not None:
             _append(core, core.store, version, admitted)
-    except BaseException:
+    except BaseException as why:
         if not _is_appended(core, version):
             core.runtime.rollback()
             for entry in staged:
                 entry.table.rollback()
+            restore_lost(core)
             rest(core)
+            if isinstance(why, MemoryError):
+                raise _out_of_memory() from why
             raise
         # An interrupt that came after the commit point: the change is durable, so it stays.
         _keep(core, version, staged, by_source, outputs)
         raise
     _keep(core, version, staged, by_source, outputs)
+
+
+def _out_of_memory() -> OutOfMemory:
+    return OutOfMemory(
+        "there is no memory for this batch",
+        detail="Nothing was changed.",
+        hint='Smaller batches need less at once; connect(memory="2 GB") keeps states in bounds.',
+    )
 
 
 def _with_expired(entry: TableEntry, change: Changed) -> Changed:
@@ -262,9 +278,12 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
             outputs[entry.name] = Delta.empty(entry.schema)  # refreshed, and nothing came of it
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
-    except BaseException:
+    except BaseException as why:
         core.runtime.rollback()
+        restore_lost(core)
         rest(core)
+        if isinstance(why, MemoryError):
+            raise _out_of_memory() from why
         raise
     entry.waiting.clear()
     entry.waiting_rows, entry.failure = 0, None

@@ -80,11 +80,15 @@ def allocate(size):
     a huge one with a huge page, of which there are so few that the processor remembers them all.
     """
     if size < _LARGE:
-        return _malloc(size)
-    if size < _HUGE:
-        return _aligned_alloc(64, (size + 63) & ~63)
-    place = _aligned_alloc(_HUGE_PAGE, (size + 63) & ~63)
-    if place != 0:
+        place = _malloc(size)
+    elif size < _HUGE:
+        place = _aligned_alloc(64, (size + 63) & ~63)
+    else:
+        place = _aligned_alloc(_HUGE_PAGE, (size + 63) & ~63)
+    if place == 0:
+        # Who allocates does so before changing anything, so that what there is can be given back.
+        raise MemoryError
+    if size >= _HUGE:
         _advise(place, size & ~(_HUGE_PAGE - 1), _MADV_HUGEPAGE)
     return place
 
