@@ -7,7 +7,8 @@ runs: they are found in the latest part before j that has a row of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,15 @@ class Groups:
         return found
 
 
+class Steps(NamedTuple):
+    """The bits and arguments of rows, which another pattern's query found as well."""
+
+    rows: Delta
+    order: Ints
+    bits: Ints
+    arguments: list[Column]
+
+
 class StreamOrder:
     """What all patterns over one stream and one GROUP BY share: groups, and parts in their order.
 
@@ -89,6 +99,8 @@ class StreamOrder:
         self.groups = Groups(schema)
         self._parts: dict[int, tuple[Delta, tuple[Ints, Ints, Ints]]] = {}
         self.sorted_parts = 0  # so often was a part sorted
+        self.patterns: WeakSet[Any] = WeakSet()  # that go through every part together
+        self.steps: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # found for others
 
     def find(self, part: int, rows: Delta) -> tuple[Ints, Ints, Ints] | None:
         """The order of these very rows, if a view before has found it."""

@@ -48,11 +48,19 @@ from viewmill.kernels.pattern_runs import (
     Ints,
     Runs,
     RunsPart,
+    Steps,
     StreamOrder,
     join_runs,
 )
 from viewmill.program.kept_parts import KeptParts, is_change
-from viewmill.program.patterns import MATCHES, PREVIOUS, ROWS, PatternQueries
+from viewmill.program.patterns import (
+    MATCHES,
+    PREVIOUS,
+    ROWS,
+    MergedSteps,
+    PatternQueries,
+    merge_steps,
+)
 from viewmill.program.program import Program
 
 Run = Callable[[Relation, Mapping[str, Any]], Any]  # a relation over Arrow tables in, Arrow out
@@ -71,6 +79,7 @@ class PatternMaintainer(KeptParts):
         dictionary: Dictionary,
         version: Callable[[], int],
         shared: dict[Any, Any] | None = None,
+        is_deferred: Callable[[], bool] = lambda: False,
     ) -> None:
         assert isinstance(program.body, PatternQueries)
         super().__init__(program.output, program.body.length, version)
@@ -82,6 +91,10 @@ class PatternMaintainer(KeptParts):
             self._body.keys, StreamOrder(keys)
         )
         self._groups: Groups = self._order.groups
+        self._is_deferred = is_deferred
+        self._is_first = False  # the rows under way are the first ones of the batch
+        if self.has_parts:
+            self._order.patterns.add(self)
         self._latest = np.full(0, NEVER, np.int64)  # by group, the newest part with a row of it
         self._runs: dict[int, RunsPart] = {}
         self._new_runs: dict[int, RunsPart] = {}
@@ -115,6 +128,7 @@ class PatternMaintainer(KeptParts):
             due[part] = self._touched_groups(part)
         self._applied = {}
         self._reach_out(due)
+        self._is_first = True
         while due:
             part = min(due)
             groups = due.pop(part)
@@ -292,7 +306,8 @@ class PatternMaintainer(KeptParts):
         else:
             taken, begin, groups = order, starts, present
         before, last = self._before(part, groups)
-        bits, arguments = self._steps(rows, taken, begin, last)
+        bits, arguments = self._shared_steps(part, rows, taken, begin, groups, last)
+        self._is_first = False
         runs = self._run_automata(begin, bits, arguments, before)
         self.advanced_rows += len(taken)
         ends = taken[begin[1:] - 1] if len(groups) else taken
@@ -348,32 +363,78 @@ class PatternMaintainer(KeptParts):
 
     # Steps and runs.
 
+    def _shared_steps(
+        self, part: int, rows: Delta, order: Ints, starts: Ints, groups: Ints, last: Any
+    ) -> tuple[Ints, list[Column]]:
+        """The steps of these rows; the query also finds those of the patterns that come next."""
+        found = self._order.steps.pop(self, None)
+        if found is not None and found.rows is rows and np.array_equal(found.order, order):
+            return found.bits, found.arguments
+        if self._is_first:
+            others = [each for each in self._order.patterns if each.follows(self)]
+            merged = merge_steps([self._body, *(each.body for each in others)])
+            if others and merged is not None:
+                tails = [last, *(each.last_before(part, groups) for each in others)]
+                mine, *theirs = self._found_steps(merged, tails, rows, order, starts)
+                for each, (bits, arguments) in zip(others, theirs, strict=True):
+                    self._order.steps[each] = Steps(rows, order, bits, arguments)
+                return mine
+        return self._steps(rows, order, starts, last)
+
+    def follows(self, other: PatternMaintainer) -> bool:
+        """Whether this pattern will go through the same rows next, from its runs as they are."""
+        is_new = self is not other and not self._new_runs and not self._applied
+        return is_new and not self._is_deferred()
+
+    @property
+    def body(self) -> PatternQueries:
+        """What is computed."""
+        return self._body
+
+    def last_before(self, part: int, groups: Ints) -> tuple[Column, ...]:
+        """The values that groups' last rows before a part have."""
+        self._make_room()
+        return self._before(part, groups)[1]
+
     def _steps(
         self, rows: Delta, order: Ints, starts: Ints, last: tuple[Column, ...]
     ) -> tuple[Ints, list[Column]]:
         """The bits of each row, and the arguments of the measures, by the engine."""
-        names, arrays = [], []
-        for i in self._body.read:
-            words, mask = _column(rows, i, order)
-            names.append(self._schema[i].name)
-            arrays.append(self._decoded(i, words, mask))
-        for (first, first_mask), i in zip(last, self._body.read_before, strict=True):
-            words, mask = _column(rows, i, order)
-            words, mask = np.roll(words, 1), np.roll(mask, 1)
-            words[starts[:-1]], mask[starts[:-1]] = first, first_mask
-            names.append(PREVIOUS + self._schema[i].name)
-            arrays.append(self._decoded(i, words, mask))
-        if not names:
-            names, arrays = ["nothing"], [pa.nulls(len(order), pa.int64())]
-        table = pa.table(arrays, names=names)
-        result = self._run(self._body.bits, {ROWS: table})
-        schema = self._body.bits.schema
-        bits, _ = encode_array(
-            result.column(0), replace(schema[0], nullable=True), self._dictionary
-        )
+        alone = merge_steps([self._body])
+        assert alone is not None
+        return self._found_steps(alone, [last], rows, order, starts)[0]
+
+    def _found_steps(
+        self, merged: MergedSteps, tails: list[Any], rows: Delta, order: Ints, starts: Ints
+    ) -> list[tuple[Ints, list[Column]]]:
+        arrays: dict[str, Any] = {}
+        for body, last in zip(merged.bodies, tails, strict=True):
+            for i in body.read:
+                if self._schema[i].name not in arrays:
+                    arrays[self._schema[i].name] = self._decoded(i, *_column(rows, i, order))
+            for (first, first_mask), i in zip(last, body.read_before, strict=True):
+                name = PREVIOUS + self._schema[i].name
+                if name not in arrays:
+                    words, mask = _column(rows, i, order)
+                    words, mask = np.roll(words, 1), np.roll(mask, 1)
+                    words[starts[:-1]], mask[starts[:-1]] = first, first_mask
+                    arrays[name] = self._decoded(i, words, mask)
+        arrays = arrays or {"nothing": pa.nulls(len(order), pa.int64())}
+        result = self._run(merged.query, {ROWS: pa.table(arrays)})
+        found, at = [], 0
+        for body in merged.bodies:
+            width = len(body.bits.schema)
+            columns = range(at, at + width)
+            found.append(self._encoded_steps(body, [result.column(i) for i in columns]))
+            at += width
+        return found
+
+    def _encoded_steps(self, body: PatternQueries, columns: list[Any]) -> tuple[Ints, list[Column]]:
+        schema = body.bits.schema
+        bits, _ = encode_array(columns[0], replace(schema[0], nullable=True), self._dictionary)
         arguments = []
         for i in range(1, len(schema)):
-            words, nulls = encode_array(result.column(i), schema[i], self._dictionary)
+            words, nulls = encode_array(columns[i], schema[i], self._dictionary)
             arguments.append((words, np.zeros(len(words), np.uint8) if nulls is None else nulls))
         return bits.astype(np.int64, copy=False), arguments
 

@@ -7,10 +7,11 @@ so the one that started earlier stands for both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.relations import Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
 
 MeasureFunction = OneOf["sum", "min", "max", "first", "last", "count"]
@@ -65,3 +66,30 @@ class PatternQueries:
     show: Relation  # over MATCHES: the rows of the view
     outer: Relation | None = None  # over MATCHES with the columns of `show`: what stands around it
     is_match_recognize: bool = False  # leftmost, greedy, past the last row; all matches are shown
+
+
+@dataclass(frozen=True)
+class MergedSteps:
+    """The bits of several patterns over the same rows in one query, one pattern after another."""
+
+    bodies: tuple[PatternQueries, ...]
+    query: Relation
+
+
+def merge_steps(bodies: Sequence[PatternQueries]) -> MergedSteps | None:
+    """One query for all; None if one of them is more than columns of rows."""
+    if len(bodies) == 1:
+        return MergedSteps(tuple(bodies), bodies[0].bits)
+    outputs = []
+    fields: dict[str, Field] = {}
+    scan: Scan | None = None
+    for i, body in enumerate(bodies):
+        bits = body.bits
+        if not isinstance(bits, Project) or not isinstance(bits.input, Scan):
+            return None
+        scan = bits.input
+        fields |= {each.name: each for each in scan.schema}
+        outputs += [(f"{i} {name}", each) for name, each in bits.outputs]
+    assert scan is not None
+    rows = replace(scan, schema=Schema(tuple(fields.values())))
+    return MergedSteps(tuple(bodies), Project(rows, tuple(outputs)))

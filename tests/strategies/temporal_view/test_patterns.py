@@ -177,6 +177,34 @@ def test_patterns_over_one_stream_sort_each_part_once():
     assert [mill[f"v{i}"].verify() for i in range(3)] == [[], [], []]
 
 
+def test_one_query_over_a_part_finds_the_steps_of_all_patterns():
+    queries = [
+        "SELECT g, count(*) AS ct FROM m PATTERN [a, b+] WHERE a.x > 2 AND b.x > 2 GROUP BY g",
+        "SELECT g, count(*) AS ct, sum(x) AS t FROM m PATTERN [a, b+] "
+        "WHERE b.x > PREV(b.x) GROUP BY g",
+        "SELECT g, last(x) AS x FROM m PATTERN [a, b, c] WHERE b.x > a.x AND c.x < b.x GROUP BY g",
+    ]
+    mills = [vm.connect() for _ in range(4)]
+    for mill in mills:
+        mill.sql(TABLE.format(n=60))
+    for i, query in enumerate(queries):
+        mills[0].sql(f"CREATE VIEW v{i} AS {query}")
+        mills[1 + i].sql(f"CREATE VIEW v{i} AS {query}")
+    for change, rows in Stream(11).changes(25):
+        for mill in mills:
+            getattr(mill, change)("m", stamped(rows))
+        for i in range(3):
+            assert sorted(mills[0][f"v{i}"].rows()) == sorted(mills[1 + i][f"v{i}"].rows())
+    together = sum(mills[0][f"v{i}"].status()["engine_calls"] for i in range(3))
+    alone = sum(mills[1 + i][f"v{i}"].status()["engine_calls"] for i in range(3))
+    assert together < alone
+    assert [mills[0][f"v{i}"].verify() for i in range(3)] == [[], [], []]
+    before = [mills[0][f"v{i}"].status()["engine_calls"] for i in range(3)]
+    mills[0].insert("m", stamped([(10_000, "g1", 1)]))
+    after = [mills[0][f"v{i}"].status()["engine_calls"] for i in range(3)]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 0, 0]
+
+
 def test_measures_of_one_variable_and_average():
     mill = vm.connect()
     mill.sql(TABLE.format(n=60))
