@@ -71,12 +71,18 @@ class Frame:
 class LocalShards:
     """Tables by their CREATE columns, views by their SQL; `take` is one batch of all sources."""
 
-    def __init__(self, folder: Path, tables: Mapping[str, str], views: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tables: Mapping[str, str],
+        views: Mapping[str, str],
+        options: str = "UNCHECKED",
+    ) -> None:
         self.placement = InShards(None, Storage.open(folder, "shards"), 2)
         self.mill = vm.Mill(reshape=reshape)
         self.sources: dict[str, Source] = {}
         for name, columns in tables.items():
-            self.mill.sql(f"CREATE TABLE {name} ({columns}) UNCHECKED")
+            self.mill.sql(f"CREATE TABLE {name} ({columns}) {options}")
             names = self.mill.core.catalog.table(name).table.schema.names
             frame = Frame([*names, "m"])
             self.sources[name] = Source(name, frame, multiplicity="m", schema=columns)

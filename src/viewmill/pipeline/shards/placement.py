@@ -116,7 +116,8 @@ class InShards:
         try:
             query = lower(statement.query, text, mill.core.catalog, describe(mill.core))
         except ViewmillError:
-            return NotSharded("it is not an ordinary query")  # or an error that define_view tells
+            # INITIALIZE ... UPDATE and the like; or an error, which define_view tells.
+            return NotSharded("it works on the time parts of a table, which only the driver keeps")
         own = (statement.policies, statement.strategy, statement.memory_bytes is not None)
         if any(own) or statement.refresh_policy == "full":
             return NotSharded("its clauses are carried out by the driver's mill")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.relations import Relation
+from viewmill.algebra.types import Interval, Nested, Null, Type
 from viewmill.algebra.walk import sources as sources_of
 from viewmill.mill.catalog import Catalog
 from viewmill.planner.planner import plan
@@ -67,6 +68,11 @@ def shard_view(
         if name.lower() in kept:
             return NotSharded(kept[name.lower()])
     found = split(query, slots, weights)
+    for field in found.below.schema:
+        if isinstance(field.type, Interval | Nested | Null):
+            return NotSharded(
+                f"what shards give is gathered in a table, which holds no {_word(field.type)}"
+            )
     made = plan(view, found.below, Statistics())
     slow = [each.program.strategy for each in made.blocks if not _runs_on_shards(each.program.body)]
     if slow:
@@ -81,6 +87,10 @@ def shard_view(
     ]
     words = (*_words(found), f"on each  {made.strategy}", *kept_states)
     return ShardedView(program, found.exchange, found.routes, found.cells, words)
+
+
+def _word(type_: Type) -> str:
+    return str(type_).partition("<")[0]
 
 
 def _runs_on_shards(body: object) -> bool:
