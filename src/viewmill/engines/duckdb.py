@@ -60,6 +60,10 @@ class DuckdbEngine:
             tuple(Field(each.name, from_arrow_type(each.type), True) for each in result.schema)
         )
 
+    def catalog_table(self, name: str) -> pa.Table:
+        """None: this DuckDB has only what it is given."""
+        raise UnsupportedQuery(f'there is no catalog with a table "{name}"')
+
     def close(self) -> None:
         """Close the database; what runs is interrupted."""
         self._connection.close()

@@ -24,6 +24,9 @@ class Engine(Protocol):
     def describe(self, text: str, tables: Mapping[str, Schema]) -> Schema:
         """The columns of a query in Spark SQL over tables of these schemas."""
 
+    def catalog_table(self, name: str) -> pa.Table:
+        """The rows of a table that the engine knows by itself."""
+
     def close(self) -> None:
         """Give everything back."""
 

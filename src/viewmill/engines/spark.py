@@ -46,6 +46,7 @@ class SparkEngine:
 
     def __init__(self, spark: Any) -> None:
         # Spark Connect has no sessions beside a session: there the settings are the user's, too.
+        self._users = spark  # which knows temporary views
         self._spark = spark.newSession() if hasattr(spark, "newSession") else spark
         for key, value in _SETTINGS.items():
             self._spark.conf.set(key, value)
@@ -76,6 +77,11 @@ class SparkEngine:
         with _translated_errors():
             found = self._spark.sql(sql).limit(0).toArrow().schema
         return Schema(tuple(Field(each.name, from_arrow_type(each.type), True) for each in found))
+
+    def catalog_table(self, name: str) -> pa.Table:
+        """The rows of a table or view that the user's session knows."""
+        with _translated_errors():
+            return self._users.table(name).toArrow()
 
     def close(self) -> None:
         """Forget the tables; the session is the user's."""

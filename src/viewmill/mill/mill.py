@@ -32,6 +32,7 @@ from viewmill.mill.curve import Point, memory_curve, view_operators
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.histories import parts_of, refused_rows
+from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
@@ -106,6 +107,33 @@ class Mill:
         self._core.require_open()
         with self._core.lock:
             register_aggregate(self._core, name, aggregate)
+
+    def table(
+        self,
+        source: Any,
+        *,
+        name: str | None = None,
+        key: str | Sequence[str] = (),
+        options: str = "",
+    ) -> None:
+        """Create a table with the columns and rows of a frame or of a table in Spark's catalog.
+
+        `mill.table("sales.orders")` makes the table orders of what Spark has now; `name` calls it
+        otherwise, `key` is its primary key, `options` are more of CREATE TABLE.
+        """
+        self._core.require_open()
+        self.require_no_batch()
+        if name is None and not isinstance(source, str):
+            raise InvalidArgument("rows have no name", hint='mill.table(rows, name="orders").')
+        called = name or source.rsplit(".", 1)[-1].strip("`")
+        rows = rows_of(self._core, source)
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        self.sql(create_statement(called, rows, keys, options))
+        try:
+            self.insert(called, rows)
+        except BaseException:
+            self.sql(f"DROP TABLE `{called}`")
+            raise
 
     # Changing tables.
 

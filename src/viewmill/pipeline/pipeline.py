@@ -30,6 +30,7 @@ from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
 from viewmill.pipeline.definitions import drop_others
+from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
@@ -46,6 +47,11 @@ _SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
 PLACEMENTS = ("driver", "shards")
 ENGINES = ("duckdb", "spark")
 _MOST_SHARDS = 512
+# How Spark's sources say that something is gone: files, offsets of Kafka, versions of a table.
+_LOST = re.compile(
+    r"FILE_NOT_EXIST|FileNotFoundException|Path does not exist|failOnDataLoss|OffsetOutOfRange"
+    r"|data may have been lost|no longer available"
+)
 
 
 class Pipeline:
@@ -225,6 +231,9 @@ class Pipeline:
                 detail="It was removed or replaced; Spark would not send them again.",
                 hint="Bring the mill back, or give an empty storage directory.",
             )
+        lost = lost_files(self._storage.checkpoint)
+        if lost:
+            raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
 
     def _recover(self) -> None:
         for name, sink in self._sinks:
@@ -277,7 +286,12 @@ class Pipeline:
         """What Spark said when the stream failed for a reason of its own."""
         lines = [line for line in str(why).splitlines() if line.strip()]
         said = re.sub(r"^\[[A-Z_.]+\]\s*", "", lines[0]) if lines else type(why).__name__
-        return SourceBroken("the stream failed", detail=said, hint="start() goes on from storage.")
+        lost = next((line.strip() for line in lines if _LOST.search(line)), None)
+        if lost is None:
+            return SourceBroken(
+                "the stream failed", detail=said, hint="start() goes on from storage."
+            )
+        return _lost_data(lost)
 
     # Looking.
 
@@ -339,6 +353,15 @@ class Pipeline:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _lost_data(detail: str) -> SourceBroken:
+    return SourceBroken(
+        "a source lost data that it had announced",
+        detail=detail,
+        hint="Bring it back and start again; without it, another storage directory takes what"
+        " the source still has.",
+    )
 
 
 def _check_shards(placement: str, shards: int | None) -> None:

@@ -1,0 +1,84 @@
+"""What a pipeline refuses before Spark does anything, so no Spark is needed here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from viewmill.errors import DamagedFile, ForbiddenChange, UnsupportedQuery, WrongFormat
+from viewmill.pipeline.lost_files import lost_files
+from viewmill.pipeline.pipeline import Pipeline
+from viewmill.pipeline.storage import Storage
+
+
+def test_storage_of_another_format_version(tmp_path):
+    Storage.open(tmp_path / "storage")
+    file = tmp_path / "storage" / "pipeline.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 99}))
+    with pytest.raises(WrongFormat, match="storage format 99, this version reads") as failure:
+        Storage.open(tmp_path / "storage")
+    assert "version that wrote it" in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format": 1}', "[]"], ids=["none", "cut", "few", "list"]
+)
+def test_damaged_note(tmp_path, text):
+    Storage.open(tmp_path / "storage")
+    (tmp_path / "storage" / "pipeline.json").write_text(text)
+    with pytest.raises(DamagedFile, match=r"pipeline\.json"):
+        Storage.open(tmp_path / "storage")
+
+
+def test_storage_made_for_the_other_placement(tmp_path):
+    Storage.open(tmp_path / "storage", "driver")
+    with pytest.raises(ForbiddenChange, match="made with placement 'driver'"):
+        Storage.open(tmp_path / "storage", "shards")
+
+
+def test_directory_of_something_else(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(WrongFormat, match="not the storage of a pipeline"):
+        Storage.open(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_streams_come_back_in_their_first_order(tmp_path):
+    storage = Storage.open(tmp_path / "storage")
+    assert storage.in_order(["orders", "lines"]) == ["orders", "lines"]
+    storage.checkpoint.mkdir()
+    assert storage.in_order(["lines", "orders"]) == ["orders", "lines"]
+    with pytest.raises(ForbiddenChange, match="were orders, lines, now they are orders"):
+        storage.in_order(["orders"])
+
+
+def test_shards_need_a_classic_session(tmp_path):
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    with pytest.raises(UnsupportedQuery, match="one of Spark Connect") as failure:
+        Pipeline(connect(), tmp_path / "storage", placement="shards")
+    assert "driver" in failure.value.hint
+    assert not (tmp_path / "storage").exists()
+
+
+def test_noted_files_that_are_gone_are_found(tmp_path):
+    there, gone, old = (tmp_path / name for name in ("a b.parquet", "gone.parquet", "old.parquet"))
+    there.write_text("")
+
+    def note(path, batch):
+        place = path.as_uri()
+        return json.dumps({"path": place, "timestamp": 1, "batchId": batch, "action": "add"})
+
+    for name in ("commits", "offsets", "sources/0", "sources/1"):
+        (tmp_path / "checkpoint" / name).mkdir(parents=True)
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "sources/0/0").write_text(f"v1\n{note(old, 0)}")
+    (checkpoint / "sources/0/1").write_text(f"v1\n{note(there, 1)}\n{note(gone, 1)}")
+    (checkpoint / "sources/1/0").write_text("not what Spark writes today\n{}")
+    assert lost_files(checkpoint) == [str(old), str(gone)]
+    (checkpoint / "offsets/0").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":0}\n-')
+    (checkpoint / "commits/0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert lost_files(checkpoint) == [str(gone)]
+    gone.write_text("")
+    assert lost_files(checkpoint) == []
+    assert lost_files(tmp_path / "none") == []
