@@ -107,7 +107,8 @@ class PlannedLane:
         """Plan all windows together; the trees that are new and empty."""
         views = list(self.views.values())
         windows = [view.window for view in views]
-        self.plan = made = plan(windows, self._technique, self.lane.has_inverse, rate)
+        followed = [view.is_listed for view in views]
+        self.plan = made = plan(windows, followed, self._technique, self.lane.has_inverse, rate)
         kept = [] if self._is_spoilt else self.trees
         self.is_marked = self._is_spoilt = False
         self._planned_for = len(views)

@@ -29,8 +29,11 @@ from viewmill.program.program import Program
 from viewmill.program.windows import Windowed, WindowsPlan
 
 Array = npt.NDArray[Any]
-# Windows, the technique that was asked for, whether all can be taken away again, rows per unit.
-Planner = Callable[[Sequence[SlidingWindow], str | None, bool, float | None], WindowsPlan]
+# Windows, which of them are followed, the technique that was asked for, whether all that is kept
+# has an inverse, rows per unit.
+Planner = Callable[
+    [Sequence[SlidingWindow], Sequence[bool], str | None, bool, float | None], WindowsPlan
+]
 
 _LARGE = 2.0**62
 

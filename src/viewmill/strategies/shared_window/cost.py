@@ -4,8 +4,11 @@ takes  the windows of a tree, and its edges per unit
 gives  Ω, the operations per edge; formula (1) makes a plan's cost of it
 
 printed    formulas (3) to (7)
-corrected  with ERRATA W2 to W5: what the planner uses. A query's lookup happens at its own slides,
-           not at every edge, so it weighs 1 / (slide x edges per unit).
+corrected  with ERRATA W2 to W5. A query's lookup happens at its own slides, not at every edge, so
+           it weighs 1 / (slide x edges per unit).
+stored     the same for what the mill runs: running values are differences of one sum that all
+           windows share, so that an edge costs one operation however many windows there are, and an
+           answer two
 """
 
 from __future__ import annotations
@@ -124,6 +127,14 @@ def _slick_noninv(windows: Windows, rate: Fraction) -> float:
     return 2 - 2 / longest + asked + min(1.0, asked) * harmonic(longest)
 
 
+def _stored_inv(windows: Windows, rate: Fraction) -> float:
+    return 1.0 + 2.0 * windows.answer_rate / float(rate)
+
+
+def _stored_naive(windows: Windows, rate: Fraction) -> float:
+    return float((windows.partials(rate) / windows.slides).sum()) / float(rate)
+
+
 def distinct(values: Array) -> int:
     """How many different values; by marking them where that is quicker than sorting."""
     top = int(values.max())
@@ -148,4 +159,9 @@ CORRECTED: dict[str, Omega] = {
     "flatfit": _flatfit,
     "slickdeque_inv": _slick_inv,
     "slickdeque_noninv": _slick_noninv,
+}
+STORED: dict[str, Omega] = {
+    "slickdeque_inv": _stored_inv,
+    "flatfat": _flatfat,
+    "naive": _stored_naive,
 }

@@ -70,11 +70,14 @@ def _edge_rate(progressions: frozenset[Progression]) -> Fraction:
 
 def without_contained(progressions: Iterable[Progression]) -> list[Progression]:
     """Those that no other contains, the most frequent first."""
-    kept: list[Progression] = []
-    for each in sorted(set(progressions)):
-        if not any(other.contains(each) for other in kept):
-            kept.append(each)
-    return kept
+    kept: dict[int, set[int]] = {}  # offsets by step
+    found = []
+    for each in sorted({Progression(e.step, e.offset % e.step) for e in progressions}):
+        finer = (step for step in kept if each.step % step == 0)
+        if not any(each.offset % step in kept[step] for step in finer):
+            kept.setdefault(each.step, set()).add(each.offset)
+            found.append(each)
+    return found
 
 
 def meet(step: int, offset: int, other_step: int, other_offset: int) -> tuple[int, int] | None:

@@ -63,7 +63,7 @@ def weave_share(
     rate: EdgeRate = edge_rate,
 ) -> Weave:
     """Trees that each aggregate the rows for themselves."""
-    trees = _weave(_first_trees(queries, omega, partials, rate), rows, rate)
+    trees = weave_trees(_first_trees(queries, omega, partials, rate), rows, rate)
     return Weave(tuple(trees), len(trees) * rows + sum(each.finishing for each in trees))
 
 
@@ -78,7 +78,7 @@ def tri_weave(
     """Trees fed with the partials of one composite slide for all."""
     first = _first_trees(queries, omega, partials, rate)
     shared = float(rate(frozenset().union(*(each.progressions for each in first))))
-    trees = _weave(first, shared, rate)
+    trees = weave_trees(first, shared, rate)
     return Weave(tuple(trees), rows + sum(shared + each.finishing for each in trees))
 
 
@@ -106,7 +106,7 @@ def _first_trees(
     return trees
 
 
-def _weave(trees: list[Tree], saved: float, rate: EdgeRate) -> list[Tree]:
+def weave_trees(trees: list[Tree], saved: float, rate: EdgeRate = edge_rate) -> list[Tree]:
     """Join the best pair until no pair is better joined; a tree less saves `saved` per unit."""
     alive, numbers = dict(enumerate(trees)), count(len(trees))
     offers: list[tuple[float, int, int, Tree]] = []
