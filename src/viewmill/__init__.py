@@ -27,6 +27,7 @@ from viewmill.errors import ViewmillError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from viewmill.algebra.operations import Operation as Operation
     from viewmill.algebra.rings import Ring as Ring
 
     # As names of this package, also for type checkers.
@@ -50,6 +51,7 @@ _LAZY = {
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
     "factorize": "viewmill.deltas.factorize:factorize",
     "models": "viewmill.models",
+    "Operation": "viewmill.algebra.operations:Operation",
     "Ring": "viewmill.algebra.rings:Ring",
     "spark": "viewmill.pipeline.spark",
 }
@@ -61,7 +63,7 @@ def connect(
     spark: Any = None,
     memory: str | int | None = None,
     selection: str = "dynamic",
-    register: Mapping[str, Ring] | None = None,
+    register: Mapping[str, Ring | Operation] | None = None,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
@@ -69,7 +71,7 @@ def connect(
     `memory="512 MB"` is a budget for the states of all views together; what is kept in it is
     selected by a dynamic program, or, to compare, by selection="recycler", "rebatch" (nothing is
     kept) or "everything" (all states, if they fit). `register={"name": ring}` gives a durable mill
-    the rings that its views use.
+    the rings and operations that its views use.
     """
     mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
         path, spark=spark, memory=memory, selection=selection, register=register

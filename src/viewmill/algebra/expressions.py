@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
-from viewmill.algebra.operations import Operation
 from viewmill.algebra.types import BOOLEAN, Type
 from viewmill.errors import Span
 
@@ -97,7 +96,6 @@ class Aggregate:
     distinct: bool = False
     where: Expression | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-    operation: Operation | None = None  # of a user, by whose name the function is called
 
 
 @dataclass(frozen=True)

@@ -77,23 +77,24 @@ class Operation:
         """The value of one row."""
         return value if self.lift is None else self.lift(value)
 
-    def lowered(self, value: Value) -> float:
-        """What SQL shows."""
-        return float(value if self.lower is None else self.lower(value))
+    def lowered(self, value: Value) -> Any:
+        """What SQL shows: a number. What cannot be computed is NaN."""
+        shown = value[0] if isinstance(value, tuple) else value
+        try:
+            shown = shown if self.lower is None else self.lower(value)
+        except ArithmeticError:
+            return float("nan")
+        return shown.item() if hasattr(shown, "item") else shown
 
     def packed(self, numbers: Sequence[Any]) -> Value:
         """The value of so many numbers."""
-        found = [float(each) for each in numbers]
-        return tuple(found) if isinstance(self.identity, tuple) else found[0]
+        return tuple(numbers) if isinstance(self.identity, tuple) else numbers[0]
 
-    def total(self, values: Sequence[Any]) -> float | None:
-        """What SQL shows for rows in this order; NULL for none."""
-        found = [self.lifted(each) for each in values if each is not None]
-        if not found:
-            return None
-        total = found[0]
-        for each in found[1:]:
-            total = self.combined(total, each)
+    def total(self, values: Sequence[Any]) -> Any:
+        """What SQL shows for rows in this order."""
+        total = self.identity
+        for i, each in enumerate(each for each in values if each is not None):
+            total = self.lifted(each) if i == 0 else self.combined(total, self.lifted(each))
         return self.lowered(total)
 
 
@@ -125,22 +126,26 @@ def _check_shape(operation: Operation, value: Value) -> None:
     is_same = isinstance(value, tuple) == isinstance(operation.identity, tuple)
     if not is_same or len(numbers) != operation.width:
         raise InvalidArgument(
-            f"the values of operation {operation.name!r} have different shapes",
+            f"the values of {_called(operation)} have different shapes",
             detail=f"the identity is {operation.identity!r}, and {value!r} another value",
             hint="lift gives what identity is: a number, or a tuple of so many numbers.",
         )
     if not all(isinstance(each, int | float) for each in numbers):
-        raise InvalidArgument(f"{value!r} of operation {operation.name!r} is not made of numbers")
+        raise InvalidArgument(f"{value!r} of {_called(operation)} is not made of numbers")
 
 
 def _need(operation: Operation, found: Value, expected: Value, fault: str) -> None:
     if found == expected or _is_near(found, expected):
         return
     raise InvalidArgument(
-        f"operation {operation.name!r} {fault}",
+        f"{_called(operation)} {fault}",
         detail=f"got {found}, expected {expected}",
         hint="Windows are put together from parts: the operation must not depend on how.",
     )
+
+
+def _called(operation: Operation) -> str:
+    return f"operation {operation.name!r}" if operation.name else "the operation"
 
 
 def _is_near(found: Value, expected: Value) -> bool:

@@ -101,16 +101,14 @@ class Lane:
     @property
     def operations(self) -> tuple[Any, ...]:
         """The users' own, in the order of their numbers."""
-        return tuple(e.operation for e in self.components if isinstance(e, UserOperation))
+        return tuple(e.call for e in self.components if isinstance(e, UserOperation))
 
     def place_of(self, call: WindowAggregate) -> int:
         """The number of the component that keeps an aggregate; a new one if there is none."""
         wanted = component_of(call)
         if isinstance(wanted, UserOperation):
             own = [each for each in self.components if isinstance(each, UserOperation)]
-            same = [
-                e for e in own if (e.operation, e.arguments) == (call.operation, call.arguments)
-            ]
+            same = [e for e in own if (e.call, e.arguments) == (call.operation, call.arguments)]
             wanted = same[0] if same else replace(wanted, number=len(own))
         if wanted not in self.components:
             self.components.append(wanted)

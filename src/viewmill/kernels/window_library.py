@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from viewmill.algebra.operations import Operation
+from viewmill.algebra.operation_calls import OperationCall
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import ROWS, WORD, WORDS
 from viewmill.kernels.source import load_source
@@ -40,7 +40,7 @@ Kernel = Callable[..., int]
 
 @cache
 def window_kernel(
-    file: str, function: str, compiled: bool, operations: tuple[Operation, ...] = ()
+    file: str, function: str, compiled: bool, operations: tuple[OperationCall, ...] = ()
 ) -> Kernel:
     """A function of a file of `structures.windows`."""
     functions = _functions(file, compiled, operations)
@@ -51,7 +51,7 @@ def window_kernel(
 
 
 @cache
-def _functions(file: str, compiled: bool, operations: tuple[Operation, ...]) -> dict[str, Any]:
+def _functions(file: str, compiled: bool, operations: tuple[OperationCall, ...]) -> dict[str, Any]:
     header = f"Windows: {file}, {'compiled' if compiled else 'plain'}."
     source = _source(file) + user_source(operations)
     made: dict[str, Any] = dict(load_source(f"windows_{file}", source, None, header))

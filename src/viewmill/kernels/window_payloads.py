@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.algebra.operations import Operation
+from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.types import Decimal, Float, Integer, Type
-from viewmill.errors import EvaluationFailed, Overflow
+from viewmill.errors import Overflow
 from viewmill.kernels.structures.windows.partials import (
     ADD,
     BEST,
@@ -244,8 +244,8 @@ class Chosen(Component):
 class UserOperation(Component):
     """An operation that was registered: values lifted one by one, combined in order."""
 
-    operation: Operation | None = None
-    number: int = 0  # among the operations of the family
+    call: OperationCall | None = None
+    number: int = 0  # among the operations of the lane
 
     @property
     def kinds(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -255,51 +255,52 @@ class UserOperation(Component):
     @property
     def commutes(self) -> bool:  # type: ignore[override]
         """As declared."""
-        assert self.operation is not None
-        return self.operation.commutative
+        assert self.call is not None
+        return self.call.commutes
 
     @property
     def width(self) -> tuple[int, int]:
-        """A count, and the values."""
-        assert self.operation is not None
-        return 1, self.operation.width
+        """A count, and the values: whole numbers or not."""
+        assert self.call is not None
+        count = len(self.call.kinds)
+        return (1 + count, 0) if self.call.is_whole else (1, count)
 
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
-        """Row by row in Python: the function is the user's."""
-        operation = self.operation
+        """Row by row in Python: the functions are the user's."""
+        assert self.call is not None
+        operation = self.call.operation
         assert operation is not None
-        present = rows.present(self.arguments[0]) & (rows.multiplicity > 0)
-        at = np.flatnonzero(present)
-        counts = np.zeros(rows.count, np.int64)
-        values = np.zeros((operation.width, rows.count))
-        pairs, times = rows.pairs[at].tolist(), rows.multiplicity[at].tolist()
-        for pair, value, m in zip(
-            pairs, rows.columns[self.arguments[0]][at].tolist(), times, strict=True
-        ):
-            lifted = operation.lifted(value)
+        at = np.flatnonzero(rows.present(self.arguments[0]) & (rows.multiplicity > 0))
+        totals: list[Any] = [None] * rows.count
+        values, times = rows.columns[self.arguments[0]][at].tolist(), rows.multiplicity[at].tolist()
+        for pair, value, m in zip(rows.pairs[at].tolist(), values, times, strict=True):
             for _ in range(m):
-                if counts[pair]:
-                    lifted_all = operation.combined(
-                        operation.packed(values[:, pair].tolist()), lifted
-                    )
-                else:
-                    lifted_all = lifted
-                values[:, pair] = lifted_all
-                counts[pair] += 1
-        return [counts], list(values)
+                lifted, before = operation.lifted(value), totals[pair]
+                totals[pair] = lifted if before is None else operation.combined(before, lifted)
+        counts = rows.added(at, rows.multiplicity[at])
+        kept = [operation.identity if each is None else each for each in totals]
+        numbers = kept if isinstance(operation.identity, tuple) else [(each,) for each in kept]
+        dtype = np.int64 if self.call.is_whole else np.float64
+        if self.call.is_whole:  # an identity may be infinite, and is not looked at
+            numbers = [
+                tuple(0 for _ in each) if total is None else each
+                for each, total in zip(numbers, totals, strict=True)
+            ]
+        columns = list(np.array(numbers, dtype).reshape(rows.count, -1).T)
+        return ([counts, *columns], []) if self.call.is_whole else ([counts], columns)
 
     def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """Lowered one by one."""
-        operation = self.operation
+        assert self.call is not None
+        operation = self.call.operation
         assert operation is not None
-        counts = words[0]
-        values = np.zeros(len(counts))
-        for i in np.flatnonzero(counts).tolist():
-            try:
-                values[i] = operation.lowered(operation.packed([each[i] for each in reals]))
-            except Exception as why:
-                raise EvaluationFailed(f"operation {operation.name} failed: {why}") from why
-        return values, counts == 0
+        counts, columns = words[0], words[1:] if self.call.is_whole else reals
+        values = []
+        for count, *numbers in zip(counts.tolist(), *(e.tolist() for e in columns), strict=True):
+            value = operation.packed(numbers) if count else operation.identity
+            values.append(operation.lowered(value))
+        dtype = np.int64 if self.call.results == ("int",) else np.float64
+        return np.array(values, dtype), np.zeros(len(counts), np.bool_)
 
 
 def sortable(values: Array) -> Array:
@@ -322,7 +323,7 @@ def component_of(call: WindowAggregate) -> Component:
         case "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop":
             return Moments(call.arguments)
         case _ if call.operation is not None:
-            return UserOperation(call.arguments, operation=call.operation)
+            return UserOperation(call.arguments, call=call.operation)
         case "any_value":
             return Chosen(call.arguments, function="first")
         case function:

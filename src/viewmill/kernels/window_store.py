@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.algebra.operations import Operation
+from viewmill.algebra.operation_calls import OperationCall
 from viewmill.kernels.structures.windows.partials import INVERSE, MERGE, NAIVE, REMOVE, SET, TREE
 from viewmill.kernels.window_library import window_kernel
 from viewmill.kernels.window_payloads import Component
@@ -67,7 +67,7 @@ class PartialStore:
     """Arrays with a block for each group; see `structures.windows.partials`."""
 
     def __init__(
-        self, layout: Layout, technique: str, compiled: bool, operations: tuple[Operation, ...]
+        self, layout: Layout, technique: str, compiled: bool, operations: tuple[OperationCall, ...]
     ) -> None:
         self._layout, self._mode = layout, MODES[technique]
         kernel = lambda name: window_kernel("partials", name, compiled, operations)  # noqa: E731

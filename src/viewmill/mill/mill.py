@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from viewmill.algebra.display import display
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
@@ -64,7 +65,7 @@ class Mill:
         memory: str | int | None = None,
         selection: str = "dynamic",
         reshape: Reshape | None = None,
-        register: Mapping[str, Ring] | None = None,
+        register: Mapping[str, Ring | Operation] | None = None,
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
@@ -98,8 +99,9 @@ class Mill:
             self._clock.wake()
         return result
 
-    def register(self, name: str, aggregate: Ring) -> None:
-        """Make a `vm.Ring` an SQL aggregate of this name; its laws are tried first.
+    def register(self, name: str, aggregate: Ring | Operation) -> None:
+        """Make a `vm.Ring` an SQL aggregate of this name, or a `vm.Operation` one of windows; its
+        laws are tried first.
 
         A durable mill does not keep Python functions: who opens it again gives them to
         `vm.connect(path, register={...})`.

@@ -1,14 +1,16 @@
 """Register what users wrote in Python as SQL aggregates.
 
-takes  a name and a ring
+takes  a name and a ring, or an operation for windows
 does   tries the laws on samples, and puts it into the catalog
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.relations import Aggregate
 from viewmill.algebra.ring_laws import broken_law, commutes
 from viewmill.algebra.rings import Ring
@@ -30,6 +32,12 @@ def _register_ring(core: Core, name: str, ring: Ring) -> None:
     core.catalog.rings[name.lower()] = RegisteredRing(name, ring, commutes(ring))
 
 
+def _register_operation(core: Core, name: str, operation: Operation) -> None:
+    """Its laws were tried when it was made."""
+    known = replace(operation, name=operation.name or name)
+    core.catalog.rings[name.lower()] = RegisteredRing(name, known, operation.commutative)
+
+
 def _tried(name: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
@@ -44,7 +52,10 @@ def _tried(name: str, work: Callable[[], Any]) -> Any:
 
 
 # What can be registered, and how. A new kind of aggregate is a line here.
-KINDS: dict[type, Callable[[Core, str, Any], None]] = {Ring: _register_ring}
+KINDS: dict[type, Callable[[Core, str, Any], None]] = {
+    Ring: _register_ring,
+    Operation: _register_operation,
+}
 
 
 def register_aggregate(core: Core, name: str, aggregate: object) -> None:
@@ -71,6 +82,6 @@ def _refuse_change(core: Core, name: str, aggregate: object) -> None:
             calls = relation.aggregates if isinstance(relation, Aggregate) else ()
             if any(call.function.lower() == name.lower() for _, call in calls):
                 raise NameInUse(
-                    f'{name} is another ring, and view "{entry.name}" uses it',
+                    f'{name} is something else, and view "{entry.name}" uses it',
                     hint=f"Drop {entry.name} first, or choose another name.",
                 )

@@ -24,7 +24,7 @@ from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.temporal import is_temporal
 from viewmill.mill.verify import Difference, verify_view
 from viewmill.mill.verify_parts import verify_parts
-from viewmill.mill.window_families import note_followers, window_of
+from viewmill.mill.window_families import note_followers, window_facts, window_of
 from viewmill.planner.explain import Explanation, explain
 from viewmill.policies.policies import due_at
 
@@ -208,6 +208,7 @@ class View(Readers):
             "state_bytes": entry.state_bytes(),
             "adaptive": prospect(self._core, entry).record() if is_adaptive(entry) else None,
             "shared": shared_with(entry),
+            "windows": window_facts(entry),
             "status": self._status(entry),
         }
 

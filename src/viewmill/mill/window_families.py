@@ -61,6 +61,35 @@ def windows_in(entry: ViewEntry) -> list[Any]:
     return [each for each in found if getattr(each, "family", None) is not None]
 
 
+def window_facts(entry: ViewEntry) -> list[dict[str, Any]]:
+    """How the windows of a view are run: for explain."""
+    return [_facts(window) for window in windows_in(entry)]
+
+
+def _facts(window: Any) -> dict[str, Any]:
+    plan, tree = window.family.plan_of(window), window.tree
+    others = window.family.sharing(window)
+    return {
+        "technique": tree.plan.technique,
+        "optimizer": plan.optimizer,
+        "trees": len(plan.trees),
+        "views": 1 + len(others),
+        "shared_with": others,
+        "edges": [{"every": step, "offset": offset} for step, offset in tree.edges.steps[:_SHOWN]],
+        "formula": _FORMULAS[plan.optimizer],
+        "cost": plan.cost,
+        "offers": list(plan.why),
+        "components": [type(each).__name__ for each in window.lane.components],
+    }
+
+
+_SHOWN = 8
+_FORMULAS = {
+    "weaveshare": "C = m λ + Σ E_i Ω_i: each tree takes every row",
+    "triweave": "C = λ + Σ (E_all + E_i Ω_i): rows become partials once, trees take partials",
+}
+
+
 def settle_families(core: Core, changed: Any) -> None:
     """Before tables change: fill what new views of their streams need from the rows as they are."""
     for (source, _), family in core.families.items():

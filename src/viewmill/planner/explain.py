@@ -78,6 +78,7 @@ def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "policies": list(facts.get("policies", [])),
         "sharding": list(facts.get("sharding", [])),
         "adaptive": facts.get("adaptive"),
+        "windows": list(facts.get("windows", [])),
         "algebra": display(plan.query),
         "fingerprint": plan.program.fingerprint,
         "status": dict(facts.get("status", {})),
@@ -139,6 +140,7 @@ def _text(record: Mapping[str, Any]) -> str:
         children.append(f"refresh   {', '.join(record['policies'])}")
     if record["sharding"]:
         children.append(tree("shards", record["sharding"]))
+    children += [_window(each) for each in record["windows"]]
     if record["adaptive"]:
         children.append(_adaptive(record["adaptive"]))
     status = record["status"]
@@ -174,6 +176,23 @@ def _kept(record: Mapping[str, Any]) -> list[str]:
     if record.get("result_bytes") is not None:
         kept.append(f"keep     the last result   {record['result_bytes']} bytes")
     return kept
+
+
+def _window(facts: Mapping[str, Any]) -> str:
+    """The technique of a window, its tree, who shares that, and what else was possible."""
+    names, others = facts["shared_with"], facts["views"] - 1
+    shown = ", ".join(names[:5]) + (f" and {others - 5} more" if others > 5 else "")
+    trees = "the only tree" if facts["trees"] == 1 else f"one of {facts['trees']} trees"
+    edges = ", ".join(
+        f"{e['every']}" + (f" + {e['offset']}" if e["offset"] else "") for e in facts["edges"]
+    )
+    lines = [
+        f"{facts['optimizer']}: {facts['formula']}",
+        f"{trees}, edges every {edges}",
+        f"shared with {shown}" if others else "shared with no other view",
+        *facts["offers"],
+    ]
+    return tree(f"windows   {facts['technique']}, {facts['cost']:.4g} operations/row", lines)
 
 
 def _adaptive(facts: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from viewmill.algebra.operations import Operation
+from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Type
 from viewmill.algebra.windows import SlidingWindow
@@ -25,7 +25,7 @@ class WindowAggregate:
     arguments: tuple[int, ...]  # positions among the prepared arguments
     argument: Type | None  # the type of the first one
     type: Type
-    operation: Operation | None = None  # what a user registered under the function's name
+    operation: OperationCall | None = None  # what a user registered under the function's name
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ from viewmill.algebra.expressions import (
     Over,
     SortKey,
 )
+from viewmill.algebra.operation_calls import operation_call
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.packed import cofactor_type, regression_type, ring_type
-from viewmill.algebra.rings import Kind, ring_call
+from viewmill.algebra.rings import Kind, RingCall, ring_call
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -221,7 +223,10 @@ def ring_aggregate(
         converted.append(each if each.type == wanted else cast(each, wanted))
     kinds: list[Kind] = ["int" if each.type == BIGINT else "float" for each in converted]
     try:
-        made = ring_call(name, call_ring.ring, kinds, commutes=call_ring.commutes)
+        if isinstance(call_ring.ring, Operation):
+            made: RingCall = operation_call(name, call_ring.ring, kinds)
+        else:
+            made = ring_call(name, call_ring.ring, kinds, commutes=call_ring.commutes)
     except InvalidArgument as why:
         raise TypeMismatch(why.message, hint=why.hint, span=span) from None
     if where is not None:

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from sqlglot import exp
 
+from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
 
@@ -49,10 +50,11 @@ class Streams(Protocol):
 
 @dataclass(frozen=True)
 class RegisteredRing:
-    """A ring under its name, with what was found out about it when it was registered."""
+    """A ring or an operation under its name, with what was found out about it when it was
+    registered."""
 
     name: str
-    ring: Ring
+    ring: Ring | Operation
     commutes: bool
 
 

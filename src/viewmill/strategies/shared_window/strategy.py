@@ -13,6 +13,8 @@ from math import gcd
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.hints import Hints
+from viewmill.algebra.operation_calls import OperationCall
+from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp
@@ -231,13 +233,19 @@ def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, 
                 read.append(each)
         positions = tuple(read.index(each) for each in call.arguments)
         first = call.arguments[0].type if call.arguments else None
-        found.append(WindowAggregate(call.function, positions, first, call.type, call.operation))
+        found.append(WindowAggregate(call.function, positions, first, call.type, _operation(call)))
     return read, tuple(found)
+
+
+def _operation(call: AggregateCall) -> OperationCall | None:
+    """The operation of a user, if that is what is called."""
+    shape = call.type.shape if isinstance(call.type, Packed) else None
+    return shape if isinstance(shape, OperationCall) else None
 
 
 def _check(call: AggregateCall) -> None:
     name = call.function
-    if name not in FUNCTIONS and call.operation is None:
+    if name not in FUNCTIONS and _operation(call) is None:
         raise NotTaken(f"{name} is not aggregated over panes", call.span)
     if call.distinct:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)

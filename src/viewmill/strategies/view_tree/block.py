@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
+from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import (
     Aggregate,
@@ -145,6 +146,9 @@ def _grouped(
     if group.grouping_sets is not None:
         raise NotTaken("grouping sets are not maintained by a view tree", group.span)
     # Numbers over one table are dataflow's; a ring is kept by a tree of one leaf.
+    for _, call in group.aggregates:
+        if isinstance(call.type, Packed) and isinstance(call.type.shape, OperationCall):
+            raise NotTaken(f"{call.function} is an operation for windows", call.span)
     alone = any(isinstance(call.type, Packed) for _, call in group.aggregates)
     builder = _Builder(group.input, alone=alone)
     by_name = builder.columns
