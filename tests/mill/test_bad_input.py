@@ -228,3 +228,23 @@ def test_a_closed_mill_says_so(uncompiled):
     for call in (lambda: mill.sql("SELECT 1"), lambda: mill.insert("t", [(1,)]), lambda: mill["t"]):
         with pytest.raises(errors.MillClosed):
             call()
+
+
+def test_rows_in_bulk_wait_for_the_index_until_a_delete_asks() -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE bulk (a BIGINT, b STRING)")
+        mill.sql("CREATE MATERIALIZED VIEW n AS SELECT b, sum(a) AS s FROM bulk GROUP BY b")
+        many = [(i, "xy"[i % 2]) for i in range(5000)]
+        mill.insert("bulk", [(1, "x"), *many])
+        mill.insert("bulk", [(1, "x")])
+        with pytest.raises(vm.MissingRow):
+            mill.delete("bulk", [(1, "x")] * 4)
+        mill.insert("bulk", many)
+        mill.delete("bulk", [(1, "x")] * 2)
+        with mill.batch():
+            mill.delete("bulk", [(4999, "y")])
+            mill.insert("bulk", many)
+        left = many * 3
+        left.remove((4999, "y"))
+        assert sorted(mill.sql("SELECT a, b FROM bulk").rows()) == sorted(left)
+        assert mill["n"].verify() == []

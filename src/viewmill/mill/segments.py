@@ -74,6 +74,17 @@ class Segments:
                 self._seal()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is no row, staged or committed."""
+        return not (self._large or any(self._tiers) or self._staged)
+
+    def take(self) -> list[Delta]:
+        """The committed rows in order of arrival, which are no longer held here."""
+        held = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
+        self._large, self._tiers = [], []
+        return [rows_of(each) for each in held]
+
+    @property
     def may_owe(self) -> bool:
         """Whether a row may have been deleted before it came."""
         return self._has_deletes or bool(self._staged)

@@ -23,6 +23,7 @@ from viewmill.mill.parted import Parted, PartOptions, Refused
 from viewmill.mill.segments import Segments, has_deletes
 from viewmill.sql.statements import CreateTable
 
+_MANY = 4096  # rows of a batch that waits until someone asks the index
 _ROW_INDEX = "viewmill.kernels.row_index:RowIndex"  # imports Numba, so only when a table needs it
 
 
@@ -53,7 +54,8 @@ class Table:
     """Rows with multiplicity under a schema.
 
     A checked table has an index of its rows, so that a delete can be judged; UNCHECKED and APPEND
-    ONLY tables are plain segments, unless a primary key needs the index.
+    ONLY tables are plain segments, unless a primary key needs the index. Without a key, rows that
+    come in bulk are plain segments too, until a delete asks for the index.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Table:
         self._coming_newest: int | None = None
         self._index: Any = None
         self._segments: Segments | None = None
+        self._unindexed: Segments | None = None  # what the index of a checked table lacks yet
         self._order: npt.NDArray[np.int64] | None = None
         self._held: HeldProducts | None = None  # what a checked table keeps as products
         self.parts = None if options.parts is None else Parted(name, schema, options.parts)
@@ -106,6 +109,7 @@ class Table:
         self._held = HeldProducts(self.name, keys)
         if not keys:
             self._index = row_index(width, 0)
+            self._unindexed = Segments(self.schema) if self.parts is None else None
             return
         # The index wants the words of the key first.
         others = [i for i in range(width) if i not in keys]
@@ -239,8 +243,14 @@ class Table:
         self._staged_rows += sum(each.net_rows for each in products)
 
     def _fold(self) -> None:
-        """Put the rows of held products into the index: someone looks at rows."""
-        if self._held is None or not self._held.committed:
+        """Put the rows of held products and of bulk into the index: someone looks at rows."""
+        if self._held is None:
+            return
+        if self._unindexed is not None:
+            for rows in self._unindexed.take():
+                self._index.stage(self._words(rows), rows.multiplicities())
+                self._index.commit()
+        if not self._held.committed:
             return
         for product in self._held.committed:
             rows = product.delta()
@@ -269,6 +279,10 @@ class Table:
         if self._index is None:
             self._check_parts()
             return
+        if self._may_wait(delta):
+            assert self._unindexed is not None
+            self._unindexed.stage(delta)
+            return
         if self._order is not None and delta.multiplicity is not None:
             delta = consolidate(delta)
         self._staged = delta
@@ -276,6 +290,13 @@ class Table:
         problem = problem or self._index.check()
         if problem is not None:
             raise self._explain(problem)
+
+    def _may_wait(self, delta: Delta) -> bool:
+        """Whether rows need not be in the index yet; those behind others that wait, wait too."""
+        waiting = self._unindexed
+        if waiting is None or (delta.size < _MANY and waiting.is_empty):
+            return False
+        return not has_deletes(delta)
 
     def _check_parts(self) -> None:
         """A delete says which part its row is in, so only those parts are looked at."""
@@ -335,6 +356,8 @@ class Table:
             self._index.commit()
         if self._held is not None:
             self._held.commit()
+        if self._unindexed is not None:
+            self._unindexed.commit()
 
     def rollback(self) -> None:
         """Forget what was staged."""
@@ -346,6 +369,8 @@ class Table:
             self._holder.rollback()
         if self._held is not None:
             self._held.rollback()
+        if self._unindexed is not None:
+            self._unindexed.rollback()
         self._staged_rows, self._staged = 0, None
         self._stamp += 1
 
@@ -437,15 +462,24 @@ class Table:
             return self._segments.contents()
         assert self._held is not None
         products = self._held.changes()
-        if self._staged is None and not products:
+        if self._staged is None and not products and self._held.committed:
             self._fold()
         products += [each.delta() for each in self._held.committed]
-        words, times = self._index.export()
-        committed = self._from_words(words, times)
+        committed = self._listed()
         if self._staged is None and not products:
             return committed
         staged = [] if self._staged is None else [self._staged]
         return consolidate(concat(self.schema, [committed, *staged, *products]))
+
+    def _listed(self) -> Delta:
+        """The rows that are in the index, and those that wait for it."""
+        waiting = self._unindexed
+        if waiting is None or waiting.is_empty:
+            return self._from_words(*self._index.export())
+        if not len(self._index):
+            return waiting.contents()
+        indexed = self._from_words(*self._index.export())
+        return concat(self.schema, [indexed, waiting.contents()])
 
     def kept(self) -> Delta:
         """The same with the old parts that only views still read; without `products`."""
@@ -454,7 +488,7 @@ class Table:
         if self._segments is not None and self._segments.products:
             return self._segments.listed()
         if self._held is not None and self._held.committed:
-            return self._from_words(*self._index.export())
+            return self._listed()
         return self.contents()
 
     @property
@@ -501,6 +535,8 @@ class Table:
             held += self._index.bytes
         if self._held is not None:
             held += self._held.nbytes
+        if self._unindexed is not None:
+            held += self._unindexed.nbytes
         return int(held if self._segments is None else self._segments.nbytes)
 
 
