@@ -27,7 +27,6 @@ from viewmill.algebra.types import Nested, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.part_rows import split_parts
 from viewmill.deltas.product import Product, rows_of
 from viewmill.errors import Overflow
 from viewmill.kernels.pattern_kernels import (
@@ -117,7 +116,7 @@ class PatternMaintainer(KeptParts):
         """Note the rows that come and go; what retention ended is no news."""
         rows = rows_of(delta)
         oldest = self._source.oldest_shown()
-        for part, change in split_parts(rows, self._source.subscripts(rows)):
+        for part, change in self._source.split(rows):
             if oldest is None or part >= oldest:
                 self._applied.setdefault(part, []).append(change)
 

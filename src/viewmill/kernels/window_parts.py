@@ -18,7 +18,6 @@ import numpy as np
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, concat, word_dtype
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.part_rows import split_parts
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.build import build
 from viewmill.kernels.helper_part_stores import ByPart, Cumulative, HelperPartStore
@@ -194,7 +193,7 @@ class WindowPartMaintainer(KeptParts):
             self._reach(int(coming.max()) - self._body.window.lateness)
         oldest = self._source.oldest_shown()
         found = []
-        for part, rows in split_parts(delta, self._source.subscripts(delta)):
+        for part, rows in self._source.split(delta):
             if oldest is None or part >= oldest:  # else retention ended it: answers stay
                 self._add(part, rows)
                 found.append(part)

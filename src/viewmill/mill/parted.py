@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,8 @@ class Parted:
         self.length = options.length
         position = schema.find(options.timestamp_by)
         assert position is not None
-        self._time, self._is_date = position, isinstance(schema[position].type, Date)
+        self._time, self._unit = position, options.length * SECOND
+        self._scale = DAY if isinstance(schema[position].type, Date) else 1
         self._rows = PartRows(schema)
         self._catalog: dict[int, PartInfo] = {}
         self._newest: int | None = None
@@ -90,20 +91,41 @@ class Parted:
 
     def subscripts(self, delta: Delta) -> npt.NDArray[np.int64]:
         """The part of each row."""
+        moments = self._moments(delta)
+        moments = moments if self._scale == 1 else moments * self._scale
+        found: npt.NDArray[np.int64] = np.floor_divide(moments, self._unit)
+        return found
+
+    def _moments(self, delta: Delta) -> npt.NDArray[np.int64]:
+        """The time of each row, as the table has it."""
         mask = delta.nulls[self._time]
         if mask is not None and mask.any():
             raise NullViolation(
                 f'a row of table "{self._table}" has no time',
                 detail=f'Column "{self.options.timestamp_by}" says which part it belongs to.',
             )
-        moments = delta.columns[self._time] * (DAY if self._is_date else 1)
-        found: npt.NDArray[np.int64] = np.floor_divide(moments, self.length * SECOND)
-        return found
+        return delta.columns[self._time]
+
+    def span(self, delta: Delta) -> tuple[int, int]:
+        """The first and the last part of rows; a batch is mostly of one, which is quickly seen."""
+        moments = self._moments(delta)
+        low, high = (int(each) * self._scale for each in (moments.min(), moments.max()))
+        return low // self._unit, high // self._unit
+
+    def split(self, delta: Delta) -> Iterator[tuple[int, Delta]]:
+        """The rows of each part, ascending."""
+        if not delta.size:
+            return
+        low, high = self.span(delta)
+        if low == high:
+            yield low, delta
+        else:
+            yield from split_parts(delta, self.subscripts(delta))
 
     def too_late(self, delta: Delta) -> npt.NDArray[np.bool_] | None:
         """Which rows are older than what is kept, as of the last commit; None if none is."""
         horizon = self.horizon()
-        if horizon is None or not delta.size:
+        if horizon is None or not delta.size or self.span(delta)[0] >= horizon:
             return None
         late = self.subscripts(delta) < horizon
         return late if late.any() else None
@@ -126,7 +148,7 @@ class Parted:
 
     def stage(self, delta: Delta) -> None:
         """Change parts; not committed yet."""
-        for subscript, rows in split_parts(delta, self.subscripts(delta)):
+        for subscript, rows in self.split(delta):
             self._rows.stage(subscript, rows)
             newest = self.newest_part()
             if newest is None or subscript > newest:
