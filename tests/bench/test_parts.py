@@ -13,4 +13,6 @@ def test_the_json_has_pattern_and_window_with_their_baselines():
     assert found["verified"] is True
     systems = {(each["system"], each["workload"]["view"]) for each in found["results"]}
     assert {("viewmill", "pattern"), ("naive", "pattern"), ("hard_coded", "pattern")} <= systems
-    assert {("viewmill", "window"), ("naive", "window")} <= systems
+    assert {("viewmill", "window"), ("naive", "window"), ("hard_coded", "window")} <= systems
+    assert {("initialize_update", "window"), ("viewmill", "late")} <= systems
+    assert ("initialize_update_helper_parts", "window") in systems

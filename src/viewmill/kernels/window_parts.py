@@ -63,6 +63,7 @@ class WindowPartMaintainer(KeptParts):
         self._kept: tuple[Any, ...] | None = None
         self._applied: list[Delta] = []
         self._now: tuple[Ints, Delta] = self._computed(None)
+        self._old: dict[int, HelperPart] = {}
         self._checked = 0  # the slide at which groups were last looked through
 
     # The maintainer.
@@ -252,6 +253,7 @@ class WindowPartMaintainer(KeptParts):
                 self._show(groups, rows, changes)
             if is_change(self.part(slide), rows):
                 self.keep(slide, rows)
+        self._old.clear()
 
     def _roll(self, end: int | None, changes: list[Delta]) -> None:
         """Answer the windows that have ended since."""
@@ -302,9 +304,7 @@ class WindowPartMaintainer(KeptParts):
         first, last = self._body.span(slide)
         found = self._store.window(first, last, len(self._groups))
         if found is None:  # helper parts that old are gone: the table still has the rows
-            parts = [
-                self._lifted(self._source.part(p)) for p in self._source.parts_within(first, last)
-            ]
+            parts = [self._again(part) for part in self._source.parts_within(first, last)]
             parts = [each for each in parts if len(each.groups)]
             found = self._layout.joined(parts, len(self._groups)) if parts else self._layout.empty()
         if not (found.sums[0] > 0).all():
@@ -313,6 +313,13 @@ class WindowPartMaintainer(KeptParts):
                 found.groups[there], found.sums[:, there], found.keys[:, there],
                 found.floats[:, there],
             )  # fmt: skip
+        return found
+
+    def _again(self, part: int) -> HelperPart:
+        """A helper part that is not kept any more; windows that are corrected together share it."""
+        found = self._old.get(part)
+        if found is None:
+            found = self._old[part] = self._lifted(self._source.part(part))
         return found
 
     def _finished(self, groups: Ints, columns: list[Any], nulls: list[Any]) -> tuple[Ints, Delta]:
