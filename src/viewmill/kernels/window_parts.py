@@ -102,6 +102,7 @@ class WindowPartMaintainer(KeptParts):
         super().rollback()
         self._store.rollback()
         self._applied = []
+        self._old.clear()
         if self._kept is not None:
             self._reached, self._now = self._kept
             self._kept = None
