@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.types import Float
 from viewmill.errors import Overflow
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of
-from viewmill.kernels.structures import ordered, ordered_nodes
+from viewmill.kernels.structures import float_words, ordered, ordered_nodes
 from viewmill.program.states import Ordered, Slot
 
 
@@ -21,7 +22,8 @@ class OrderedStore:
 
     def __init__(self, kind: Ordered) -> None:
         self.kind = kind
-        words = len(kind.payload)
+        words = kind.payload_words
+        self._kinds = np.array([k for s in kind.payload for k in _KINDS.get(s.kind, [0])], np.int64)
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
         self._sums = np.zeros((4, max(words, 1)), np.int64)
         self.handle = address_of(self._header)
@@ -29,6 +31,8 @@ class OrderedStore:
         self._set(ordered_nodes.WORDS, words)
         self._set(ordered_nodes.FIRST_RESULT, kind.results)
         self._set(ordered_nodes.SIGNED, -1 if kind.watched is None else kind.watched)
+        self._set(ordered_nodes.KINDS, address_of(self._kinds))
+        self._set(ordered_nodes.FLOATS, int(self._kinds.any()))
         places = ("TOTALS", "NULLS", "PICKED", "STRAIN")
         for place, row in zip(places, self._sums, strict=True):
             self._set(getattr(ordered_nodes, place), address_of(row))
@@ -36,7 +40,7 @@ class OrderedStore:
         self._commit = kernel(ordered.ordered_commit)
         self._shown = False
         # The header and the sums outlive the kernel's memory: what frees it reads them.
-        weakref.finalize(self, _free, self._clear, self._header, self._sums)
+        weakref.finalize(self, _free, self._clear, self._header, (self._sums, self._kinds))
 
     def _get(self, offset: int) -> int:
         return int(self._header[offset >> 3])
@@ -78,8 +82,8 @@ class OrderedStore:
         inside, is_null = to_levels(self.kind, keys)
         words = to_words(self.kind.payload, payload)
         if is_null.any():
-            nulls = np.ascontiguousarray(words[is_null].sum(axis=0))
-            kernel(ordered.ordered_load_null)(self.handle, address_of(nulls))
+            for row in np.ascontiguousarray(words[is_null]):
+                kernel(ordered.ordered_load_null)(self.handle, address_of(row))
         rows = np.ascontiguousarray(np.concatenate([inside, words], axis=1)[~is_null])
         kernel(ordered.ordered_load)(self.handle, address_of(rows), len(rows))
 
@@ -89,7 +93,7 @@ class OrderedStore:
         try:
             width = self.kind.level_words
             count = self._get(ordered_nodes.LEVELS)
-            rows = np.empty((count, width + len(self.kind.payload)), np.int64)
+            rows = np.empty((count, width + self.kind.payload_words), np.int64)
             kernel(ordered.ordered_export)(self.handle, address_of(rows))
             keys = from_levels(self.kind, rows[:, :width])
             words = rows[:, width:]
@@ -103,14 +107,19 @@ class OrderedStore:
             self.show_committed(False)
 
 
-def _free(clear: Callable[..., int], header: IntArray, sums: IntArray) -> None:
-    assert sums.size
+# What the words of a slot are, see `float_words`.
+_KINDS = {"sum": [float_words.HIGH, float_words.LOW, float_words.LARGEST]}
+
+
+def _free(clear: Callable[..., int], header: IntArray, read: tuple[IntArray, ...]) -> None:
+    assert read
     clear(address_of(header))
 
 
 def to_levels(kind: Ordered, keys: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Keys as the state orders them, and which of them is the level of NULL apart."""
     width = len(kind.key)
+    keys = _in_order(kind, keys)
     none = np.zeros(len(keys), np.bool_)
     if not kind.first:
         return keys[:, :width], keys[:, -1] != 0 if keys.shape[1] > width else none
@@ -124,38 +133,59 @@ def to_levels(kind: Ordered, keys: IntArray) -> tuple[IntArray, npt.NDArray[np.b
     return np.concatenate([group, own[:, None], keys[:, width - 1 : width]], axis=1), none
 
 
+def _in_order(kind: Ordered, keys: IntArray) -> IntArray:
+    """Keys with the words of floats as levels such that they compare as these do; and back."""
+    if not isinstance(kind.level.type, Float):
+        return keys
+    at, made = len(kind.key) - 1, keys.copy()
+    made[:, at] ^= (made[:, at] >> 63) & 0x7FFFFFFFFFFFFFFF
+    return made
+
+
 def from_levels(kind: Ordered, levels: IntArray) -> IntArray:
     """The inverse."""
     width = len(kind.key)
     keys = np.zeros((len(levels), kind.key_words), np.int64)
     if not kind.has_bits:
         keys[:, :width] = levels
-        return keys
+        return _in_order(kind, keys)
     keys[:, width - 1] = levels[:, -1]
     own = levels[:, 0] & 3 if kind.is_narrow else levels[:, width - 1]
     keys[:, : width - 1] = levels[:, :1] >> 2 if kind.is_narrow else levels[:, : width - 1]
     keys[:, -1] = (own >> 1) | ((own & 1) << (width - 1))
-    return keys
+    return _in_order(kind, keys)
 
 
 def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:
-    """One word for each slot; what is wider is an error."""
-    words = np.zeros((len(payload[0]) if payload else 0, len(slots)), np.int64)
-    for j, (slot, values) in enumerate(zip(slots, payload, strict=True)):
+    """One word for each slot, three for a float; what is wider is an error."""
+    count = sum(slot.words if slot.kind == "sum" else 1 for slot in slots)
+    words, j = np.zeros((len(payload[0]) if payload else 0, count), np.int64), 0
+    for slot, values in zip(slots, payload, strict=True):
+        if slot.kind == "sum":
+            words[:, j] = np.ascontiguousarray(values, np.float64).view(np.int64)
+            j += 3
+            continue
         if slot.kind == "wide":
             words[:, j] = values[:, 0]
             if (values[:, 1] != words[:, j] >> 63).any():
                 raise Overflow(f"a sum ({slot.name}) in an ordered state is wider than 64 bits")
         else:
             words[:, j] = values
+        j += 1
     return words
 
 
 def from_words(slots: Sequence[Slot], words: IntArray) -> Payload:
     """The inverse."""
-    payload = Payload()
-    for j, slot in enumerate(slots):
+    payload, j = Payload(), 0
+    for slot in slots:
         column = np.ascontiguousarray(words[:, j])
+        if slot.kind == "sum":
+            low = np.ascontiguousarray(words[:, j + 1])
+            payload.append(column.view(np.float64) + low.view(np.float64))
+            j += 3
+            continue
         wide = np.stack([column, column >> 63], axis=1) if slot.kind == "wide" else column
         payload.append(wide)
+        j += 1
     return payload

@@ -335,6 +335,12 @@ class Ordered:
     ordered_gather_keys(s, p, q, low, high, bounded, outside)
 
     Picked are words `results` and after. Sums are modulo 2^64; `wide` slots hold what fits a word.
+
+    A `sum` slot is a float: three words, of which a change gives the bits of what is added and two
+    zeros; the slot behind it counts what is not finite: infinity 1, minus infinity 2^32, NaN both.
+    Bounds on it, and levels that are floats, are `sort_word(float_key(x))`.
+    ordered_total_real(s, j)  ordered_picked_real(s, j)  ordered_picked_finite(s, j)
+    first_whole(x, scale, strict)           the first whole q for which q / scale >= x, or > x
     """
 
     level: Field
@@ -380,11 +386,12 @@ class Ordered:
     @property
     def payload_words(self) -> int:
         """Words in a level."""
-        return len(self.payload)
+        return sum(slot.words if slot.kind == "sum" else 1 for slot in self.payload)
 
     def word(self, name: str) -> int:
-        """The number of slot `name`."""
-        return [slot.name for slot in self.payload].index(name)
+        """The number of the first word of slot `name`."""
+        before = [slot.name for slot in self.payload].index(name)
+        return sum(s.words if s.kind == "sum" else 1 for s in self.payload[:before])
 
     @property
     def schema(self) -> Schema:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
 
+from viewmill.kernels.plain.arithmetic import float_key, key_float, sort_word
 from viewmill.program.states import Ordered
 
 Key = tuple[int, ...]
-Words = list[int]
+Words = list[int]  # of a float the first is an exact fraction instead
 
 
 class PlainOrdered:
@@ -16,21 +20,23 @@ class PlainOrdered:
 
     def __init__(self, kind: Ordered) -> None:
         self.kind = kind
+        self.floats = {kind.word(s.name) for s in kind.payload if s.kind == "sum"}
         self.clear()
 
     def clear(self) -> None:
         """Hold nothing."""
         self.levels: dict[Key, Words] = {}
-        self.nulls: Words = [0] * len(self.kind.payload)
+        self.nulls: Words = [0] * self.kind.payload_words
         self.log: list[tuple[Key | None, Words]] = []
-        self.picked: Words = [0] * len(self.kind.payload)
+        self.picked: Words = [0] * self.kind.payload_words
         self.aim: tuple[int, ...] = ()
 
     def change(self, key: Key | None, words: Sequence[int], sign: int = 1) -> None:
         """A level += words."""
         level = self.nulls if key is None else self.levels.setdefault(key, [0] * len(words))
         for j, x in enumerate(words):
-            level[j] += sign * int(x)
+            more: Any = Fraction(key_float(x)) if j in self.floats else int(x)
+            level[j] += sign * more
         if key is not None and not any(level):
             del self.levels[key]
 
@@ -76,6 +82,32 @@ def ordered_strained(s: PlainOrdered) -> bool:
     """Whether some sum of levels could leave 64 bits."""
     levels = [*s.levels.values(), s.nulls]
     return any(sum(abs(x) for x in column) >= 2**62 for column in zip(*levels, strict=True))
+
+
+def ordered_total_real(s: PlainOrdered, j: int) -> float:
+    """Float word j of all levels."""
+    return real_value(ordered_total(s, j), ordered_total(s, j + 3))
+
+
+def real_value(x: Fraction | int, special: int) -> float:
+    """A sum together with what is not finite."""
+    plus, minus = special % 2**32, special >> 32
+    if plus and minus:
+        return math.nan
+    return math.inf if plus else -math.inf if minus else float(x)
+
+
+def first_whole(w: float, scale: int, strict: bool) -> int:
+    """The first whole number q for which q / scale >= w, or > w if `strict`."""
+    limit = 2**62
+    if w != w or w * scale >= 4.6e18:
+        return limit
+    if w * scale <= -4.6e18:
+        return -limit
+    q = math.floor(Fraction(w) * scale) - 1
+    while q / scale < w or (strict and q / scale <= w):
+        q += 1
+    return q
 
 
 def ordered_negative(s: PlainOrdered) -> int:
@@ -139,6 +171,16 @@ def ordered_picked(s: PlainOrdered, j: int) -> int:
     return s.picked[j]
 
 
+def ordered_picked_real(s: PlainOrdered, j: int) -> float:
+    """Float word j of the levels that the last selection picked."""
+    return real_value(s.picked[j], s.picked[j + 3])
+
+
+def ordered_picked_finite(s: PlainOrdered, j: int) -> float:
+    """The same without what is not finite."""
+    return float(s.picked[j])
+
+
 def ordered_pick_none(s: PlainOrdered) -> None:
     """Pick no level."""
     s.pick([])
@@ -182,11 +224,19 @@ def _chosen(
     for p, key in enumerate(keys):
         over = [keys[: p + 1], keys[:p], keys[p:], keys[p + 1 :]][side]
         rows = 1 if c < 0 else sum(s.levels[each][c] for each in over)
-        a = sum(s.levels[each][j] for each in over)
+        a = _summed(s, [s.levels[each] for each in over], j)
         inside = low <= a and (not bounded or a < high)
         if (inside != bool(outside)) if rows else empty:
             chosen.append(key)
     return chosen
+
+
+def _summed(s: PlainOrdered, levels: Sequence[Words], j: int) -> int:
+    """The sum of word j; of floats a word that compares as they do."""
+    a = sum(words[j] for words in levels)
+    if j not in s.floats:
+        return a
+    return sort_word(float_key(real_value(a, sum(words[j + 3] for words in levels))))
 
 
 def ordered_run(s: PlainOrdered, p: int) -> int:
@@ -210,7 +260,7 @@ def _is_aimed(s: PlainOrdered, x: int) -> bool:
     over = [words for key, words in s.levels.items() if tests[side](key[0])]
     if c >= 0 and sum(words[c] for words in over) == 0:
         return bool(empty)
-    a = sum(words[j] for words in over)
+    a = _summed(s, over, j)
     return (low <= a and (not bounded or a < high)) != bool(outside)
 
 

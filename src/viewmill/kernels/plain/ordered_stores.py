@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.types import Float
 from viewmill.errors import Overflow
 from viewmill.kernels.payloads import Payload
+from viewmill.kernels.plain.arithmetic import float_key, sort_word
 from viewmill.kernels.plain.ordered import PlainOrdered
 from viewmill.kernels.plain.stores import from_arrow, to_limbs
 from viewmill.program.states import Ordered
@@ -50,10 +54,12 @@ class OrderedStore:
     def load_payload(self, keys: npt.NDArray[np.int64], payload: Payload) -> None:
         """Replace everything."""
         self.clear()
-        columns = [
-            [from_arrow(slot.kind, value) for value in values.tolist()]
-            for slot, values in zip(self.kind.payload, payload, strict=True)
-        ]
+        columns: list[list[Any]] = []
+        for slot, values in zip(self.kind.payload, payload, strict=True):
+            if slot.kind == "sum":
+                columns += [[float_key(x) for x in values.tolist()], *[[0] * len(values)] * 2]
+            else:
+                columns.append([from_arrow(slot.kind, value) for value in values.tolist()])
         for key, *words in zip(keys.tolist(), *columns, strict=True):
             if any(abs(x) >= 2**63 for x in words):
                 raise Overflow("a sum in an ordered state is wider than 64 bits")
@@ -66,19 +72,24 @@ class OrderedStore:
             [bool(key[-1] >> i & 1) for i in range(width)] if len(key) > width else [False] * width
         )
         if not kind.first:
-            return None if null[-1] else (key[0],)
+            return None if null[-1] else (self._level(key[0]),)
         if not kind.has_bits:
-            return tuple(key)
+            return (*key[:-1], self._level(key[-1]))
         bits = sum(1 << i for i, is_null in enumerate([null[-1], *null[:-1]]) if is_null)
         *group, level = key[:width]
+        level = self._level(level)
         return (group[0] * 4 + bits, level) if kind.is_narrow else (*group, bits, level)
+
+    def _level(self, word: int) -> int:
+        """The word of a level from that of a key, or the other way: floats are in their order."""
+        return sort_word(word) if isinstance(self.kind.level.type, Float) else word
 
     def _outside(self, key: tuple[int, ...]) -> list[int]:
         """The inverse, for a key that is not NULL apart."""
         kind = self.kind
+        *group, level = *key[:-1], self._level(key[-1])
         if not kind.has_bits:
-            return [*key, *[0] * (kind.key_words - len(key))]
-        *group, level = key
+            return [*group, level, *[0] * (kind.key_words - len(key))]
         if kind.is_narrow:
             group, bits = [group[0] // 4], group[0] % 4
         else:
@@ -93,9 +104,11 @@ class OrderedStore:
             rows.append(([0, 1], self.handle.nulls))
         keys = np.array([key for key, _ in rows], np.int64).reshape(-1, self.kind.key_words)
         payload: Payload = []
-        for j, slot in enumerate(self.kind.payload):
-            column = [words[j] for _, words in rows]
-            if slot.kind == "wide":
+        for slot in self.kind.payload:
+            column = [words[self.kind.word(slot.name)] for _, words in rows]
+            if slot.kind == "sum":
+                payload.append(np.array([float(x) for x in column], np.float64))
+            elif slot.kind == "wide":
                 payload.append(np.array(list(map(to_limbs, column)), np.int64).reshape(-1, 2))
             else:
                 payload.append(np.array(column, np.int64))

@@ -66,6 +66,7 @@ from viewmill.kernels.structures.failures import (
     text,
     text_less,
 )
+from viewmill.kernels.structures.float_words import first_whole, real_value
 from viewmill.kernels.structures.floats import (
     float_eq,
     float_key,
@@ -163,6 +164,7 @@ from viewmill.kernels.structures.ordered import (
     ordered_size,
     ordered_strained,
     ordered_total,
+    ordered_total_real,
     ordered_word,
 )
 from viewmill.kernels.structures.ordered_gather import (
@@ -178,6 +180,8 @@ from viewmill.kernels.structures.ordered_select import (
     ordered_pick_none,
     ordered_pick_run,
     ordered_picked,
+    ordered_picked_finite,
+    ordered_picked_real,
 )
 from viewmill.kernels.structures.sorted import (
     sorted_after,
@@ -246,6 +250,7 @@ __all__ = [
     "emit_word",
     "fail",
     "failed",
+    "first_whole",
     "float_eq",
     "float_key",
     "float_lt",
@@ -331,11 +336,14 @@ __all__ = [
     "ordered_pick_none",
     "ordered_pick_run",
     "ordered_picked",
+    "ordered_picked_finite",
+    "ordered_picked_real",
     "ordered_reach",
     "ordered_run",
     "ordered_size",
     "ordered_strained",
     "ordered_total",
+    "ordered_total_real",
     "ordered_word",
     "out_of_line",
     "pair_add",
@@ -348,6 +356,7 @@ __all__ = [
     "real_pow",
     "real_sign",
     "real_sqrt",
+    "real_value",
     "scale_down_half_up",
     "scale_up",
     "scratch",

@@ -10,12 +10,25 @@ compare like the levels they stand for; it is good until the next change.
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.float_words import (
+    EXACT,
+    HIGH,
+    add_pair,
+    is_below_zero,
+    is_left,
+    note_largest,
+    real_value,
+    scan_reals,
+    sum_reals,
+)
 from viewmill.kernels.structures.heap import allocate, copy_bytes, release
-from viewmill.kernels.structures.memory import load_word, spill, store_word
+from viewmill.kernels.structures.memory import load_float, load_word, spill, store_word
 from viewmill.kernels.structures.ordered_nodes import (
     BYTES,
+    FLOATS,
     GROUP,
     KEYS,
+    KINDS,
     LEAF,
     LEVELS,
     LOG,
@@ -35,6 +48,7 @@ from viewmill.kernels.structures.ordered_nodes import (
     grow_top,
     is_key,
     keys_upto,
+    kind_of,
     leaf_arrays,
     new_node,
     open_gap,
@@ -43,7 +57,13 @@ from viewmill.kernels.structures.ordered_nodes import (
     split_group,
     split_leaf,
 )
-from viewmill.kernels.structures.vectors import load_at, scan_upto, store_at, sum_words
+from viewmill.kernels.structures.vectors import (
+    load_at,
+    load_float_at,
+    scan_upto,
+    store_at,
+    sum_words,
+)
 
 _LOWEST = -(1 << 63)
 _STRAIN_LIMIT = 1 << 54  # in units of 256: no sum of levels leaves 62 bits
@@ -73,6 +93,12 @@ def add_null(s, change, sign):
     """The same by address."""
     nulls = load_word(s + NULLS)
     for j in range(load_word(s + WORDS)):
+        if kind_of(s, j) != EXACT:
+            if kind_of(s, j) == HIGH:
+                x = sign * load_float_at(change, j)
+                add_pair(nulls + 8 * j, nulls + 8 * j + 8, x)
+                add_total(s, j, x)
+            continue
         x = sign * load_at(change, j)
         old = load_at(nulls, j)
         store_at(nulls, j, old + x)
@@ -92,9 +118,13 @@ def add_level(s, key, change, sign):
     """The level of the key at an address += the words at an address."""
     keys, words = load_word(s + KEYS), load_word(s + WORDS)
     i, group, j, leaf, p = place_of(s, key, keys, words)
+    if load_word(s + FLOATS) != 0:
+        add_floats(s, change, sign, i, group, j, leaf, p)
     top, room, signed = load_word(s + TOP), load_word(s + TOP_ROOM), load_word(s + SIGNED)
-    left = 0
+    left, floats, kinds = 0, load_word(s + FLOATS), load_word(s + KINDS)
     for k in range(words):
+        if floats != 0 and load_at(kinds, k) != EXACT:
+            continue
         x = sign * load_at(change, k)
         at = array_of(leaf, LEAF, keys + k)
         old = load_at(at, p)
@@ -109,11 +139,67 @@ def add_level(s, key, change, sign):
             if k == signed:
                 turned = (1 if old + x < 0 else 0) - (1 if old < 0 else 0)
                 store_word(s + NEGATIVE, load_word(s + NEGATIVE) + turned)
-    if left == 0:
+    if left == 0 and (floats == 0 or forget_floats(s, i, group, j, leaf, p)):
         close_gap(leaf, LEAF, keys + words, p)
         store_word(s + LEVELS, load_word(s + LEVELS) - 1)
         if load_word(leaf) < LEAF // 4:
             shrink(s, i, group, j, leaf)
+
+
+@structure
+def add_floats(s, change, sign, i, group, j, leaf, p):
+    """The float words of the level at place p of leaf j of group i += those at an address."""
+    keys, signed = load_word(s + KEYS), load_word(s + SIGNED)
+    for k in range(load_word(s + WORDS)):
+        if kind_of(s, k) == HIGH:
+            x = sign * load_float_at(change, k)
+            high = array_of(leaf, LEAF, keys + k) + 8 * p
+            low = array_of(leaf, LEAF, keys + k + 1) + 8 * p
+            largest = array_of(leaf, LEAF, keys + k + 2) + 8 * p
+            before = is_below_zero(load_float(high), load_float(low), load_float(largest))
+            add_pair(high, low, x)
+            note_largest(largest, x, load_float(high))
+            add_above(s, i, group, j, k, x)
+            if k == signed:
+                now = is_below_zero(load_float(high), load_float(low), load_float(largest))
+                turned = (1 if now else 0) - (1 if before else 0)
+                store_word(s + NEGATIVE, load_word(s + NEGATIVE) + turned)
+
+
+@structure
+def add_above(s, i, group, j, k, x):
+    """Float word k of leaf j of group i += x, in the group and above it."""
+    keys, top, room = load_word(s + KEYS), load_word(s + TOP), load_word(s + TOP_ROOM)
+    at = keys + 1 + k
+    add_pair(array_of(group, GROUP, at) + 8 * j, array_of(group, GROUP, at + 1) + 8 * j, x)
+    add_pair(array_of(top, room, at) + 8 * i, array_of(top, room, at + 1) + 8 * i, x)
+    add_total(s, k, x)
+
+
+@structure
+def add_total(s, k, x):
+    """Float word k of all levels += x."""
+    totals = load_word(s + TOTALS)
+    add_pair(totals + 8 * k, totals + 8 * k + 8, x)
+
+
+@structure
+def forget_floats(s, i, group, j, leaf, p):
+    """Whether the floats of an empty level are what rounding left; that is then taken out."""
+    keys, words = load_word(s + KEYS), load_word(s + WORDS)
+    for k in range(words):
+        if kind_of(s, k) == HIGH:
+            high = load_float_at(array_of(leaf, LEAF, keys + k), p)
+            low = load_float_at(array_of(leaf, LEAF, keys + k + 1), p)
+            if not is_left(high, low, load_float_at(array_of(leaf, LEAF, keys + k + 2), p)):
+                return False
+    for k in range(words):
+        if kind_of(s, k) == HIGH:
+            high = load_float_at(array_of(leaf, LEAF, keys + k), p)
+            low = load_float_at(array_of(leaf, LEAF, keys + k + 1), p)
+            add_above(s, i, group, j, k, -high)
+            add_above(s, i, group, j, k, -low)
+    return True
 
 
 @structure
@@ -175,6 +261,14 @@ def make_first(s):
 def ordered_total(s, j):
     """Word j of all levels, the one of NULL included."""
     return load_at(load_word(s + TOTALS), j)
+
+
+@structure
+def ordered_total_real(s, j):
+    """Float word j of all levels."""
+    totals = load_word(s + TOTALS)
+    special = ordered_total(s, j + 3)
+    return real_value(load_float_at(totals, j) + load_float_at(totals, j + 1), special)
 
 
 @structure
@@ -261,6 +355,51 @@ def ordered_between(s, p, q, j):
     return total + sum_words(array_of(leaf, LEAF, keys + j), 0, q & 0xFFFF)
 
 
+@structure
+def real_between(s, p, q, j):
+    """The sum of float word j over the levels from position p to q; nothing is taken away."""
+    if p >= q:
+        return 0.0
+    keys, i, k = load_word(s + KEYS), p >> 32, q >> 32
+    if i == k:
+        group = group_at(s, p)
+        first, last = (p >> 16) & 0xFFFF, (q >> 16) & 0xFFFF
+        if first == last:
+            leaf = load_at(array_of(group, GROUP, keys), first)
+            return sum_reals(array_of(leaf, LEAF, keys + j), p & 0xFFFF, q & 0xFFFF)
+        total = sum_reals(array_of(group, GROUP, keys + 1 + j), first + 1, last)
+        return total + real_tail(s, group, p, j) + real_head(s, group, q, j)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    total = sum_reals(array_of(top, room, keys + 1 + j), i + 1, k)
+    group = group_at(s, p)
+    n = (p >> 16) & 0xFFFF
+    total += sum_reals(array_of(group, GROUP, keys + 1 + j), n + 1, load_word(group))
+    total += real_tail(s, group, p, j)
+    if q & 0xFFFFFFFF != 0:
+        group = group_at(s, q)
+        total += sum_reals(array_of(group, GROUP, keys + 1 + j), 0, (q >> 16) & 0xFFFF)
+        total += real_head(s, group, q, j)
+    return total
+
+
+@structure
+def real_tail(s, group, p, j):
+    """Float word j from position p to the end of its leaf."""
+    keys = load_word(s + KEYS)
+    leaf = load_at(array_of(group, GROUP, keys), (p >> 16) & 0xFFFF)
+    return sum_reals(array_of(leaf, LEAF, keys + j), p & 0xFFFF, load_word(leaf))
+
+
+@structure
+def real_head(s, group, q, j):
+    """Float word j from the begin of its leaf to position q."""
+    if q & 0xFFFF == 0:
+        return 0.0
+    keys = load_word(s + KEYS)
+    leaf = load_at(array_of(group, GROUP, keys), (q >> 16) & 0xFFFF)
+    return sum_reals(array_of(leaf, LEAF, keys + j), 0, q & 0xFFFF)
+
+
 # Positions.
 
 
@@ -342,6 +481,48 @@ def ordered_reach(s, j, goal):
     leaf = load_at(array_of(group, GROUP, keys), n)
     p, running = scan_upto(array_of(leaf, LEAF, keys + j), load_word(leaf), goal, running)
     return (i << 32) | (n << 16) | p
+
+
+@structure
+def real_reach(s, p, q, j, goal):
+    """The first position from p up to which float word j sums to at least `goal`; q if none is."""
+    if p >= q:
+        return q
+    keys, i, n, running = load_word(s + KEYS), p >> 32, (p >> 16) & 0xFFFF, 0.0
+    if p & 0xFFFF != 0:
+        leaf = leaf_at(s, p)
+        at, running = scan_reals(
+            array_of(leaf, LEAF, keys + j), p & 0xFFFF, load_word(leaf), goal, 0.0
+        )
+        if at < load_word(leaf):
+            return min(q, (i << 32) | (n << 16) | at)
+        n += 1
+    if n != 0:
+        group = group_at(s, p)
+        sums, size = array_of(group, GROUP, keys + 1 + j), load_word(group)
+        n, running = scan_reals(sums, n, size, goal, running)
+        if n < size:
+            return min(q, reach_leaf(s, i, n, j, goal, running))
+        i += 1
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    i, running = scan_reals(array_of(top, room, keys + 1 + j), i, load_word(top), goal, running)
+    if i >= load_word(top):
+        return q
+    group = load_at(array_of(top, room, keys), i)
+    sums, size = array_of(group, GROUP, keys + 1 + j), load_word(group)
+    n, running = scan_reals(sums, 0, size, goal, running)
+    if n == size:
+        return min(q, (i + 1) << 32)
+    return min(q, reach_leaf(s, i, n, j, goal, running))
+
+
+@structure
+def reach_leaf(s, i, n, j, goal, running):
+    """The same within leaf n of group i, of which the sum reaches the goal but for rounding."""
+    keys = load_word(s + KEYS)
+    leaf = leaf_at(s, (i << 32) | (n << 16))
+    at, _ = scan_reals(array_of(leaf, LEAF, keys + j), 0, load_word(leaf), goal, running)
+    return settled(s, i, n, at)
 
 
 # The log of changes since the commit: 1 for the level of NULL, key words, payload words.

@@ -8,43 +8,56 @@ the highest word. When a level of `by` is negative there are no such bounds, and
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.float_words import EXACT, real_value
 from viewmill.kernels.structures.memory import load_word, spill
 from viewmill.kernels.structures.ordered import (
     leaf_at,
     ordered_after,
     ordered_before,
+    ordered_end,
     ordered_from,
-    ordered_negative,
+    ordered_key,
     ordered_next,
     ordered_null,
     ordered_reach,
     ordered_total,
-    ordered_word,
     position_of,
+    real_between,
+    real_reach,
 )
 from viewmill.kernels.structures.ordered_nodes import (
     AIM,
     FIRST_RESULT,
+    FLOATS,
     KEY_ROOM,
     KEYS,
     LEAF,
     PICKED,
     WORDS,
     array_of,
+    kind_of,
 )
 from viewmill.kernels.structures.ordered_select import (
     ABOVE,
     BELOW,
+    FROM,
     UPTO,
     aggregate_of,
+    is_monotone,
+    next_real,
+    order_real,
+    ordered_pick_none,
+    pick_more,
     pick_range,
+    pick_ranges,
+    real_order,
 )
 from viewmill.kernels.structures.vectors import load_at, store_at
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 # Within AIM, by word.
 _FROM, _TO, _FIRST, _LAST = 0, 1, 2, 3
-_SIDE, _J, _C, _LOW, _HIGH, _BOUNDED, _OUTSIDE, _EMPTY = 4, 5, 6, 7, 8, 9, 10, 11
+_SIDE, _J, _C, _LOW, _HIGH, _BOUNDED, _OUTSIDE, _EMPTY, _EACH = 4, 5, 6, 7, 8, 9, 10, 11, 12
 
 
 @structure
@@ -71,7 +84,12 @@ def ordered_aim(s, side, j, c, low, high, bounded, outside, empty):
     noted = spill((side, j, c, low, high, bounded, outside, empty))
     for i in range(8):
         store_at(s + AIM, _SIDE + i, load_at(noted, i))
-    if ordered_negative(s) != 0:
+    store_at(s + AIM, _EACH, 0 if is_monotone(s, 0, ordered_end(s), j) else 1)
+    if load_at(s + AIM, _EACH) != 0:
+        return
+    note_aggregated(s, side, c)
+    if kind_of(s, j) != EXACT:
+        aim_real(s, side, j, low, high, bounded)
         return
     total = ordered_total(s, j) - ordered_null(s, j)
     start, end = _LOWEST, _HIGHEST
@@ -89,7 +107,31 @@ def ordered_aim(s, side, j, c, low, high, bounded, outside, empty):
             start = turn(s, side, j, total - high + 1)
     store_at(s + AIM, _FROM, start)
     store_at(s + AIM, _TO, end)
-    note_aggregated(s, side, c)
+
+
+@structure
+def aim_real(s, side, j, low, high, bounded):
+    """Note which keys would qualify by a float word."""
+    end = ordered_end(s)
+    total = real_between(s, 0, end, j)
+    whole, start, stop = real_order(total), _LOWEST, _HIGHEST
+    has_high = bounded and high <= whole
+    if low > whole or (bounded and high <= 0):
+        start, stop = 0, 0
+    elif side in (UPTO, BELOW):
+        if low > 0:
+            start = turn_at(s, side, real_reach(s, 0, end, j, order_real(low)))
+        if has_high:
+            stop = turn_at(s, side, real_reach(s, 0, end, j, order_real(high)))
+    else:
+        if low > 0:
+            goal = next_real(total - order_real(low))
+            stop = turn_at(s, side, real_reach(s, 0, end, j, goal))
+        if has_high:
+            goal = next_real(total - order_real(high))
+            start = turn_at(s, side, real_reach(s, 0, end, j, goal))
+    store_at(s + AIM, _FROM, start)
+    store_at(s + AIM, _TO, stop)
 
 
 @structure
@@ -111,7 +153,14 @@ def note_aggregated(s, side, c):
 @structure
 def turn(s, side, j, goal):
     """The first key that has word j summed up to `goal` below it, itself counted or not."""
-    p = ordered_reach(s, j, goal)
+    return turn_at(s, side, ordered_reach(s, j, goal))
+
+
+@structure
+def turn_at(s, side, p):
+    """The first key that has the level at p below it, itself counted or not; none at the end."""
+    if p == ordered_end(s):
+        return _HIGHEST
     key = load_at(array_of(leaf_at(s, p), LEAF, 0), p & 0xFFFF)
     return key if side in (UPTO, ABOVE) else key + 1
 
@@ -136,7 +185,7 @@ def ordered_gather(s, by, p, q, is_null):
     if is_null:
         pick_range(s, p, q if empty else p)
         return
-    if ordered_negative(by) != 0:
+    if load_at(aim, _EACH) != 0:
         gather_each(s, by, p, q)
         return
     key = copied_key(s, p)
@@ -148,7 +197,11 @@ def ordered_gather(s, by, p, q, is_null):
         last = max(from_level(s, key, load_at(aim, _LAST), p, q), first)
         start = min(max(start, first), last)
         end = min(end, last)
-    pick_range(s, start, max(start, end))
+    end = max(start, end)
+    if load_word(s + FLOATS) != 0:
+        pick_ranges(s, p, q, start, end, first, last, outside, empty)
+        return
+    pick_range(s, start, end)
     if outside or empty:
         for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
             picked = load_at(load_word(s + PICKED), k)
@@ -163,15 +216,10 @@ def ordered_gather(s, by, p, q, is_null):
 @structure
 def gather_each(s, by, p, q):
     """The same level by level."""
-    picked, first, words = load_word(s + PICKED), load_word(s + FIRST_RESULT), load_word(s + WORDS)
-    for k in range(first, words):
-        store_at(picked, k, 0)
+    ordered_pick_none(s)
     while p != q:
-        leaf = leaf_at(s, p)
-        x = load_at(array_of(leaf, LEAF, load_word(s + KEYS) - 1), p & 0xFFFF)
-        if is_aimed(by, x):
-            for k in range(first, words):
-                store_at(picked, k, load_at(picked, k) + ordered_word(s, p, k))
+        if is_aimed(by, ordered_key(s, p, load_word(s + KEYS) - 1)):
+            pick_more(s, p, p + 1)
         p = ordered_next(s, p)
 
 
@@ -186,10 +234,25 @@ def is_aimed(s, x):
         rows = aggregate_of(side, ordered_before(s, at, c), ordered_before(s, behind, c), whole)
         if rows == 0:
             return load_at(aim, _EMPTY) != 0
-    whole = ordered_total(s, j) - ordered_null(s, j)
-    a = aggregate_of(side, ordered_before(s, at, j), ordered_before(s, behind, j), whole)
+    a = word_aimed(s, side, j, at, behind)
+    if kind_of(s, j) != EXACT:
+        end, odd = ordered_end(s), word_aimed(s, side, j + 3, at, behind)
+        # What lies on that side is added up: the whole without the rest would round otherwise.
+        first, last = 0, behind
+        if side == BELOW:
+            last = at
+        elif side != UPTO:
+            first, last = at if side == FROM else behind, end
+        a = real_order(real_value(real_between(s, first, last, j), odd))
     inside = load_at(aim, _LOW) <= a and (load_at(aim, _BOUNDED) == 0 or a < load_at(aim, _HIGH))
     return inside != (load_at(aim, _OUTSIDE) != 0)
+
+
+@structure
+def word_aimed(s, side, j, at, behind):
+    """The sum of word j on one side of a level that lies from `at` to `behind`."""
+    whole = ordered_total(s, j) - ordered_null(s, j)
+    return aggregate_of(side, ordered_before(s, at, j), ordered_before(s, behind, j), whole)
 
 
 @structure
@@ -198,7 +261,11 @@ def ordered_gather_keys(s, p, q, low, high, bounded, outside):
     key = copied_key(s, p)
     start = from_level(s, key, low, p, q)
     end = from_level(s, key, high, p, q) if bounded else q
-    pick_range(s, start, max(start, end))
+    end = max(start, end)
+    if load_word(s + FLOATS) != 0:
+        pick_ranges(s, p, q, start, end, p, q, outside, False)
+        return
+    pick_range(s, start, end)
     if outside:
         for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
             all_ = ordered_before(s, q, k) - ordered_before(s, p, k)

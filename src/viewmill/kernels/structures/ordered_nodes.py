@@ -12,9 +12,17 @@ node    COUNT, then an array for each word of the key, in groups and the top one
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.float_words import EXACT, HIGH, add_pair
 from viewmill.kernels.structures.heap import allocate, release
-from viewmill.kernels.structures.memory import load_word, store_word
-from viewmill.kernels.structures.vectors import count_upto, load_at, move_words, store_at, sum_words
+from viewmill.kernels.structures.memory import load_word, store_float, store_word
+from viewmill.kernels.structures.vectors import (
+    count_upto,
+    load_at,
+    load_float_at,
+    move_words,
+    store_at,
+    sum_words,
+)
 
 LEAF, GROUP = 128, 64
 NODE = 64  # bytes before a node's arrays; the count is the first word
@@ -25,6 +33,8 @@ TOTALS, NULLS, PICKED, STRAIN = 48, 56, 64, 72  # addresses of one word for each
 SIGNED, NEGATIVE, LOG, LOG_SIZE, LOG_ROOM, FIRST_RESULT = 80, 88, 96, 104, 112, 120
 # What `ordered_aim` leaves for `ordered_gather`, and room for one key.
 AIM, KEY_ROOM = 128, 232
+# Which payload words are floats: an address of one word for each, and whether any is.
+KINDS, FLOATS = 368, 376
 HEADER_WORDS = 48
 
 
@@ -153,6 +163,29 @@ def sum_entry(s, node, room, i, child, child_room, below):
     for j in range(load_word(s + WORDS)):
         total = sum_words(array_of(child, child_room, below + j), 0, size)
         store_at(array_of(node, room, keys + 1 + j), i, total)
+    if load_word(s + FLOATS) != 0:
+        sum_floats(s, node, room, i, child, child_room, below)
+
+
+@structure
+def kind_of(s, j):
+    """What payload word j is."""
+    return load_at(load_word(s + KINDS), j) if load_word(s + FLOATS) != 0 else EXACT
+
+
+@structure
+def sum_floats(s, node, room, i, child, child_room, below):
+    """The float words of entry i are the sums over `child`."""
+    keys, size = load_word(s + KEYS), load_word(child)
+    for j in range(load_word(s + WORDS)):
+        if kind_of(s, j) == HIGH:
+            high = array_of(node, room, keys + 1 + j) + 8 * i
+            low = array_of(node, room, keys + 2 + j) + 8 * i
+            store_float(high, 0.0)
+            store_float(low, 0.0)
+            for k in range(size):
+                add_pair(high, low, load_float_at(array_of(child, child_room, below + j), k))
+                add_pair(high, low, load_float_at(array_of(child, child_room, below + j + 1), k))
 
 
 @structure

@@ -8,6 +8,8 @@ is one range, found by two walks down the floors. Once a level is negative, each
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.float_words import EXACT, HIGH, real_value
+from viewmill.kernels.structures.floats import float_key, key_float, sort_word
 from viewmill.kernels.structures.memory import load_word
 from viewmill.kernels.structures.ordered import (
     leaf_at,
@@ -20,16 +22,22 @@ from viewmill.kernels.structures.ordered import (
     ordered_null,
     ordered_reach,
     ordered_total,
+    real_between,
+    real_reach,
 )
 from viewmill.kernels.structures.ordered_nodes import (
     FIRST_RESULT,
+    FLOATS,
     KEYS,
     LEAF,
+    NULLS,
     PICKED,
+    TOTALS,
     WORDS,
     array_of,
+    kind_of,
 )
-from viewmill.kernels.structures.vectors import load_at, store_at
+from viewmill.kernels.structures.vectors import load_at, load_float_at, store_at, store_float_at
 
 # Which levels a level's aggregate is over: those with keys <= its own, <, >=, >.
 UPTO, BELOW, FROM, ABOVE = 0, 1, 2, 3
@@ -42,6 +50,19 @@ def ordered_picked(s, j):
 
 
 @structure
+def ordered_picked_real(s, j):
+    """Float word j of the levels that the last selection picked."""
+    picked = load_word(s + PICKED)
+    return real_value(load_float_at(picked, j), load_at(picked, j + 3))
+
+
+@structure
+def ordered_picked_finite(s, j):
+    """The same without what is not finite, which word j + 3 counts."""
+    return load_float_at(load_word(s + PICKED), j)
+
+
+@structure
 def ordered_pick_none(s):
     """Pick no level."""
     for j in range(load_word(s + WORDS)):
@@ -51,8 +72,11 @@ def ordered_pick_none(s):
 @structure
 def ordered_pick_all(s):
     """Pick every level, the one of NULL included."""
+    picked, totals = load_word(s + PICKED), load_word(s + TOTALS)
     for j in range(load_word(s + WORDS)):
-        store_at(load_word(s + PICKED), j, ordered_total(s, j))
+        store_at(picked, j, load_at(totals, j))
+        if kind_of(s, j) == HIGH:
+            store_float_at(picked, j, load_float_at(totals, j) + load_float_at(totals, j + 1))
 
 
 @structure
@@ -63,7 +87,11 @@ def ordered_pick_keys(s, low, high, bounded, outside):
     """
     start = ordered_from(s, (low,))
     end = ordered_from(s, (high,)) if bounded else ordered_end(s)
-    pick_range(s, start, max(start, end))
+    end = max(start, end)
+    if load_word(s + FLOATS) != 0:
+        pick_ranges(s, 0, ordered_end(s), start, end, 0, ordered_end(s), outside, False)
+        return
+    pick_range(s, start, end)
     if outside:
         for j in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
             there = ordered_total(s, j) - ordered_null(s, j)
@@ -73,8 +101,53 @@ def ordered_pick_keys(s, low, high, bounded, outside):
 @structure
 def pick_range(s, start, end):
     """Pick the levels from one position to another."""
+    if load_word(s + FLOATS) != 0:
+        ordered_pick_none(s)
+        pick_more(s, start, end)
+        return
     for j in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
         store_at(load_word(s + PICKED), j, ordered_between(s, start, end, j))
+
+
+@structure
+def pick_more(s, start, end):
+    """Pick the levels from one position to another besides what is picked."""
+    picked = load_word(s + PICKED)
+    for j in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
+        kind = kind_of(s, j)
+        if kind == HIGH:
+            x = load_float_at(picked, j) + real_between(s, start, end, j)
+            store_float_at(picked, j, x)
+        elif kind == EXACT:
+            store_at(picked, j, load_at(picked, j) + ordered_between(s, start, end, j))
+
+
+@structure
+def pick_ranges(s, p, q, start, end, first, last, outside, empty):
+    """Pick from start to end, or first to last without that if `outside`; if `empty`, from p to q
+    what is not within first to last too. Ranges are added and never taken away: floats."""
+    ordered_pick_none(s)
+    if outside:
+        pick_more(s, first, start)
+        pick_more(s, end, last)
+    else:
+        pick_more(s, start, end)
+    if empty:
+        pick_more(s, p, first)
+        pick_more(s, last, q)
+
+
+@structure
+def pick_null(s):
+    """Pick the level of NULL besides what is picked."""
+    picked, nulls = load_word(s + PICKED), load_word(s + NULLS)
+    for j in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
+        kind = kind_of(s, j)
+        if kind == HIGH:
+            x = load_float_at(nulls, j) + load_float_at(nulls, j + 1)
+            store_float_at(picked, j, load_float_at(picked, j) + x)
+        elif kind == EXACT:
+            store_at(picked, j, load_at(picked, j) + load_at(nulls, j))
 
 
 @structure
@@ -84,14 +157,21 @@ def ordered_pick(s, side, j, c, low, high, bounded, outside, empty):
     Word c counts the rows under the aggregate: where it is 0 there is no aggregate, and the level
     is picked if `empty`; so is the level of NULL. c = -1: every level has one, and NULL has 0.
     """
-    if ordered_negative(s) != 0:
-        for k in range(load_word(s + WORDS)):
-            store_at(load_word(s + PICKED), k, ordered_null(s, k) if empty else 0)
-        pick_each(s, 0, ordered_end(s), side, j, c, low, high, bounded, outside, empty)
-        return
     end = ordered_end(s)
-    total = ordered_total(s, j) - ordered_null(s, j)
+    if not is_monotone(s, 0, end, j):
+        ordered_pick_none(s)
+        pick_each(s, 0, end, side, j, c, low, high, bounded, outside, empty)
+        if empty:
+            pick_null(s)
+        return
     first, last = aggregated(s, 0, end, side, c)
+    if load_word(s + FLOATS) != 0:
+        start, stop = within_any(s, 0, end, side, j, low, high, bounded, first, last)
+        pick_ranges(s, 0, end, start, stop, first, last, outside, empty)
+        if empty:
+            pick_null(s)
+        return
+    total = ordered_total(s, j) - ordered_null(s, j)
     start, end = within(s, 0, end, 0, total, side, j, low, high, bounded)
     start = min(max(start, first), last)
     end = max(min(end, last), start)
@@ -109,17 +189,37 @@ def ordered_pick(s, side, j, c, low, high, bounded, outside, empty):
 
 
 @structure
+def is_monotone(s, p, q, j):
+    """Whether sums of word j rise along the order: no level is negative, or not finite."""
+    if ordered_negative(s) != 0:
+        return False
+    return kind_of(s, j) == EXACT or ordered_between(s, p, q, j + 3) == 0
+
+
+@structure
+def within_any(s, p, q, side, j, low, high, bounded, first, last):
+    """The range of the levels with low <= aggregate < high among those from first to last."""
+    if kind_of(s, j) == EXACT:
+        base, total = ordered_before(s, p, j), ordered_between(s, p, q, j)
+        start, end = within(s, p, q, base, total, side, j, low, high, bounded)
+    else:
+        start, end = within_reals(s, p, q, side, j, low, high, bounded)
+    start = min(max(start, first), last)
+    return start, max(min(end, last), start)
+
+
+@structure
 def ordered_pick_run(s, p, q, side, j, c, low, high, bounded, outside, empty):
     """The same among positions p to q, by aggregates over these levels alone."""
-    if ordered_negative(s) != 0:
+    if not is_monotone(s, p, q, j):
         ordered_pick_none(s)
         pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty)
         return
     first, last = aggregated(s, p, q, side, c)
-    base, total = ordered_before(s, p, j), ordered_between(s, p, q, j)
-    start, end = within(s, p, q, base, total, side, j, low, high, bounded)
-    start = min(max(start, first), last)
-    end = max(min(end, last), start)
+    start, end = within_any(s, p, q, side, j, low, high, bounded, first, last)
+    if load_word(s + FLOATS) != 0:
+        pick_ranges(s, p, q, start, end, first, last, outside, empty)
+        return
     for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
         picked = ordered_between(s, start, end, k)
         if outside or empty:
@@ -176,12 +276,61 @@ def within(s, p, q, base, total, side, j, low, high, bounded):
 
 
 @structure
+def within_reals(s, p, q, side, j, low, high, bounded):
+    """The same for a float word; bounds are words that compare as floats do (`real_order`)."""
+    total = real_between(s, p, q, j)
+    whole = real_order(total)
+    if low > whole or (bounded and high <= 0):
+        return q, q
+    open_top = not bounded or high > whole
+    if side in (UPTO, BELOW):
+        start = p if low <= 0 else real_reach(s, p, q, j, order_real(low))
+        end = q if open_top else real_reach(s, p, q, j, order_real(high))
+        if side == BELOW:
+            return p if low <= 0 else step(s, start, q), q if open_top else step(s, end, q)
+        return start, end
+    start = p if open_top else real_reach(s, p, q, j, next_real(total - order_real(high)))
+    end = q if low <= 0 else real_reach(s, p, q, j, next_real(total - order_real(low)))
+    if side == FROM:
+        return p if open_top else step(s, start, q), q if low <= 0 else step(s, end, q)
+    return start, end
+
+
+@structure
+def step(s, p, q):
+    """The next position, at most q."""
+    return ordered_next(s, p) if p < q else q
+
+
+@structure
+def real_order(x):
+    """A word that compares as the float does: NaN is the largest, -0.0 is 0.0."""
+    return sort_word(float_key(x))
+
+
+@structure
+def order_real(word):
+    """The float of such a word."""
+    return key_float(sort_word(word))
+
+
+@structure
+def next_real(x):
+    """The next larger float."""
+    return order_real(real_order(x) + 1)
+
+
+@structure
 def pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty):
     """Pick more among positions p to q, level by level: with a negative one aggregates fall too."""
-    picked, first, words = load_word(s + PICKED), load_word(s + FIRST_RESULT), load_word(s + WORDS)
     keys = load_word(s + KEYS)
+    is_real = kind_of(s, j) != EXACT
     all_rows = ordered_between(s, p, q, c) if c >= 0 else 1
     whole, below, rows_below = ordered_between(s, p, q, j), 0, 0
+    odd, odd_below, odd_upto = 0, 0, 0
+    real, real_below, real_upto = 0.0, 0.0, 0.0
+    if is_real:
+        real, odd = real_between(s, p, q, j), ordered_between(s, p, q, j + 3)
     while p < q:
         leaf = leaf_at(s, p)
         size = load_word(leaf)
@@ -192,15 +341,20 @@ def pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty):
             if c >= 0:
                 rows_upto += load_at(array_of(leaf, LEAF, keys + c), i)
             a = aggregate_of(side, below, upto, whole)
+            if is_real:
+                real_upto = real_below + load_float_at(array_of(leaf, LEAF, keys + j), i)
+                odd_upto = odd_below + load_at(array_of(leaf, LEAF, keys + j + 3), i)
+                x = aggregate_of(side, real_below, real_upto, real)
+                a = real_order(real_value(x, aggregate_of(side, odd_below, odd_upto, odd)))
             rows = aggregate_of(side, rows_below, rows_upto, all_rows) if c >= 0 else 1
             qualifies = empty
             if rows != 0:
                 qualifies = (low <= a and (not bounded or a < high)) != outside
             if qualifies:
-                for k in range(first, words):
-                    x = load_at(array_of(leaf, LEAF, keys + k), i)
-                    store_at(picked, k, load_at(picked, k) + x)
+                at = (p & ~0xFFFF) | i
+                pick_more(s, at, at + 1)
             below, rows_below = upto, rows_upto
+            real_below, odd_below = real_upto, odd_upto
         p = ordered_next(s, (p & ~0xFFFF) + size - 1) if stop == size else q
 
 

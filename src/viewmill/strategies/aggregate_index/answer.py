@@ -62,7 +62,8 @@ class Answer:
             return Operand(counted)
         assert total is not None
         summed = source.name("total")
-        source.line(f"{summed} = ordered_total({made.name}, {made.number(total)})")
+        read = "ordered_total_real" if total.is_real else "ordered_total"
+        source.line(f"{summed} = {read}({made.name}, {made.number(total)})")
         return Operand(summed, f"({counted} == 0)")
 
     # Which levels count.
@@ -102,7 +103,7 @@ class Answer:
         if made.watched is None:
             return f"{side}, {count}, -1", holds(test, 0, bound)
         summed = made.number(made.watched)
-        if test.default == 0:  # the sum of no rows is 0 as it is
+        if test.default == 0 and not made.watched.is_real:  # the sum of no rows is 0 as it is
             return f"{side}, {summed}, -1", holds(test, 0, bound)
         empty = "False" if test.default is None else holds(test, test.default, bound)
         return f"{side}, {summed}, {count}", empty
@@ -180,7 +181,9 @@ class Answer:
 
     def _clear(self, slot: Slot) -> None:
         word = self.layout.result.word(slot.name)
-        if slot.kind == "wide":
+        if slot.kind == "sum":
+            self.source.line(f"moment_clear(result, e, {word}, 1)")
+        elif slot.kind == "wide":
             old = f"wide_times(wide_at(result, e, {word}), -1)"
             self.source.line(f"indexed_add_wide(result, e, {word}, {old})")
         else:
@@ -195,6 +198,9 @@ class Answer:
         source.line(f"indexed_add(result, e, {word}, {count}{old})")
         if not kept.summed:
             return
+        if kept.specials[0]:
+            self._set_real(kept, sums)
+            return
         total, word = source.name("total"), result.word(kept.total)
         texts = [self._product(sums, term) for term in sums.terms]
         if not is_new:
@@ -203,6 +209,31 @@ class Answer:
         for text in texts[1:]:
             source.line(f"{total} = wide_plus({total}, {text})")
         source.line(f"indexed_add_wide(result, e, {word}, {total})")
+
+    def _set_real(self, kept: Argument, sums: Kept) -> None:
+        """Write what puts a sum of floats into entry e."""
+        source, result = self.source, self.layout.result
+        total, specials = source.name("total"), [result.word(name) for name in kept.specials]
+        source.line(f"{total} = {' + '.join(self._real(sums, term) for term in sums.terms)}")
+        if self.layout.grouped is None:
+            source.line(f"moment_clear(result, e, {result.word(kept.total)}, 1)")
+            for word in specials:
+                source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
+        tests = [f"is_finite({total})", f"is_nan({total})", f"{total} > 0.0", ""]
+        adds = [f"indexed_add_sum(result, e, {result.word(kept.total)}, {total})"]
+        adds += [f"indexed_add(result, e, {word}, 1)" for word in specials]
+        for i, (test, add) in enumerate(zip(tests, adds, strict=True)):
+            head = f"{'el' if i else ''}if {test}:" if test else "else:"
+            with source.block(head):
+                source.line(add)
+
+    def _real(self, sums: Kept, term: Term) -> str:
+        texts = [] if term.coefficient == 1 else [repr(float(term.coefficient))]
+        for alias, count in sums.counts.items():
+            factor = term.factor(alias)
+            word = count if factor is None else sums.factors[alias, factor]
+            texts.append(self._picked(alias, word))
+        return " * ".join(["1.0", *texts])
 
     def _product(self, sums: Kept, term: Term) -> str:
         picked = []
@@ -218,7 +249,8 @@ class Answer:
 
     def _picked(self, alias: str, word: Word) -> str:
         made = self.layout.outer[alias]
-        return f"ordered_picked({made.name}, {made.number(word)})"
+        read = "ordered_picked_real" if word.is_real else "ordered_picked"
+        return f"{read}({made.name}, {made.number(word)})"
 
 
 def _said(test: Test) -> str:

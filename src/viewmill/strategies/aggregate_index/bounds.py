@@ -1,11 +1,14 @@
-"""Comparisons as bounds on whole numbers: the lines that say which levels qualify.
+"""Comparisons as bounds on words: the lines that say which levels qualify.
 
 q * factor θ w, with q a level's aggregate (or the level itself) and w the same for all levels:
-`low` is the first q with q * factor >= w, `high` the first with q * factor > w.
+`low` is the first q with q * factor >= w, `high` the first with q * factor > w. Floats are words
+that compare as they do, and the next word is the next float. A whole number or decimal that meets a
+float is compared as a float: q / 10^digits with w.
 """
 
 from __future__ import annotations
 
+from viewmill.algebra.types import Float
 from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.products import scale_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -28,6 +31,8 @@ _PYTHON = {"=": "==", "<>": "!="}
 def write_bound(scalar: Scalar, test: Test) -> Operand:
     """Write what computes w, at the scale of the comparison."""
     bound = scalar.emit(test.bound)
+    if isinstance(test.bound.type, Float):
+        return bound
     digits = scale_of(test.core.type) + len(str(test.factor)) - 1 - scale_of(test.bound.type)
     if digits <= 0:
         return bound
@@ -41,18 +46,36 @@ def write_bounds(source: Source, test: Test, bound: str) -> tuple[str, str, str,
     """Write low and high where the comparison needs them; the arguments of a selection."""
     low, high, bounded, outside = _BOUNDS[test.operator]
     names = {"low": source.name("low"), "high": source.name("high")}
-    factor = test.factor
-    lines = {
-        "low": bound if factor == 1 else f"-(-{bound} // {factor})",
-        "high": f"{bound} + 1" if factor == 1 else f"{bound} // {factor} + 1",
-    }
+    lines = _lines(test, bound)
     for word in ("low", "high"):
         if word in (low, high):
             source.line(f"{names[word]} = {lines[word]}")
     return names.get(low, low), names.get(high, high), bounded, outside
 
 
-def holds(test: Test, number: int, bound: str) -> str:
+def _lines(test: Test, bound: str) -> dict[str, str]:
+    if isinstance(test.core.type, Float):
+        return {"low": _order(bound), "high": f"{_order(bound)} + 1"}
+    if isinstance(test.bound.type, Float):
+        scale = 10 ** scale_of(test.core.type)
+        first = f"first_whole({bound}, {scale}"
+        return {"low": f"{first}, False)", "high": f"{first}, True)"}
+    factor = test.factor
+    return {
+        "low": bound if factor == 1 else f"-(-{bound} // {factor})",
+        "high": f"{bound} + 1" if factor == 1 else f"{bound} // {factor} + 1",
+    }
+
+
+def _order(value: str) -> str:
+    return f"sort_word(float_key({value}))"
+
+
+def holds(test: Test, number: float, bound: str) -> str:
     """The text that is true when `number` in the aggregate's place passes the test."""
     operator = _PYTHON.get(test.operator, test.operator)
-    return f"({number * test.factor} {operator} {bound})"
+    if not isinstance(test.bound.type, Float):
+        return f"({int(number) * test.factor} {operator} {bound})"
+    if not isinstance(test.core.type, Float):
+        number = number / 10 ** scale_of(test.core.type)
+    return f"({_order(repr(float(number)))} {operator} {_order(bound)})"

@@ -27,7 +27,7 @@ from viewmill.strategies.aggregate_index.by_key import (
     surely,
 )
 from viewmill.strategies.aggregate_index.classify import Test
-from viewmill.strategies.aggregate_index.levels import Levels, Part, Word, write_changes
+from viewmill.strategies.aggregate_index.levels import MINUS, Levels, Part, Word, write_changes
 from viewmill.strategies.aggregate_index.query import Value, own_names
 from viewmill.strategies.aggregate_index.shown import result_kind
 from viewmill.strategies.dataflow.aggregates import Payload
@@ -38,6 +38,7 @@ from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import key_words, read_words
 
 HIGHEST = (1 << 63) - 1
+ADD = {"wide": "indexed_add_wide", "sum": "indexed_add_sum", "int": "indexed_add"}
 
 
 class Entries(Levels):
@@ -53,7 +54,7 @@ class Entries(Levels):
     @property
     def indexed(self) -> Indexed:
         """The kind of the state; a key may be NULL if any part's may."""
-        slots = [Slot(self.name_of(word), "wide") for word in self.words]
+        slots = [Slot(self.name_of(w), "sum" if w.is_real else "wide") for w in self.words]
         firsts = [self.first_of(part) for part in self.parts]
         key = tuple(
             replace(field, nullable=any(first[i].nullable for first in firsts))
@@ -87,8 +88,11 @@ class Entries(Levels):
         source.line(f"e = indexed_touch({self.name}, {key_words(operands, self.indexed.key)})")
         for word, change in zip(self.words, words, strict=True):
             if word.part == part:
-                at = self.at(word)
-                source.line(f"indexed_add_wide({self.name}, e, {at}, wide_of({change}))")
+                into = f"{self.name}, e, {self.at(word)}"
+                if word.is_real:
+                    source.line(f"indexed_add_sum({into}, {change})")
+                else:
+                    source.line(f"indexed_add_wide({into}, wide_of({change}))")
         if self.then:
             source.line(self.then)
 
@@ -152,12 +156,14 @@ class KeyLayout:
             if name == "rows":
                 found[name] = made.add_word(part, None, name="rows", result=True)
                 continue
-            (argument,) = [a for a in self.payload.arguments if name in (a.count, a.total)]
+            (argument,) = [
+                a for a in self.payload.arguments if name in (a.count, a.total, *a.specials)
+            ]
             if argument.where is not None:
                 raise NotTaken("FILTER in an aggregate over nested aggregates", argument.where.span)
             value = None if argument.value is None else own_names(argument.value)
             given = [] if value is None else [value]
-            summed = value if name == argument.total else None
+            summed = None if name == argument.count else value
             word = "rows" if summed is None else "sum"
             found[name] = made.add_word(part, summed, *given, name=word, result=True)
         return found
@@ -314,11 +320,31 @@ class KeyLayout:
 
     def _finish(self, value: Value, made: Entries) -> Operand:
         count, total = self._values[value.name]
+        if total is not None and total.is_real:
+            return self._guarded(made, self._finish_real(value, made))
         at = [made.at(each) for each in (count, total or count)]
         words = {"rows": at[0], "count_1": at[0], "sum_1": at[1]}
         scalar = Scalar(self.source, {}, "-1")
         payload = Payload((("value", value.call),))
         found = payload.finish("value", value.call, scalar, words, made.name)
+        return self._guarded(made, found)
+
+    def _finish_real(self, value: Value, made: Entries) -> Operand:
+        """Write what reads a sum or average of floats."""
+        count, total = self._values[value.name]
+        assert total is not None
+        source, found, none = self.source, self.source.name("sum"), self.source.name("none")
+        entry = f"{made.name}, e"
+        special = f"int_at({entry}, {made.at(total.special)})"
+        source.line(f"{none} = int_at({entry}, {made.at(count)}) == 0")
+        source.line(f"{found} = real_value(sum_at({entry}, {made.at(total)}), {special})")
+        if value.call.function == "avg":
+            with source.block(f"if not {none}:"):
+                source.line(f"{found} = {found} / int_at({entry}, {made.at(count)})")
+        return Operand(found, none)
+
+    def _guarded(self, made: Entries, found: Operand) -> Operand:
+        """Write that the aggregates of a key that is NULL are over no rows."""
         has_key = self._has_key() if made is self.keys else ""
         if has_key and found.null is None:
             self.source.line(f"{found.value} = {found.value} * int({has_key})")
@@ -328,6 +354,10 @@ class KeyLayout:
 
     def _now(self, name: str, kind: str) -> str:
         """What the key adds to a slot."""
+        for argument in (each for each in self.payload.arguments if name in each.specials):
+            return self._now_special(argument.specials.index(name), name)
+        if kind == "sum":
+            return self._now_real(name)
         texts = []
         if name in self._levelled:
             number = self.by_level.number(self._levelled[name])
@@ -340,6 +370,30 @@ class KeyLayout:
         first, *others = [f"wide_of({each})" for each in texts]
         return f"wide_plus({first}, {others[0]})" if others else first
 
+    def _now_real(self, name: str) -> str:
+        texts = []
+        if name in self._levelled:
+            number = self.by_level.number(self._levelled[name])
+            texts.append(f"ordered_picked_finite({self.by_level.name}, {number})")
+        if name in self._apart:
+            at = self.keys.at(self._apart[name])
+            texts.append(f"sum_at({self.keys.name}, e, {at}) * int(qualifies)")
+        return " + ".join(texts)
+
+    def _now_special(self, which: int, name: str) -> str:
+        """NaN is infinity and minus infinity together; these are the halves of a word."""
+        if which == 0:
+            return "0"
+        texts = []
+        if name in self._levelled:
+            number = self.by_level.number(self._levelled[name].special)
+            texts.append(f"ordered_picked({self.by_level.name}, {number})")
+        if name in self._apart:
+            at = self.keys.at(self._apart[name].special)
+            texts.append(f"int_at({self.keys.name}, e, {at}) * int(qualifies)")
+        both = f"({' + '.join(texts)})"
+        return f"({both} & {MINUS - 1})" if which == 1 else f"({both} >> 32)"
+
     def _move(self) -> None:
         source, kind, result, keys = self.source, self.keys.indexed, self.result, self.keys.name
         changes, tests = [], []
@@ -350,6 +404,9 @@ class KeyLayout:
                 negative = f"wide_times(wide_at({keys}, e, {old}), -1)"
                 source.line(f"{change} = wide_plus({now}, {negative})")
                 tests.append(f"not wide_is_zero({change})")
+            elif slot.kind == "sum":
+                source.line(f"{change} = {now} - sum_at({keys}, e, {old})")
+                tests.append(f"{change} != 0.0")
             else:
                 source.line(f"{change} = {now} - int_at({keys}, e, {old})")
                 tests.append(f"{change} != 0")
@@ -357,7 +414,7 @@ class KeyLayout:
         with source.block(f"if {' or '.join(tests)}:"):
             source.line(f"r = indexed_touch(result, {self._group()})")
             for slot, old, change in changes:
-                add = "indexed_add_wide" if slot.kind == "wide" else "indexed_add"
+                add = ADD[slot.kind]
                 source.line(f"{add}(result, r, {result.word(slot.name)}, {change})")
                 source.line(f"{add}({keys}, e, {old}, {change})")
 
@@ -387,7 +444,9 @@ class KeyLayout:
             source.line(f"judge(e, {self.states}, texts, errors)")
 
     def _clear(self, state: str, word: int, kind: str) -> None:
-        if kind == "wide":
+        if kind == "sum":
+            self.source.line(f"moment_clear({state}, e, {word}, 1)")
+        elif kind == "wide":
             old = f"wide_times(wide_at({state}, e, {word}), -1)"
             self.source.line(f"indexed_add_wide({state}, e, {word}, {old})")
         else:

@@ -22,7 +22,7 @@ from typing import Literal as OneOf
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, walk
 from viewmill.algebra.relations import Scan
-from viewmill.algebra.types import Date, Decimal, Integer, Nested, Timestamp, Type
+from viewmill.algebra.types import Date, Decimal, Float, Integer, Nested, Timestamp, Type
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.query import (
     FLIPPED,
@@ -49,7 +49,7 @@ class Test:
     factor: int
     operator: str
     bound: Expression
-    default: int | None = None
+    default: float | None = None
     value: Value | None = None
 
 
@@ -166,6 +166,10 @@ def _require_taken(value: Value) -> None:
             require_ordered(each.inner.type, each.outer.type, call.span)
         elif each.inner.type != each.outer.type or isinstance(each.inner.type, Nested):
             raise NotTaken(f"{each.inner.type} = {each.outer.type}", value.span)
+        elif call.function == "sum" and isinstance(call.type, Float):
+            raise NotTaken(
+                "groups by a sum of floats, which no two ways of adding make equal", call.span
+            )
     operators = {each.operator for each in value.correlations}
     if "<>" in operators or len(value.correlations) > 1:
         raise NotTaken(
@@ -177,9 +181,11 @@ def _require_taken(value: Value) -> None:
 def require_ordered(left: Type, right: Type, span: Span | None) -> None:
     """Both types hold the same exact words in order."""
     kinds = (Integer, Decimal, Date, Timestamp)
+    if isinstance(left, Float) and isinstance(right, Float):
+        return
     if not isinstance(left, kinds) or not isinstance(right, kinds):
         shown = left if not isinstance(left, kinds) else right
-        raise NotTaken(f"levels of type {shown}: exact types only (cast to DECIMAL)", span)
+        raise NotTaken(f"levels of type {shown}: numbers and times only", span)
     if _scale(left) != _scale(right):
         raise NotTaken(f"comparing {left} with {right} by levels", span)
 
@@ -194,15 +200,20 @@ def _moves(expression: Expression, moving: set[str]) -> bool:
 
 def comparison_core(
     expression: Expression, bound: Type, conjunct: Conjunct
-) -> tuple[Expression, int, int | None]:
-    """The expression without exact casts: what it is times a power of ten; COALESCE's default."""
+) -> tuple[Expression, int, float | None]:
+    """The expression without exact casts: what it is times a power of ten; COALESCE's default.
+
+    Where floats are compared, the factor is 1, and a number that is cast to one is compared so.
+    """
     outside, default = expression.type, None
+    if isinstance(outside, Float) and isinstance(bound, Float):
+        return _float_core(expression)
     if not isinstance(outside, Integer | Decimal | Date | Timestamp) or not isinstance(
         bound, Integer | Decimal | Date | Timestamp
     ):
         shown = bound if isinstance(outside, Integer | Decimal) else outside
         raise NotTaken(
-            f"comparing {outside} with {bound}: {shown} is not exact (cast to DECIMAL)",
+            f"comparing {outside} with {bound}: {shown} has no order of numbers",
             _span(conjunct),
         )
     core = _uncast(expression)
@@ -212,6 +223,26 @@ def comparison_core(
     if digits < 0 or digits > 18:
         raise NotTaken("a comparison that rounds", _span(conjunct))
     return core, 10**digits, default
+
+
+def _float_core(expression: Expression) -> tuple[Expression, int, float | None]:
+    default: float | None = None
+    if isinstance(expression, Cast) and isinstance(expression.input.type, Integer | Decimal):
+        expression = _uncast(expression.input)
+    if isinstance(expression, Call) and expression.function == "coalesce":
+        if len(expression.arguments) != 2:
+            raise NotTaken("COALESCE of more than two", expression.span)
+        if isinstance(expression.type, Integer | Decimal):
+            return _with_default(expression)[0], 1, _with_default(expression)[1]
+        expression, second = expression.arguments
+        if isinstance(second, Cast):
+            second = second.input
+        if not isinstance(second, Literal) or not isinstance(
+            second.value, int | float | decimal.Decimal
+        ):
+            raise NotTaken("COALESCE of an aggregate with anything but a number", second.span)
+        default = float(second.value)
+    return expression, 1, default
 
 
 def _with_default(call: Call) -> tuple[Expression, int]:

@@ -6,21 +6,23 @@ gives  the state with its definition, and the lines of a trigger that change it
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, SetOperation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, BOOLEAN, Decimal, Integer
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Type
 from viewmill.algebra.walk import substitute
 from viewmill.program.states import Ordered, Slot, State
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.aggregate_index.products import scale_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.words import as_word
 
+PLUS, MINUS = 1, 1 << 32  # how infinities are counted; NaN is both
 LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
 
 
@@ -40,11 +42,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Word:
-    """The sum of `value` (None: the count) over a part's rows in which no guard is NULL."""
+    """The sum of `value` (None: the count) over a part's rows in which no guard is NULL.
+
+    Of a float the finite ones are summed, and the others are counted by the word behind it, which
+    `is_special`: infinity as 1, minus infinity as 2^32, NaN as both.
+    """
 
     part: Part
     value: Expression | None
     guards: tuple[Expression, ...] = ()
+    is_special: bool = False
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is a float."""
+        is_float = self.value is not None and isinstance(self.value.type, Float)
+        return is_float and not self.is_special
+
+    @property
+    def special(self) -> Word:
+        """The word behind a float."""
+        return replace(self, is_special=True)
+
+    @property
+    def slot(self) -> OneOf["wide", "sum", "int"]:
+        """What it is in an ordered state."""
+        return "sum" if self.is_real else "int" if self.is_special else "wide"
 
 
 class Levels:
@@ -64,16 +87,11 @@ class Levels:
         """Keep a word; equal ones are kept once."""
         inside = () if value is None else (value,)
         guards = tuple(dict.fromkeys(each for each in (*inside, *others) if each.nullable))
-        if value is not None and not isinstance(value.type, Integer | Decimal):
-            raise NotTaken(
-                f"a sum of {value.type} by levels would not come back after deletes: "
-                "exact types only (cast to DECIMAL)",
-                value.span,
-            )
         word = Word(part, value, guards)
-        self._words.setdefault(word, _free(name, self._words.values()))
-        if result:
-            self._results.add(word)
+        for each in (word, word.special) if word.is_real else (word,):
+            self._words.setdefault(each, _free(name, self._words.values()))
+            if result:
+                self._results.add(each)
         return word
 
     def name_of(self, word: Word) -> str:
@@ -86,8 +104,8 @@ class Levels:
         return sorted(self._words, key=lambda word: word in self._results)
 
     def number(self, word: Word) -> int:
-        """The slot of a word."""
-        return self.words.index(word)
+        """The number of a word in the state."""
+        return self.kind.word(self._words[word])
 
     @property
     def parts(self) -> list[Part]:
@@ -112,10 +130,12 @@ class Levels:
     @property
     def kind(self) -> Ordered:
         """The kind of the state."""
-        slots = tuple(Slot(self._words[word], "wide") for word in self.words)
-        watched = None if self.watched is None else self.number(self.watched)
-        results = len(self._words) - len(self._results)
-        return Ordered(self.key, slots, results, watched, self.groups)
+        slots = tuple(Slot(self._words[word], word.slot) for word in self.words)
+        made = Ordered(self.key, slots, 0, None, self.groups)
+        watched = None if self.watched is None else made.word(self._words[self.watched])
+        kept = len(self._words) - len(self._results)
+        results = made.word(slots[kept].name) if self._results else made.payload_words
+        return replace(made, results=results, watched=watched)
 
     def state(self) -> State:
         """The state with its definition."""
@@ -135,7 +155,7 @@ class Levels:
             own = [word for word in self._words if word.part == part]
             counts = [w for w in own if w.value is None and w.guards == _nullable(value)]
             sums = [w for w in own if value is not None and w.value == value
-                    and w.guards == _nullable(value)]  # fmt: skip
+                    and w.guards == _nullable(value) and not w.is_special]  # fmt: skip
             if counts and (sums or value is None):
                 return counts[0], sums[0] if sums else None
         return None
@@ -158,8 +178,14 @@ class Levels:
     def _write_part(self, scalar: Scalar, part: Part) -> None:
         source = scalar.source
         once, words = write_changes(scalar, self.words, part)
-        changes = f"({', '.join(words)},)"
+        texts = [
+            f"float_key({text}), 0, 0" if word.is_real else text
+            for word, text in zip(self.words, words, strict=True)
+        ]
+        changes = f"({', '.join(texts)},)"
         key = Operand("0") if part.key is None else once.emit(part.key)
+        if part.key is not None and isinstance(part.key.type, Float):
+            key = Operand(f"sort_word(float_key({key.value}))", key.null)
         if self.first:
             source.line(f"ordered_add({self.name}, {self._grouped(once, part, key)}, {changes})")
             return
@@ -198,7 +224,7 @@ class Levels:
             (
                 name,
                 AggregateCall(
-                    "sum", (Column(name, wide_type(word), False),), wide_type(word), True
+                    "sum", (Column(name, kept_type(word), False),), kept_type(word), True
                 ),
             )
             for word, name in ((word, self._words[word]) for word in self.words)
@@ -229,7 +255,7 @@ class Levels:
         for word in self.words:
             added = _added(word) if word.part == part else Literal(0, BIGINT)
             outputs.append(
-                (self._words[word], Cast(substitute(added, columns), wide_type(word), False))
+                (self._words[word], Cast(substitute(added, columns), kept_type(word), False))
             )
         return Project(rows, tuple(outputs))
 
@@ -248,7 +274,10 @@ def _nullable(value: Expression | None) -> tuple[Expression, ...]:
 def write_changes(scalar: Scalar, words: list[Word], part: Part) -> tuple[Once, list[str]]:
     """Write what row i adds to each word; 0 where the part has no say."""
     once = Once(scalar)
-    return once, [_change(once, word) if word.part == part else "0" for word in words]
+    nothing = {True: "0.0", False: "0"}
+    return once, [
+        _change(once, word) if word.part == part else nothing[word.is_real] for word in words
+    ]
 
 
 class Once:
@@ -275,6 +304,8 @@ def _change(once: Once, word: Word) -> str:
     """Write what row i adds to a word; the text that holds it."""
     source = once.source
     nulls = [null for each in word.guards if (null := once.emit(each).null) is not None]
+    if word.value is not None and isinstance(word.value.type, Float):
+        return _float_change(once, word, once.emit(word.value).value, nulls)
     text = "m" if word.value is None else once.times(word.value)
     if not nulls and word.value is None:
         return text
@@ -288,12 +319,35 @@ def _change(once: Once, word: Word) -> str:
     return change
 
 
+def _float_change(once: Once, word: Word, value: str, nulls: list[str]) -> str:
+    """The same of a float: what is finite, or what is not."""
+    source, change = once.source, once.source.name("change")
+    source.line(f"{change} = {'0' if word.is_special else '0.0'}")
+    test = f"{'not ' if word.is_special else ''}is_finite({value})"
+    with source.block(f"if {' and '.join([*(f'not {null}' for null in nulls), test])}:"):
+        if word.is_special:
+            both, plus, minus = PLUS + MINUS, PLUS, MINUS
+            kind = f"({both} if is_nan({value}) else {plus} if {value} > 0.0 else {minus})"
+            source.line(f"{change} = m * {kind}")
+        else:
+            source.line(f"{change} = {value} * m")
+    return change
+
+
 def wide_type(word: Word) -> Decimal:
+    """The type of an exact word in definitions."""
+    scaled = word.value is not None and not word.is_special
+    return Decimal(38, scale_of(word.value.type) if scaled and word.value is not None else 0)
+
+
+def kept_type(word: Word) -> Type:
     """The type of a word in definitions."""
-    return Decimal(38, 0 if word.value is None else scale_of(word.value.type))
+    return DOUBLE if word.is_real else wide_type(word)
 
 
 def _added(word: Word) -> Expression:
+    if word.value is not None and isinstance(word.value.type, Float):
+        return _added_float(word, word.value)
     value = Literal(1, BIGINT) if word.value is None else word.value
     wide = Cast(value, wide_type(word), value.nullable)
     if not word.guards:
@@ -306,3 +360,22 @@ def _added(word: Word) -> Expression:
     return Case(
         ((missing, Cast(Literal(0, BIGINT), wide_type(word), False)),), wide, wide_type(word), False
     )
+
+
+def _added_float(word: Word, value: Expression) -> Expression:
+    """What a row adds to the sum of what is finite, or to the count of what is not."""
+    value = value if value.type == DOUBLE else Cast(value, DOUBLE, value.nullable)
+    nothing = Call("is_null", (value,), BOOLEAN, False)
+    for guard in word.guards:
+        nothing = Call("or", (nothing, Call("is_null", (guard,), BOOLEAN, False)), BOOLEAN, False)
+    is_nan = Call("isnan", (value,), BOOLEAN, False)
+    infinite = [
+        Call("=", (value, Literal(sign * math.inf, DOUBLE)), BOOLEAN, value.nullable)
+        for sign in (1, -1)
+    ]
+    if not word.is_special:
+        zero, tests = Literal(0.0, DOUBLE), (nothing, is_nan, *infinite)
+        return Case(tuple((each, zero) for each in tests), value, DOUBLE, False)
+    counts = zip((nothing, is_nan, *infinite), (0, PLUS + MINUS, PLUS, MINUS), strict=True)
+    branches = tuple((test, Literal(count, BIGINT)) for test, count in counts)
+    return Case(branches, Literal(0, BIGINT), BIGINT, False)

@@ -70,7 +70,7 @@ class Groups(Levels):
             return
         with source.block(f"if not {key.null}:"):
             source.line(move)
-        picked = [words[self.number(word)] for word in self.results]
+        picked = [words[self.words.index(word)] for word in self.results]
         if any(word.part == part for word in self.results):
             with source.block("else:"):
                 source.line(self.sums.add("True", "0", picked))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal
-from viewmill.algebra.types import Decimal, Integer, Type
+from viewmill.algebra.types import Decimal, Float, Integer, Type
 from viewmill.strategies.aggregate_index.query import aliases_of, own_names
 from viewmill.strategies.dataflow.shape import NotTaken
 
@@ -21,7 +21,7 @@ from viewmill.strategies.dataflow.shape import NotTaken
 class Term:
     """`coefficient` times a factor of each table named; the other tables only count their rows."""
 
-    coefficient: int
+    coefficient: float  # a whole number unless floats are summed
     factors: tuple[tuple[str, Expression], ...] = ()
 
     def factor(self, alias: str) -> Expression | None:
@@ -35,6 +35,8 @@ def products(expression: Expression) -> tuple[Term, ...]:
     if len(aliases) == 1:
         return (Term(1, ((next(iter(aliases)), own_names(expression)),)),)
     match expression:
+        case Literal(value=float() as value):
+            return (Term(value),)
         case Literal(value=int() | decimal.Decimal() as value):
             return (Term(int(decimal.Decimal(value).scaleb(scale_of(expression.type)))),)
         case Call(function="+" | "-", arguments=(left, right)):
@@ -46,7 +48,10 @@ def products(expression: Expression) -> tuple[Term, ...]:
         case Call(function="-", arguments=(inside,)):
             return _scaled(products(inside), inside.type, expression.type, -1)
         case Call(function="*", arguments=(left, right)):
-            if scale_of(left.type) + scale_of(right.type) != scale_of(expression.type):
+            is_real = isinstance(expression.type, Float)
+            if not is_real and scale_of(left.type) + scale_of(right.type) != scale_of(
+                expression.type
+            ):
                 raise NotTaken("a product that rounds", expression.span)
             return tuple(_times(a, b) for a in products(left) for b in products(right))
         case Cast(input=inside) if isinstance(inside.type, Integer | Decimal):
@@ -59,6 +64,9 @@ def products(expression: Expression) -> tuple[Term, ...]:
 
 
 def _scaled(terms: tuple[Term, ...], source: Type, target: Type, sign: int) -> tuple[Term, ...]:
+    if isinstance(target, Float):
+        unit = 1.0 if isinstance(source, Float) else 10.0 ** -scale_of(source)
+        return tuple(Term(sign * unit * each.coefficient, each.factors) for each in terms)
     digits = scale_of(target) - scale_of(source)
     if digits < 0 or not isinstance(target, Integer | Decimal):
         raise NotTaken(f"{source} as {target} inside an aggregate over several tables")
