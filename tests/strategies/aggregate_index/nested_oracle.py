@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from decimal import Decimal
 
-Row = tuple[int | None, int | None, Decimal | None]  # broker, volume, price
+Row = tuple[int | None, float | None, Decimal | None]  # broker, volume, price
 OPERATORS: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "=": operator.eq, "<>": operator.ne,
@@ -52,7 +52,11 @@ def qualifying(
 
 
 def money(rows: list[Row]) -> list[Decimal]:
-    return [price * volume for _, volume, price in rows if price is not None and volume is not None]
+    return [
+        price * Decimal(volume)
+        for _, volume, price in rows
+        if price is not None and volume is not None
+    ]
 
 
 def answer(rows: list[Row]) -> tuple[Decimal | None, int]:

@@ -12,6 +12,7 @@ import math
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import ScalarSubquery, walk
 from viewmill.algebra.relations import Relation, inputs
+from viewmill.algebra.types import Float
 from viewmill.algebra.walk import expressions
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_by_key
@@ -19,7 +20,7 @@ from viewmill.strategies.aggregate_index.classify import Classified, Side, class
 from viewmill.strategies.aggregate_index.emit import emit_by_key, emit_program
 from viewmill.strategies.aggregate_index.general_emit import emit_general
 from viewmill.strategies.aggregate_index.general_query import GeneralQuery, read_general
-from viewmill.strategies.aggregate_index.query import read_query
+from viewmill.strategies.aggregate_index.query import Value, read_query
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
@@ -113,6 +114,8 @@ def _key_notes(plan: ByKey) -> tuple[str, ...]:
             " (monotone)" if plan.run.call.function == "count"
             else " (monotone), level by level while a sum is negative"
         )  # fmt: skip
+    if plan.run is not None:
+        said += _rounding(plan.run)
     if plan.fixed:
         return (f"{said}; an aggregate of all rows moves every key: a refresh visits each",)
     return (f"{said}; a row moves its own key",)
@@ -149,6 +152,14 @@ def _note(side: Side) -> str:
     if each.operator == "=":
         return f"groups of {outer} by their {call}; a row moves its own group"
     level = f"levels of {outer}, {call} over {inner} {each.operator} {outer}"
+    level += _rounding(side.test.value)
     if side.test.value.call.function == "count":
         return f"{level}; one range qualifies (monotone)"
     return f"{level}; one range qualifies (monotone), level by level while a sum is negative"
+
+
+def _rounding(value: Value) -> str:
+    """What is to be said of a sum of floats."""
+    if not isinstance(value.call.type, Float):
+        return ""
+    return " (a sum of floats: where it equals the bound but for rounding, either may hold)"
