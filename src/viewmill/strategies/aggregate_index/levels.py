@@ -105,7 +105,7 @@ class Levels:
 
     def number(self, word: Word) -> int:
         """The number of a word in the state."""
-        return self.kind.word(self._words[word])
+        return self.kind.word(self.name_of(word))
 
     @property
     def parts(self) -> list[Part]:

@@ -13,11 +13,12 @@ from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT, BOOLEAN
+from viewmill.algebra.types import BIGINT, BOOLEAN, Float
 from viewmill.program.states import Indexed, Ordered, Slot, State
 from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word, wide_type, write_changes
 from viewmill.strategies.dataflow.scalar import Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import as_word
 
@@ -31,6 +32,13 @@ class Groups(Levels):
         super().__init__(name)
         self.sums, self.move = sums, move
         sums.by = self
+
+    def add_word(self, part: Part, value: Expression | None, *others: Expression, name: str,
+                 result: bool = False) -> Word:  # fmt: skip
+        """Keep a word; what moves from level to level must come back exactly."""
+        if value is not None and isinstance(value.type, Float):
+            raise NotTaken("a sum of floats that moves from group to group", value.span)
+        return super().add_word(part, value, *others, name=name, result=result)
 
     @property
     def indexed(self) -> Indexed:
@@ -117,6 +125,10 @@ class Sums(Levels):
     def words(self) -> list[Word]:
         """Those that the view sums."""
         return self.by.results
+
+    def name_of(self, word: Word) -> str:
+        """The slot of a word, by name."""
+        return self.by.name_of(word)
 
     def add_word(self, part: Part, value: Expression | None, *others: Expression, name: str,
                  result: bool = False) -> Word:  # fmt: skip
