@@ -35,7 +35,7 @@ amounts = {False: [None, 0, 0, 1, 2, 3], True: [None, -2, -1, 0, 1, 3]}
 
 
 def rows_of(table: str, *, signed: bool) -> st.SearchStrategy[list[Row]]:
-    volumes_ = st.sampled_from(amounts[signed])
+    volumes_: st.SearchStrategy[float | None] = st.sampled_from(amounts[signed])
     if table == FLOATS:  # whole eighths: sums of them are exact in any order
         volumes_ = volumes_.map(lambda x: None if x is None else x / 8)
     one = st.tuples(brokers[table], volumes_, prices)
