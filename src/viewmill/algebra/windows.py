@@ -14,7 +14,8 @@ class SlidingWindow:
 
     time   microseconds of `column`; the window ends at the last multiple of `slide` that the
            watermark has reached, and holds [end - size, end)
-    rows   rows in the order of arrival; it ends at the last multiple of `slide` rows
+    rows   rows in the order of `column`, if there is one, and then of arrival; it ends at the last
+           multiple of `slide` rows
     """
 
     unit: OneOf["time", "rows"]

@@ -38,6 +38,7 @@ class PlannedLane:
         self._shared: Edges | None = None  # where all trees are cut, if they share partials
         self._magnitude = 0.0
         self._saved: tuple[list[Any] | None, float] = None, 0.0
+        self._replaced: tuple[dict[int, Tree | None], list[Tree]] | None = None
         self._windows: dict[int, tuple[Array, Array]] = {}  # sizes and slides, by tree
         self._listed: list[WindowView] | None = None
         self._shortest: int | None = None
@@ -144,6 +145,27 @@ class PlannedLane:
             tree.take(found, None)
             tree.commit(self._first_of(tree, reached))
 
+    def refill(self, rows: LaneRows, reached: int | None) -> None:
+        """Put these rows, all that can be seen, in the place of what trees hold."""
+        if self._replaced is None:
+            self._replaced = {id(view): view.tree for view in self.views.values()}, self.trees
+        made = {id(tree): tree.emptied() for tree in self.trees}
+        self.trees = list(made.values())
+        for view in self.views.values():
+            view.tree = made[id(view.tree)]
+        self._windows.clear()
+        if self.lane.raw is not None:
+            self.lane.raw.runs = []
+        self.lane.hold(rows)
+        for tree in self.trees:
+            tree.begin()
+            tree.take(rows, None)
+
+    @property
+    def farthest(self) -> int:
+        """So many rows before the newest can a window begin."""
+        return max(each.window.size + each.window.slide for each in self.views.values())
+
     # Rows.
 
     def take(self, rows: LaneRows, reached: int | None) -> None:
@@ -204,9 +226,12 @@ class PlannedLane:
         self._saved = None if raw is None else raw.runs, self._magnitude
         for tree in self.trees:
             tree.begin()
+        for view in self.listed:
+            view.begin()
 
     def commit(self, reached: int | None) -> None:
         """Keep what was done; forget what no window can see any more."""
+        self._replaced = None
         firsts = []
         for tree in self.trees:
             first = self._first_of(tree, reached)
@@ -215,17 +240,22 @@ class PlannedLane:
         if self.lane.raw is not None and firsts and firsts[0] is not None:
             self.lane.raw.forget(min(each for each in firsts if each is not None))
         for view in self.listed:
-            view.forget_changes()
+            view.forget_changes(undo=False)
 
     def rollback(self) -> None:
         """Undo what was done."""
         runs, self._magnitude = self._saved
         if self.lane.raw is not None and runs is not None:
             self.lane.raw.runs = runs
+        if self._replaced is not None:
+            (before, self.trees), self._replaced = self._replaced, None
+            for key, view in self.views.items():
+                view.tree = before[key]
+            self._windows.clear()
         for tree in self.trees:
             tree.rollback()
         for view in self.listed:
-            view.forget_changes()
+            view.forget_changes(undo=True)
 
 
 def _serves(tree: Tree, wanted: TreePlan, longest: int) -> bool:

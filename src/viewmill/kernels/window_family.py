@@ -23,6 +23,7 @@ from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels import compiler
 from viewmill.kernels.build import build
 from viewmill.kernels.planned_lane import PlannedLane
+from viewmill.kernels.row_order import RowOrder
 from viewmill.kernels.window_lane import InOrder, Lane
 from viewmill.kernels.window_view import WindowView
 from viewmill.program.program import Program
@@ -64,6 +65,7 @@ class WindowFamily:
         self._lanes: dict[tuple[str, str | None], PlannedLane] = {}
         self._finishes: dict[str, InOrder] = {}
         self._arrived = 0
+        self._order: RowOrder | None = None  # of rows that windows of rows count by time
         self._saved: tuple[int | None, int] | None = None
         self._late: dict[int, int] = {}
 
@@ -123,11 +125,12 @@ class WindowFamily:
     def follow(self, view: WindowView, followed: bool) -> None:
         """Whether somebody wants every change of a view."""
         if view.followed != followed:
-            view.followed = followed
+            view.follow(followed)
             self._lanes[view.body.lane, view.body.technique].forget_listed()
 
     def spoil(self, view: WindowView) -> None:
         """Build what a view reads again, from the stream's rows."""
+        view.forget_shown()
         self._lanes[view.body.lane, view.body.technique].spoil()
 
     def plan_of(self, view: WindowView) -> WindowsPlan:
@@ -163,7 +166,7 @@ class WindowFamily:
         rows = self._rows()
         self._arrived = max(self._arrived, rows.size)
         self._reach_tick()
-        times, rows = self._moments(rows, 0)
+        times, rows = self._all_moments(rows)
         rate = _rate(rows, times, self._unit)
         for planned in marked:
             fresh = planned.replan(self._plan, self._compiled, rate)
@@ -194,12 +197,58 @@ class WindowFamily:
             return
         first, before = self._arrived, self.reached
         self._arrived += delta.size
+        if self._order is not None:
+            found = self._order.add(delta, first)
+            if found is None:
+                self._number_anew(delta, before)
+                return
+            delta = found[0]
         times, delta = self._moments(delta, first)
         self._count_late(times, delta, before)
         if not delta.size:
             return
         for planned in self._lanes.values():
             planned.take(planned.lane.rows(delta, times, first), before)
+
+    def _all_moments(self, rows: Delta) -> tuple[Array, Delta]:
+        """The same for all rows of the stream."""
+        if self._window.unit == "rows" and self._window.column:
+            self._order = self._order or RowOrder(self._window.column)
+            rows, _ = self._order.start(rows)
+            self._order.forget(self._farthest)
+        return self._moments(rows, 0)
+
+    @property
+    def _farthest(self) -> int:
+        """So many rows can windows see."""
+        return max(each.farthest for each in self._lanes.values())
+
+    def _number_anew(self, delta: Delta, before: int | None) -> None:
+        """Rows of a window of rows come late: those after them move on by so many places."""
+        assert self._order is not None
+        shown = {id(v): v.contents() for p in self._lanes.values() for v in p.listed}
+        rows, numbers = self._order.add_late(delta, self._arrived)
+        self._reach(self._arrived)
+        self._count_unseen(delta, rows, before)
+        for planned in self._lanes.values():
+            planned.refill(planned.lane.rows(rows, numbers, int(numbers[0])), self.reached)
+            for view in planned.listed:
+                view.note_difference(shown[id(view)])
+
+    def _count_unseen(self, delta: Delta, rows: Delta, reached: int | None) -> None:
+        """The late rows among these come before all that a view shows."""
+        if reached is None:
+            return
+        at = rows.schema.names.index(self._window.column)
+        times, late = rows.columns[at], np.sort(delta.columns[at])
+        for view in self.views.values():
+            end = view.window.last_end(self._arrived) - view.window.size
+            first = end - (self._arrived - rows.size)
+            if 0 < first < len(times):
+                unseen = int(np.searchsorted(late, times[first]))
+                if unseen:
+                    self._late.setdefault(id(view), view.late_rows)
+                    view.late_rows += unseen
 
     def _moments(self, delta: Delta, first: int) -> tuple[Array, Delta]:
         """The moment of each row, and the rows that have one; time goes on."""
@@ -238,6 +287,8 @@ class WindowFamily:
         if self._saved is None:
             self.settle()
             self._saved = self.reached, self._arrived
+            if self._order is not None:
+                self._order.begin()
             for planned in self._lanes.values():
                 planned.begin()
 
@@ -258,7 +309,7 @@ class WindowFamily:
                 if self.reached is not None:
                     end = view.window.last_end(self.reached)
                     since = None if before is None else view.window.last_end(before)
-                    if since is None or end > since:
+                    if (since is None or end > since) and not view.is_renewed:
                         view.slide(since, end)
                 outputs[view.name] = view.output()
             if planned.may_overflow:
@@ -275,6 +326,8 @@ class WindowFamily:
         self._late.clear()
         for planned in self._lanes.values():
             planned.commit(self.reached)
+        if self._order is not None:
+            self._order.forget(self._farthest)
 
     def rollback(self) -> None:
         """Go back to the last commit."""
@@ -285,6 +338,8 @@ class WindowFamily:
         for key, late in self._late.items():
             self.views[key].late_rows = late
         self._late.clear()
+        if self._order is not None:
+            self._order.rollback()
         for planned in self._lanes.values():
             planned.rollback()
 

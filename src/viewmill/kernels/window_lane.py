@@ -144,14 +144,15 @@ class Lane:
         own = (rows.times, rows.arrivals, rows.groups, rows.multiplicity)
         self.raw.add((*own, *rows.columns[:width], *masks))
 
-    def held(self, first: int, end: int) -> LaneRows:
-        """The rows of a stretch of time, those that were deleted left out."""
+    def held(self, first: int, end: int, groups: Array) -> LaneRows:
+        """The rows of groups in a stretch of time, those that were deleted left out."""
         assert self.raw is not None
         width = self._width
         found = self.raw.between(first, end)
         rows = LaneRows(
             found[0], found[1], found[2], found[3], found[4 : 4 + width], found[4 + width :]
         )
+        rows = rows.take(np.isin(rows.groups, groups))
         rows = rows.take(np.argsort(rows.arrivals, kind="stable"))
         return _cancelled(rows) if (rows.multiplicity < 0).any() else rows
 

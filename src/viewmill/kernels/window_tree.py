@@ -28,7 +28,7 @@ class Tree:
     """Partials of one lane, cut where one of the tree's windows can begin or end."""
 
     def __init__(self, lane: Lane, plan: TreePlan, compiled: bool) -> None:
-        self.lane, self.plan = lane, plan
+        self.lane, self.plan, self._compiled = lane, plan, compiled
         self.edges = Edges(plan.steps)
         self.store = PartialStore(lane.layout, plan.technique, compiled, lane.operations)
         self.log = SortedRuns(2)  # pane and group of every partial
@@ -37,6 +37,12 @@ class Tree:
         self.longest = 0  # the longest range that it can answer
         self._newest: int | None = None
         self._saved: tuple[list[Any], int | None] | None = None
+
+    def emptied(self) -> Tree:
+        """One for the same windows that holds nothing."""
+        made = Tree(self.lane, self.plan, self._compiled)
+        made.longest, made.readers = self.longest, self.readers
+        return made
 
     def begin(self) -> None:
         """A change comes that may be undone."""
@@ -88,7 +94,10 @@ class Tree:
 
     def _set_anew(self, groups: Array, panes: Array) -> Array:
         """Compute partials from the rows of their panes."""
-        parts = [self.lane.held(int(p), self.edges.after(int(p))) for p in np.unique(panes)]
+        parts = [
+            self.lane.held(int(p), self.edges.after(int(p)), groups[panes == p])
+            for p in np.unique(panes)
+        ]
         layout = self.lane.layout
         words = np.zeros((len(groups), layout.words), np.int64)
         reals = np.zeros((len(groups), layout.reals))

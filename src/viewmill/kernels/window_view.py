@@ -17,7 +17,8 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
-from viewmill.kernels.window_store import Payloads
+from viewmill.kernels.shown_answers import ShownAnswers
+from viewmill.kernels.window_store import Layout, Payloads
 from viewmill.kernels.window_tree import EARLIEST, Tree
 from viewmill.program.program import Program
 from viewmill.program.windows import Windowed
@@ -46,12 +47,14 @@ class WindowView:
         self.followed = False  # whether somebody wants every change
         self.late_rows = 0
         self._joined = 0
+        self.is_renewed = False  # whether its changes are listed as a whole already
+        self._shown: ShownAnswers | None = None  # while changes are listed
         self._changes: list[Delta] = []
         self._output: Delta | None = None  # flushed, not committed
 
     def take_place(self, lane: Lane, batch: int) -> None:
         """The lane that the view reads from now on."""
-        self.lane, self.tree, self._joined = lane, None, batch
+        self.lane, self.tree, self._joined, self._shown = lane, None, batch, None
         self.places = [lane.place_of(call) for call in self.body.aggregates]
 
     @property
@@ -111,15 +114,40 @@ class WindowView:
     def contents(self) -> Delta:
         """The last answer of each group, as committed."""
         tree = self._tree()
-        end = self.window.last_end(self.family.reached) if self.family.reached is not None else None
-        groups = tree.store.groups() if self.body.keys else np.zeros(1, np.int64)
-        if end is None:
-            end, groups = 0, groups[:0] if self.body.keys else groups
-        payloads = tree.answer(groups, *self._span(end))
+        if self._shown is not None:
+            groups = self._shown.groups() if self.body.keys else np.zeros(1, np.int64)
+            payloads = self._shown.get(self.lane.layout, groups)
+        else:
+            groups, payloads = self._answers(tree)
         now = self._finished([self._rows(groups, payloads, np.ones(len(groups), np.int64))])
         if self._output is None or not self._output.size:
             return now
         return consolidate(concat(now.schema, [now, self._output.negated()]))
+
+    def _answers(self, tree: Tree) -> tuple[Array, Payloads]:
+        """The groups, and the answers at the last end of a window."""
+        reached = self.family.reached
+        groups = tree.store.groups() if self.body.keys else np.zeros(1, np.int64)
+        if reached is None:
+            groups = groups[:0] if self.body.keys else groups
+            return groups, tree.answer(groups, 0, 0)
+        return groups, tree.answer(groups, *self._span(self.window.last_end(reached)))
+
+    def begin(self) -> None:
+        """A change comes: remember what is shown before it, to let that very rows go."""
+        if self._shown is None:
+            groups, payloads = self._answers(self._tree())
+            self._shown = ShownAnswers(self.lane.layout, groups, payloads)
+
+    def follow(self, followed: bool) -> None:
+        """Whether somebody wants every change from now on."""
+        self.followed = followed
+        if not self.is_listed:
+            self._shown = None
+
+    def forget_shown(self) -> None:
+        """What is shown is computed anew."""
+        self._shown = None
 
     # Changes.
 
@@ -131,13 +159,18 @@ class WindowView:
         seen = np.unique(groups[(panes >= first) & (panes < end)])
         if not len(seen):
             return None
-        tree = self._tree()
-        old = tree.answer(seen, first, end)
+        tree, shown, layout = self._tree(), self._listed(), self.lane.layout
 
         def changed() -> None:
-            self._note(seen, old, tree.answer(seen, first, end))
+            old, new = shown.get(layout, seen), tree.answer(seen, first, end)
+            shown.put(layout, seen, new)
+            self._note(seen, old, new)
 
         return changed
+
+    def _listed(self) -> ShownAnswers:
+        assert self._shown is not None
+        return self._shown
 
     def slide(self, old_end: int | None, end: int) -> None:
         """Answer every window that ends after `old_end`, up to `end`."""
@@ -151,16 +184,16 @@ class WindowView:
         first = np.empty(len(groups), np.bool_)
         first[0] = True
         first[1:] = groups[by_group][1:] != groups[by_group][:-1]
-        if old_end is None:
-            before = np.zeros_like(new[0][by_group][first]), np.zeros_like(new[1][by_group][first])
-        else:
-            before = tree.answer(groups[by_group][first], *self._span(old_end))
+        shown, layout = self._listed(), self.lane.layout
+        before = shown.get(layout, groups[by_group][first])
         old = np.empty_like(new[0]), np.empty_like(new[1])
         for to, now, earlier in zip(old, new, before, strict=True):
             ordered = np.empty_like(now)
             ordered[1:] = now[by_group][:-1]
             ordered[first] = earlier
             to[by_group] = ordered
+        last = by_group[np.append(first[1:], True)]
+        shown.put(layout, groups[last], (new[0][last], new[1][last]))
         self._note(groups, old, new)
 
     def _events(self, tree: Tree, old_end: int | None, end: int) -> tuple[Array, Array]:
@@ -181,6 +214,19 @@ class WindowView:
         new = np.ones(len(moments), np.bool_)
         new[1:] = (moments[1:] != moments[:-1]) | (both[1:] != both[:-1])
         return moments[new], both[new]
+
+    def note_difference(self, before: Delta) -> None:
+        """What is shown changed as a whole: the old rows that differ go, the new ones come."""
+        self._output = None
+        groups, payloads = self._answers(self._tree())
+        shown, layout = self._listed(), self.lane.layout
+        gone = np.setdiff1d(shown.groups(), groups)
+        nothing = _nothing(layout, len(gone))
+        shown.put(layout, gone, nothing)
+        shown.put(layout, groups, payloads)
+        after = self.contents()
+        self._output = consolidate(concat(after.schema, [before.negated(), after]))
+        self.is_renewed = True
 
     def _note(self, groups: Array, old: Payloads, new: Payloads) -> None:
         """For each group the old answer goes, then the new one comes."""
@@ -216,9 +262,14 @@ class WindowView:
             )
         return Delta.empty(self.program.output) if self._output is None else self._output
 
-    def forget_changes(self) -> None:
+    def forget_changes(self, *, undo: bool) -> None:
         """They were committed, or undone."""
-        self._changes, self._output = [], None
+        self._changes, self._output, self.is_renewed = [], None, False
+        if self._shown is not None:
+            if undo:
+                self._shown.rollback()
+            else:
+                self._shown.commit()
 
     def commit(self) -> None:
         """Keep what was applied."""
@@ -248,3 +299,8 @@ class WindowView:
     def schema(self) -> Schema:
         """Of the output."""
         return self.program.output
+
+
+def _nothing(layout: Layout, count: int) -> Payloads:
+    """The payloads of no rows."""
+    return np.zeros((count, layout.words), np.int64), np.zeros((count, layout.reals))

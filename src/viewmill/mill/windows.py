@@ -127,6 +127,8 @@ def _window_rows(
     rows = tables.get(scan.source.lower())
     if window.unit == "rows":
         rows = core.arrow(scan.source) if rows is None else rows
+        if window.column:
+            rows = _in_order(rows, window.column)
         end = window.last_end(rows.num_rows)
         first = max(0, end - window.size)
         return rows.slice(first, end - first)
@@ -141,3 +143,10 @@ def _window_rows(
     times = rows[window.column].cast(pa.int64())
     inside = pc.and_(pc.greater_equal(times, end - window.size), pc.less(times, end))
     return rows.filter(inside).sort_by(window.column)
+
+
+def _in_order(rows: pa.Table, column: str) -> pa.Table:
+    """The rows by time, then as they came; those without a time first."""
+    without, timed = rows.filter(pc.is_null(rows[column])), rows.filter(pc.is_valid(rows[column]))
+    order = pc.sort_indices(timed, [(column, "ascending")])
+    return pa.concat_tables([without, timed.take(order)])

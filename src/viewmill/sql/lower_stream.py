@@ -46,7 +46,8 @@ def window_of(
                 hint="Declare the table APPEND ONLY, or use a window of time.",
                 span=span,
             )
-        return SlidingWindow("rows", size, slide)
+        at = None if stream.timestamp_by is None else schema.find(stream.timestamp_by)
+        return SlidingWindow("rows", size, slide, "" if at is None else schema[at].name)
     column = _time_column(name, schema, stream, span)
     return SlidingWindow("time", size, slide, column, stream.lateness)
 
