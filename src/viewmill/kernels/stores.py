@@ -257,11 +257,14 @@ class Outlet:
         self._floats = [c for c in range(width) if floats[c] and c not in self._packed]
         self._seen = range(6, 6 + 4 * width, 4)  # where the header says that a NULL was emitted
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
+        self._nothing = Delta.empty(schema)
 
     def take(self) -> Delta:
         """The rows so far, in arrays of their own; the outlet is empty again."""
         state = self._state
         n = state[0]
+        if n == 0:
+            return self._nothing
         state[0] = 0
         columns: list[Words] = list(self._words[:, :n].copy())
         multiplicity: Any = columns.pop()

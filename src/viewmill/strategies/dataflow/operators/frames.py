@@ -8,6 +8,8 @@ from viewmill.algebra.expressions import Frame, Over
 from viewmill.strategies.dataflow.operators.sequence import RowOrder
 from viewmill.strategies.dataflow.source import Source
 
+_WIDE = 16  # rows of a frame
+
 # A number moved by a distance, without leaving 64 bits.
 SHIFTED = """
 def shifted(w, d):
@@ -38,6 +40,14 @@ class Bounds:
     def is_running(self) -> bool:
         """Whether it begins where the partition does and goes on from row to row."""
         return self.frame.start is None and self.frame.end is not None
+
+    @property
+    def is_sliding(self) -> bool:
+        """Whether it leaves rows behind, and is so wide that they are not looked at again."""
+        start, end = self.frame.start, self.frame.end
+        if start is None:
+            return False
+        return self.frame.unit != "rows" or end is None or end - start >= _WIDE
 
     def write_start(self, source: Source, name: str, position: str) -> None:
         """Write where the frame of the row at a position begins."""

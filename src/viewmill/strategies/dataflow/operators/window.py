@@ -47,7 +47,7 @@ from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 _RESERVED = (
     "p", "q", "begin", "end", "low", "stop", "prev", "has_prev", "size", "changed", "shifted",
     "update", "take", "final", "rebuild", "once", "c", "now", "was", "last", "times", "min", "max",
-    "float", "sort_word", "limit",
+    "abs", "float", "sort_word", "limit",
 )  # fmt: skip
 
 

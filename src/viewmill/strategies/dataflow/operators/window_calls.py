@@ -265,7 +265,8 @@ class Fold(WindowCall):
     """count, sum, avg, min, max over a frame.
 
     A frame that begins with the partition goes on from what is kept of the row before; the whole
-    partition has one answer; another frame is walked through.
+    partition has one answer. A wide frame that slides takes from the answer of the row before what
+    left it, and adds what came; a narrow one is walked through.
     """
 
     @property
@@ -290,7 +291,9 @@ class Fold(WindowCall):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """Words: the parts of the value, then how many rows count."""
+        """Words: the parts of the value, for floats that slide the largest, then how many count."""
+        if self._way == "float" and self.bounds.is_sliding:
+            return 4
         return {"count": 1, "extreme": 2}.get(self._way, 3)
 
     def compute(self) -> list[str]:
@@ -302,28 +305,67 @@ class Fold(WindowCall):
             source.line(f"{word} = 0")
         self.bounds.write_start(source, at, "q")
         self.bounds.write_end(source, to, "q")
+        if self.bounds.is_sliding:
+            self._slide(words, at, to)
+            return words
         if self.bounds.is_whole or self.bounds.is_running:
             with source.block("if has_prev:"):
                 for i, word in enumerate(words):
                     source.line(f"{word} = {self.stored('prev', i)}")
                 self.bounds.write_end(source, at, "prev")
-        with source.block(f"while {at} < {to}:"):
-            self._add(words, at)
-            source.line(f"{at} = sorted_next({self.state}, {at})")
+        self._walk(words, at, to)
         return words
 
-    def _add(self, words: list[str], at: str) -> None:
+    def _walk(self, words: list[str], at: str, to: str, *, also: str = "") -> None:
+        """Write what adds the rows from `at` up to `to`."""
+        with self.source.block(f"while {at} < {to}{also}:"):
+            self._each(words, at, _ADD[self._way], "+")
+            self.source.line(f"{at} = sorted_next({self.state}, {at})")
+
+    def _slide(self, words: list[str], at: str, to: str) -> None:
+        """Write what goes on from the frame of the row before, or walks if that says too little."""
+        source = self.source
+        gone, left, more, walk = self.names("gone", "left", "more", "walk")
+        source.line(f"{walk} = 1")
+        with source.block("if has_prev:"):
+            source.line(f"{walk} = 0")
+            for i, word in enumerate(words):
+                source.line(f"{word} = {self.stored('prev', i)}")
+            self.bounds.write_start(source, gone, "prev")
+            self.bounds.write_end(source, more, "prev")
+            source.line(f"{left} = min({at}, {more})")
+            source.line(f"{more} = max({at}, {more})")
+            with source.block(f"while {gone} < {left} and {walk} == 0:"):
+                remove = _REMOVE[self._way]
+                self._each(words, gone, lambda fold, w, x: remove(fold, w, x, walk), "-")
+                source.line(f"{gone} = sorted_next({self.state}, {gone})")
+            self._walk(words, more, to, also=f" and {walk} == 0")
+            if self._way == "float":
+                sum_ = f"abs(key_float({words[0]}) + key_float({words[1]}))"
+                largest = f"key_float({words[2]})"
+                near = f"{largest} < 1e290 and {sum_} >= 1e-15 * {largest}"
+                with source.block(f"if not ({near}):"):
+                    source.line(f"{walk} = 1")
+        with source.block(f"if {walk} != 0:"):
+            for word in words:
+                source.line(f"{word} = 0")
+            self._walk(words, at, to)
+
+    def _each(
+        self, words: list[str], at: str, do: Callable[[Fold, list[str], str], None], sign: str
+    ) -> None:
+        """Write what adds the row at a position, or takes it out."""
         source = self.source
         if not self.arguments:
-            source.line(f"{words[0]} += 1")
+            source.line(f"{words[0]} {sign}= 1")
             return
         operand = self.argument(at)
         condition = "True" if operand.null is None else f"not {operand.null}"
         with source.block(f"if {condition}:"):
             x = source.name("x")
             source.line(f"{x} = {operand.value}")
-            _ADD[self._way](self, words, x)
-            source.line(f"{words[-1]} += 1")
+            do(self, words, x)
+            source.line(f"{words[-1]} {sign}= 1")
 
     def add_exact(self, words: list[str], x: str) -> None:
         """Write what adds a number of which no digit is lost."""
@@ -332,27 +374,55 @@ class Fold(WindowCall):
         self.source.line(f"{words[0]} = wide_low({w})")
         self.source.line(f"{words[1]} = wide_high({w})")
 
+    def remove_exact(self, words: list[str], x: str, walk: str) -> None:
+        """Write what takes it away again."""
+        w = self.source.name("w")
+        there = f"wide_from({words[0]}, {words[1]})"
+        self.source.line(f"{w} = wide_plus({there}, wide_times(wide_of({x}), -1))")
+        self.source.line(f"{words[0]} = wide_low({w})")
+        self.source.line(f"{words[1]} = wide_high({w})")
+
     def add_float(self, words: list[str], x: str) -> None:
-        """Write what adds a float, remembering what rounding takes."""
-        high, low = self.names("high", "low_part")
+        """Write what adds a float, remembering what rounding takes.
+
+        Where the frame slides, the largest number on the way says how much may have been lost.
+        """
+        source, (high, low) = self.source, self.names("high", "low_part")
         parts = f"key_float({words[0]}), key_float({words[1]})"
-        self.source.line(f"{high}, {low} = pair_add({parts}, {x})")
-        self.source.line(f"{words[0]} = float_key({high})")
-        self.source.line(f"{words[1]} = float_key({low})")
+        source.line(f"{high}, {low} = pair_add({parts}, {x})")
+        source.line(f"{words[0]} = float_key({high})")
+        source.line(f"{words[1]} = float_key({low})")
+        if self.bounds.is_sliding:
+            for each in (x, high):
+                with source.block(f"if abs({each}) > key_float({words[2]}):"):
+                    source.line(f"{words[2]} = float_key(abs({each}))")
+
+    def remove_float(self, words: list[str], x: str, walk: str) -> None:
+        """Write what adds the opposite."""
+        opposite = self.source.name("opposite")
+        self.source.line(f"{opposite} = -{x}")
+        self.add_float(words, opposite)
+
+    def remove_extreme(self, words: list[str], x: str, walk: str) -> None:
+        """Write what walks if the extreme itself may have left."""
+        with self.source.block(f"if not ({self._is_better(read_word(words[0], self._type), x)}):"):
+            self.source.line(f"{walk} = 1")
 
     def add_extreme(self, words: list[str], x: str) -> None:
         """Write what takes the better of two."""
-        type_, (a, b) = self._type, (x, read_word(words[0], self._type))
+        better = self._is_better(x, read_word(words[0], self._type))
+        with self.source.block(f"if {words[1]} == 0 or {better}:"):
+            self.source.line(f"{words[0]} = {word_of(x, self._type)}")
+
+    def _is_better(self, a: str, b: str) -> str:
+        """Whether a is nearer to the extreme than b."""
         smaller = self.over.function in ("min", "bool_and")
         first, second = (a, b) if smaller else (b, a)
-        if isinstance(type_, Float):
-            better = f"float_lt({first}, {second})"
-        elif isinstance(type_, String):
-            better = f"text_less(texts, {self.source.every_text()}, {first}, {second})"
-        else:
-            better = f"{first} < {second}"
-        with self.source.block(f"if {words[1]} == 0 or {better}:"):
-            self.source.line(f"{words[0]} = {word_of(x, type_)}")
+        if isinstance(self._type, Float):
+            return f"float_lt({first}, {second})"
+        if isinstance(self._type, String):
+            return f"text_less(texts, {self.source.every_text()}, {first}, {second})"
+        return f"{first} < {second}"
 
     def finish(self, scalar: Scalar) -> Operand:
         """Write the value of the words of row q."""
@@ -366,7 +436,7 @@ class Fold(WindowCall):
         if self._way == "float":
             source.line(f"{value} = key_float({stored[0]}) + key_float({stored[1]})")
             if self.over.function == "avg":
-                source.line(f"{value} = {value} / max({stored[2]}, 1)")
+                source.line(f"{value} = {value} / max({stored[-1]}, 1)")
             return Operand(value, null)
         self._finish_exact(scalar, value, stored)
         return Operand(value, null)
@@ -395,6 +465,13 @@ _ADD: dict[str, Callable[[Fold, list[str], str], None]] = {
     "float": Fold.add_float,
     "extreme": Fold.add_extreme,
     "count": lambda fold, words, x: None,
+}
+
+_REMOVE: dict[str, Callable[[Fold, list[str], str, str], None]] = {
+    "exact": Fold.remove_exact,
+    "float": Fold.remove_float,
+    "extreme": Fold.remove_extreme,
+    "count": lambda fold, words, x, walk: None,
 }
 
 CALLS: dict[str, type[WindowCall]] = {
