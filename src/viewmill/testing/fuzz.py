@@ -176,23 +176,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="viewmill.testing.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to go on")
     parser.add_argument("--seed", type=int, default=None, help="where to begin")
-    parser.add_argument("--examples", type=int, default=50, help="cases in a round")
+    parser.add_argument("--examples", type=int, default=None, help="cases in a round")
     parser.add_argument("--compiled", action="store_true", help="with Numba")
     wish = parser.parse_args(arguments)
     os.environ["VIEWMILL_COMPILER"] = "on" if wish.compiled else "off"
+    # The clock is looked at between rounds, and compiling a case takes seconds.
+    examples = wish.examples or (5 if wish.compiled else 50)
     number = wish.seed if wish.seed is not None else int(time.time()) % 1_000_000
     until = time.monotonic() + 60 * wish.minutes
     rounds = 0
     while time.monotonic() < until:
         _say(f"seed {number}", sys.stderr)
         try:
-            run_round(number, wish.examples)
+            run_round(number, examples)
         except Exception:
             _say(f"seed {number} found a difference; the smallest case:\n", sys.stdout)
             _say(Case.failed.script() if Case.failed else "", sys.stdout)
             raise
         number, rounds = number + 1, rounds + 1
-    _say(f"{rounds} rounds of {wish.examples} cases, nothing found", sys.stdout)
+    _say(f"{rounds} rounds of {examples} cases, nothing found", sys.stdout)
     return 0
 
 
