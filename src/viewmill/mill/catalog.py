@@ -17,6 +17,7 @@ from viewmill.mill.keeping import Keeping
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.policies import Waiting, is_immediate
+from viewmill.program.parts import SECOND
 from viewmill.program.program import Queries
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView, RegisteredRing, Stream
@@ -178,7 +179,9 @@ class Catalog:
         if not isinstance(entry, TableEntry):
             return None
         options = entry.table.options
-        return Stream(options.timestamp_by, options.lateness or 0, options.append_only)
+        parts = entry.table.parts
+        length = None if parts is None else parts.length * SECOND
+        return Stream(options.timestamp_by, options.lateness or 0, options.append_only, length)
 
     # For the mill.
 

@@ -38,6 +38,7 @@ class Stream:
     timestamp_by: str | None
     lateness: int  # microseconds
     append_only: bool
+    part_length: int | None = None  # microseconds
 
 
 @runtime_checkable

@@ -31,9 +31,9 @@ DOT_DOT = TokenType.BREAK
 
 
 class WindowSuffix(exp.Expression):
-    """[WINDOW size SLIDE slide]: `unit` is "rows" or "time", time in microseconds."""
+    """[WINDOW size [SLIDE slide]]: `unit` is "rows" or "time", time in microseconds."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"unit": True, "size": True, "slide": True}
+    arg_types: ClassVar[dict[str, bool]] = {"unit": True, "size": True, "slide": False}
 
 
 class PartSuffix(exp.Expression):
@@ -133,7 +133,9 @@ class _Parser(DatabricksParser):
         self._advance()
         unit, size = self._parse_extent()
         if not self._match_text_seq("SLIDE"):
-            self.raise_error("Expected SLIDE")
+            if unit == "rows":
+                self.raise_error("Expected SLIDE")
+            return WindowSuffix(unit=unit, size=size)
         slide_unit, slide = self._parse_extent()
         if unit != slide_unit:
             self.raise_error("WINDOW and SLIDE are both times or both ROWS", self._prev)
@@ -241,7 +243,9 @@ def _dots(start: int, last: Token) -> Token:
 def _suffix_sql(suffix: Suffix) -> str:
     match suffix:
         case WindowSuffix():
-            size, slide = suffix.args["size"], suffix.args["slide"]
+            size, slide = suffix.args["size"], suffix.args.get("slide")
+            if slide is None:
+                return f" [WINDOW {_extent_sql(size)}]"
             if suffix.args["unit"] == "rows":
                 return f" [WINDOW {size} ROWS SLIDE {slide} ROWS]"
             return f" [WINDOW {_extent_sql(size)} SLIDE {_extent_sql(slide)}]"

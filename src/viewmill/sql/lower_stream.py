@@ -37,7 +37,15 @@ def window_of(
     stream = catalog.stream(name) if isinstance(catalog, Streams) else None
     if stream is None:
         raise no_table(name, span)
-    unit, size, slide = (suffix.args[each] for each in ("unit", "size", "slide"))
+    unit, size = suffix.args["unit"], suffix.args["size"]
+    slide = suffix.args.get("slide") or stream.part_length
+    if slide is None:
+        raise UnsupportedQuery(
+            "the window does not say how far it slides",
+            detail=f'Only over a table in time parts it slides by a part, and "{name}" has none.',
+            hint="Write [WINDOW 10 MINUTES SLIDE 1 MINUTE].",
+            span=span,
+        )
     if unit == "rows":
         if not stream.append_only:
             raise UnsupportedQuery(

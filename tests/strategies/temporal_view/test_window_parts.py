@@ -272,3 +272,16 @@ def test_what_is_not_translated_is_refused_with_the_reason(window, what, reason)
             f" FROM s [WINDOW {window}] GROUP BY k"
         )
     assert reason in str(error.value)
+
+
+def test_a_window_of_a_table_in_parts_slides_by_a_part_unless_it_says_otherwise():
+    with connect() as mill:
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v STRATEGY temporal_view AS SELECT k, sum(x) AS t"
+            " FROM s [WINDOW 20 SECONDS] GROUP BY k"
+        )
+        mill.insert("s", [(at(t), "a", 1, 0.0, 0.0) for t in (1, 11, 21, 31)])
+        assert mill["v"].rows() == [("a", 2)]
+        mill.sql("CREATE TABLE loose (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts")
+        with pytest.raises(UnsupportedQuery, match="how far it slides"):
+            mill.sql("CREATE MATERIALIZED VIEW w AS SELECT sum(x) AS t FROM loose [WINDOW 1 HOUR]")
