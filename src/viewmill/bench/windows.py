@@ -2,7 +2,7 @@
 
 The partials are a 100 Hz sensor's readings in whole units, so that sums are exact. The answers of
 every technique are compared with prefix sums or block maxima, which share no code with any. Last,
-10,000 windows of rows over one stream, summed together.
+10,000 windows of rows over one stream, summed together: by one kernel, and as views of a mill.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from viewmill.algebra.operations import MAX, SUM, Operation
 from viewmill.bench.report import Report, Say
+from viewmill.bench.window_views import window_views
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +54,9 @@ def windows(*, seed: int, quick: bool, say: Say) -> Report:
                     verified.append(_all_ranges(report, make, aggregate, x))
     say(f"{SHARED:,} windows over one stream")
     verified.append(_shared(report, seed, 20_000 if quick else 200_000))
+    views = 300 if quick else SHARED
+    say(f"{views:,} window views through the mill")
+    verified.append(window_views(report, seed, count=views, rows=20_000 if quick else 200_000))
     report.verified = all(verified)
     return report
 

@@ -51,6 +51,7 @@ class WindowFamily:
         tick: Callable[[], int | None],
         *,
         has_deletes: bool = True,
+        may_owe: bool = False,
         is_shared: bool = False,
         compiled: bool | None = None,
     ) -> None:
@@ -61,7 +62,8 @@ class WindowFamily:
         self.refreshes = 0  # batches since the family began
         self.reached: int | None = None  # the watermark, or the number of rows
         self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
-        self._has_deletes, self._compiled = has_deletes, compiler.is_on(compiled)
+        self._has_deletes, self._may_owe = has_deletes, may_owe
+        self._compiled = compiler.is_on(compiled)
         self._lanes: dict[tuple[str, str | None], PlannedLane] = {}
         self._finishes: dict[str, InOrder] = {}
         self._arrived = 0
@@ -93,7 +95,13 @@ class WindowFamily:
         body = member.body
         planned = self._lanes.get((body.lane, body.technique))
         if planned is None:
-            lane = Lane(body, self._dictionary, self._compiled, has_deletes=self._has_deletes)
+            lane = Lane(
+                body,
+                self._dictionary,
+                self._compiled,
+                has_deletes=self._has_deletes,
+                may_owe=self._may_owe,
+            )
             planned = self._lanes[body.lane, body.technique] = PlannedLane(lane, body.technique)
         if planned.lane.add(body.aggregates):
             planned.spoil()

@@ -58,9 +58,16 @@ class Lane:
     """What is common to views with the same WHERE, keys and arguments."""
 
     def __init__(
-        self, body: Windowed, dictionary: Dictionary, compiled: bool, *, has_deletes: bool
+        self,
+        body: Windowed,
+        dictionary: Dictionary,
+        compiled: bool,
+        *,
+        has_deletes: bool,
+        may_owe: bool = False,
     ) -> None:
         self._body, self._has_deletes = body, has_deletes
+        self._may_owe, self._owes = may_owe, False
         self.numbers = GroupNumbers(Schema(body.keys), compiled)
         self._prepare: Linear | None = None
         if body.prepare is not None:
@@ -162,8 +169,10 @@ class Lane:
         if self.raw is None:
             return False
         goes = bool((rows.multiplicity < 0).any()) and not self.has_inverse
-        if self.commutes or goes:
-            return goes
+        # Where a row may go before it comes, the one that comes later must meet it.
+        self._owes = self._owes or (goes and self._may_owe)
+        if self.commutes or goes or self._owes:
+            return goes or self._owes
         return newest is None or bool((rows.times < newest).any())
 
     def lift(self, rows: LaneRows, pairs: Array, count: int) -> tuple[Array, Array]:

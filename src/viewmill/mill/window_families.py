@@ -44,6 +44,7 @@ def _made(core: Core, source: str, *, is_shared: bool) -> Any:
         plan_windows,
         lambda: core.contents(table.name),
         lambda: core.ticks.get(table.name),
+        may_owe=table.table.options.unchecked,
         has_deletes=not table.table.options.append_only,
         is_shared=is_shared,
     )

@@ -44,6 +44,8 @@ def add_time_window(
     lowering = ExpressionLowering(environment, scope)
     moment = implicit(lowering.lower(call.expressions[0]), TIMESTAMP, WINDOW)
     size, slide, offset = _durations(call.expressions[1:], environment)
+    if size <= 0 or slide <= 0:
+        raise MalformedSQL("a window and its slide are longer than nothing", span=span)
     if slide > size:
         raise MalformedSQL("a window slides by at most its size", span=span)
     ticks = functions.call("unix_micros", (moment,), span)
