@@ -86,7 +86,7 @@ def rebuilds(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict
         return {}
     by_name = {name.lower(): delta.size for name, delta in listed.items()}
     found: dict[str, Rebuild] = {}
-    for entry in core.catalog.in_order():
+    for entry in core.catalog.without_windows():
         rows = sum(by_name.get(name, 0) for name in entry.reads)
         if entry.name not in among or rows < LEAST_ROWS or not is_adaptive(entry):
             continue

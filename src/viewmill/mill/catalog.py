@@ -19,6 +19,7 @@ from viewmill.planner.plan import Plan
 from viewmill.policies.policies import Waiting, is_immediate
 from viewmill.program.parts import SECOND
 from viewmill.program.program import Queries
+from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView, RegisteredRing, Stream
 
@@ -145,6 +146,7 @@ class Catalog:
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
         self._keepers: list[ViewEntry] = []
+        self._without_windows: list[ViewEntry] = []
 
     # For the lowering.
 
@@ -212,10 +214,12 @@ class Catalog:
         self._forget_readings(key)
         entry = self._entries.pop(key)
         if isinstance(entry, ViewEntry) and self._views is not None:
-            self._views.remove(entry)
+            self._views = [each for each in self._views if each is not entry]
             self._immediate.discard(entry.name)
             self._deferred = [each for each in self._deferred if each is not entry]
             self._keepers = [each for each in self._keepers if each is not entry]
+            others = self._without_windows
+            self._without_windows = [each for each in others if each is not entry]
 
     def _forget_readings(self, key: str) -> None:
         self._tables.pop(key, None)
@@ -311,11 +315,17 @@ class Catalog:
             self.in_order()
         return self._keepers
 
+    def without_windows(self) -> list[ViewEntry]:
+        """The views that are more than a window of a stream, each after those that it reads."""
+        self.in_order()
+        return self._without_windows
+
     def in_order(self) -> list[ViewEntry]:
         """The views, each after those that it reads."""
         if self._views is None:
             self._views = self._sorted_views()
             self._immediate, self._deferred, self._keepers = set(), [], []
+            self._without_windows = []
             for entry in self._views:
                 self._place(entry)
         return self._views
@@ -327,6 +337,8 @@ class Catalog:
             self._deferred.append(entry)
         if entry.keeping is not None:
             self._keepers.append(entry)
+        if not all(isinstance(block.program.body, Windowed) for block in entry.blocks):
+            self._without_windows.append(entry)
 
     def _sorted_views(self) -> list[ViewEntry]:
         done: dict[str, ViewEntry] = {}

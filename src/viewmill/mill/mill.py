@@ -40,6 +40,7 @@ from viewmill.mill.register import register_aggregate
 from viewmill.mill.replay import replay
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
+from viewmill.mill.window_families import note_followers
 from viewmill.mill.windows import advance
 from viewmill.planner.explain import explain
 from viewmill.planner.operators import Operator
@@ -289,6 +290,8 @@ class Mill:
             fn(version, {n: Change(n, version, d, core.dictionary) for n, d in changed.items()})
 
         core.preparations.append(prepare)
+        for entry in core.catalog.views():
+            note_followers(core, entry)
 
     # Looking.
 
