@@ -90,11 +90,11 @@ class IndexedStore(_TreeStore):
         self._narrow()
 
     def _narrow(self) -> None:
-        """With a journal, which could not follow, there is room for low parts from the start."""
+        """Low parts get room when something needs them, if they have none from the start."""
         kind, low = self.kind, 8 * self.kind.low_words
         stride = self.get(indexed.KEY_AT) + 8 * (kind.key_words + kind.payload_words)
-        self._set(indexed.STRIDE, stride + low if kind.journal else stride)
-        self._set(indexed.LOW_BYTES, 0 if kind.journal else low)
+        self._set(indexed.STRIDE, stride + low if kind.roomy else stride)
+        self._set(indexed.LOW_BYTES, 0 if kind.roomy else low)
 
     def commit(self) -> None:
         """Keep what was done."""

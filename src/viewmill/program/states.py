@@ -151,13 +151,15 @@ class Indexed:
     indexed_old(s, e)                entry e as it was at the last commit
     indexed_count(s)  indexed_at(s, i)    every position, and its entry or 0 where there is none
 
-    Without one a rollback runs the triggers again, with the opposite multiplicities, and low parts
-    of floats get room when the first addition needs them: sums of whole numbers never do.
+    Without one a rollback runs the triggers again, with the opposite multiplicities. Low parts of
+    floats get room when the first addition needs them, which sums of whole numbers never do; or,
+    `roomy`, from the start.
     """
 
     key: tuple[Field, ...]
     payload: tuple[Slot, ...]
     journal: bool = False
+    roomy: bool = False
 
     @property
     def parts(self) -> tuple[tuple[Field, ...], ...]:
@@ -476,7 +478,8 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
 
 
 # Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
-# floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero.
+# floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero, and
+# floats_clear_low(s, e, k, n) low parts, if they have room.
 # cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, ...), (columns, ...))
 # and cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
 # cofactor_gathered(p, own, (columns, ...), change) has put in its place what is in `own`;

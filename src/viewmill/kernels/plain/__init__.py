@@ -25,6 +25,7 @@ from viewmill.kernels.plain.bag import bag_add, bag_plus, bag_row, bag_times
 from viewmill.kernels.plain.blocks import (
     floats_at,
     floats_clear,
+    floats_clear_low,
     floats_get,
     floats_put,
     floats_set,
@@ -246,6 +247,7 @@ __all__ = [
     "float_to_int",
     "floats_at",
     "floats_clear",
+    "floats_clear_low",
     "floats_get",
     "floats_put",
     "floats_set",

@@ -27,6 +27,10 @@ def floats_clear(s: PlainIndexed, e: int, k: int, n: int) -> None:
         s.entries[e][1][k] = [Fraction(0)] * n
 
 
+def floats_clear_low(s: PlainIndexed, e: int, k: int, n: int) -> None:
+    """There are no low parts."""
+
+
 def floats_get(s: PlainIndexed, e: int, k: int) -> float:
     """The float at word k of an entry."""
     return float(floats_at(s, e, k)[0])

@@ -38,6 +38,7 @@ from viewmill.kernels.structures.cofactor import (
     cofactor_lift,
     cofactor_none,
     cofactor_show,
+    floats_clear_low,
 )
 from viewmill.kernels.structures.dates import (
     date_add_months,
@@ -257,6 +258,7 @@ __all__ = [
     "float_to_int",
     "floats_at",
     "floats_clear",
+    "floats_clear_low",
     "floats_get",
     "floats_put",
     "floats_set",

@@ -93,6 +93,13 @@ def cofactor_add_whole(s, e, k, low, p, n):
 
 
 @structure
+def floats_clear_low(s, e, k, n):
+    """Make n low parts zero, if they have room."""
+    if load_word(s + LOW_BYTES) == 0:
+        clear_bytes(e + 8 * k, 8 * n)
+
+
+@structure
 def is_added(high_at, p, n):
     """high += p if rounding takes nothing from any sum, as from whole numbers; else nothing."""
     out_of_line()

@@ -159,9 +159,9 @@ def dense_resize(d, room, words, key_at, stride):
 
 @structure
 def larger(room, stride):
-    """The next room: four more while small, then half as much again, of long entries a quarter."""
+    """The next room: two, then four more while small; then half more, of long entries a quarter."""
     if room < _SCANNED:
-        return room + 4
+        return room + (4 if room > 2 else 2)
     return room + (room >> 2 if stride > _LONG else room >> 1)
 
 

@@ -122,6 +122,7 @@ def widen(s, e):
     stride, more = load_word(s + STRIDE), load_word(s + LOW_BYTES)
     wide = stride + more
     entries = allocate(table_bytes(room, wide))
+    widen_journal(s, more)
     for i in range(count):
         copy_bytes(entries + i * wide, old + i * stride, stride)
         clear_bytes(entries + i * wide + stride, more)
@@ -134,6 +135,22 @@ def widen(s, e):
     store_word(s + BYTES, load_word(s + BYTES) + room * more)
     number = (e - old) // stride
     return entries + number * wide + (e - old - number * stride)
+
+
+@structure
+def widen_journal(s, more):
+    """Give every record of the journal so many bytes more, which are zero."""
+    old, room, size = load_word(s + JOURNAL), load_word(s + JOURNAL_ROOM), record_bytes(s)
+    if room == 0:
+        return
+    wide = size + more
+    journal = allocate(room * wide)
+    for t in range(load_word(s + TOUCHED)):
+        copy_bytes(journal + t * wide, old + t * size, size)
+        clear_bytes(journal + t * wide + size, more)
+    release(old)
+    store_word(s + JOURNAL, journal)
+    store_word(s + BYTES, load_word(s + BYTES) + room * more)
 
 
 @structure

@@ -44,7 +44,7 @@ class Result:
         """The state's kind. A view without GROUP BY has a row even when there is none to count."""
         slots = self.layout.slots(self.layout.root)
         present = (Slot(PRESENT, "int"),) if self.block.is_global else ()
-        return Indexed(self.fields, slots + present, journal=True)
+        return Indexed(self.fields, slots + present, journal=True, roomy=True)
 
     def _spot(self) -> Spot:
         kind = self.kind

@@ -39,9 +39,9 @@ class Place:
             # Of a list, half of the floats are low parts.
             halves = {slot.name: slot.size // 2 for slot in self.kind.payload}
             lows = {slot: words[slot] + halves[name] for slot, name in own.items()}
-            return Spot(self.state, entry, words, lows)
+            return Spot(self.state, entry, words, lows, is_listed=True)
         lows = {slot: self.kind.low_word(name) for slot, name in own.items()}
-        return Spot(self.state, entry, words, lows, self.kind.journal)
+        return Spot(self.state, entry, words, lows, self.kind.roomy)
 
 
 @dataclass

@@ -108,7 +108,8 @@ class Bag:
                 source.line(f"floats_clear({spot.at(slot.name)}, {slot.words})")
                 if slot.lows:
                     low = f"{spot.state}, {spot.entry}, {spot.lows[slot.name]}"
-                    source.line(f"floats_clear({low}, {slot.lows})")
+                    function = "floats_clear" if spot.is_listed else "floats_clear_low"
+                    source.line(f"{function}({low}, {slot.lows})")
 
 
 def _word(operand: Operand, expression: Expression) -> str:

@@ -30,6 +30,7 @@ class Spot:
     words: Mapping[str, int]  # by the slot's name in the view
     lows: Mapping[str, int] = field(default_factory=dict)  # where the low parts of its floats begin
     is_fixed: bool = True  # whether low parts have their room, so that no addition moves an entry
+    is_listed: bool = False  # whether the entry is one of a list
 
     def at(self, slot: str) -> str:
         """The arguments that name a slot: state, entry, word."""
