@@ -20,7 +20,7 @@ from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary, Reader
 from viewmill.deltas.late import LateColumns, Pair
-from viewmill.deltas.sure import converter, is_sure
+from viewmill.deltas.sure import converter, is_sure, is_word
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
@@ -228,9 +228,10 @@ class _Reading:
     def many(self, table: Any, columns: tuple[int, ...]) -> list[Pair] | None:
         """Some columns as words, None if there is no quicker way than one by one."""
         if columns not in self._readers:
-            sure = self._unsure.isdisjoint(columns)
             types = [self.given.types[i] for i in columns]
-            self._readers[columns] = self.dictionary.reader(types) if sure else None
+            # Columns that are words already are not even copied one by one.
+            is_quicker = self._unsure.isdisjoint(columns) and not all(map(is_word, types))
+            self._readers[columns] = self.dictionary.reader(types) if is_quicker else None
         reader = self._readers[columns]
         words = None if reader is None else reader.read(table.select(columns))
         return None if words is None else [(each, None) for each in words]

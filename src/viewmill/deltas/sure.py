@@ -44,6 +44,11 @@ def is_sure(given: Any, type_: Type) -> bool:
             return False
 
 
+def is_word(given: Any) -> bool:
+    """Whether NumPy reads values of an Arrow type as words."""
+    return bool(given in (pa.int64(), pa.float64()))
+
+
 def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
     """What makes words and a mask of columns of an Arrow type; all is decided before they come."""
     type_ = field.type
@@ -62,7 +67,7 @@ def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any
 
         return _of_chunk(decimals, field, dictionary)
     word = np.dtype(np.float64 if is_float_word(type_) else np.int64)
-    if stored == word and given in (pa.int64(), pa.float64()):
+    if stored == word and is_word(given):
         return _as_they_are(field, dictionary)
 
     def numbers(array: Any) -> Pair:
