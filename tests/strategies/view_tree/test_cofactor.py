@@ -145,7 +145,7 @@ def test_compiled_blocks_equal_plain_ones(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_rollback_leads_back_past_the_first_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole numbers need no low parts; the first fraction makes room for them, also in a journal."""
+    """Whole numbers need no low parts; the first fraction makes room for them, in journals too."""
     monkeypatch.setenv("VIEWMILL_COMPILER", "on")
     both = Both("chain")
     with both.mill as mill:
