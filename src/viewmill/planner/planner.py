@@ -22,6 +22,7 @@ from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
+from viewmill.rewrite.values_beside import values_beside
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex, has_nested
 from viewmill.strategies.dataflow.by_row import compute_by_row
 from viewmill.strategies.dataflow.strategy import Dataflow
@@ -150,7 +151,7 @@ def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return []
     ways, no = list[list[Cut]](), None
-    forms = [decorrelate(query), query]
+    forms = [decorrelate(query), values_beside(query)]
     for form in forms if has_nested(query) and forms[0] != query else forms[:1]:
         try:
             cuts = cut_blocks(

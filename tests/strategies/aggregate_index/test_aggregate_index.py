@@ -55,6 +55,7 @@ def test_view_equals_the_loops(data, signed, by_broker):
 
 
 VWAP = query("0.75", "<", "<=", "sum", by_broker=False)
+VWAP_MONEY = VWAP.replace(", count(*) AS n", "")
 MST = (
     "SELECT b.broker, sum(a.price * a.volume - b.price * b.volume) AS money FROM bids b, bids a "
     "WHERE 0.25 * (SELECT sum(x.volume) FROM bids x) > coalesce("
@@ -121,3 +122,28 @@ def test_explain_says_why_neither(mill):
             "CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS SELECT sum(b.volume) FROM bids "
             "b WHERE 1 < (SELECT sum(DISTINCT x.volume) FROM bids x WHERE x.price <= b.price)"
         )
+
+
+SHOWN = {
+    "a ratio": f"SELECT ({VWAP_MONEY}) / (SELECT count(*) FROM bids) AS r",
+    "twice": f"SELECT ({VWAP_MONEY}) + 1 AS a, ({VWAP_MONEY}) - (SELECT max(price) FROM bids) AS b",
+    "beside rows": f"SELECT b.broker, b.volume * ({VWAP_MONEY}) AS v FROM bids b WHERE b.price > 0",
+    "beside groups": f"SELECT b.broker, ({VWAP_MONEY}) AS v, count(*) AS n FROM bids b GROUP BY 1",
+}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("case", sorted(SHOWN))
+def test_a_nested_aggregate_among_the_columns(mill, case):
+    """It is a block of its own: the one row beside the rows that show it."""
+    mill.sql(f"CREATE TABLE bids ({TABLE})")
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {SHOWN[case]}")
+    assert "aggregate_index" in mill["v"].status()["strategy"]
+    rows = [(n % 3, n % 4 + 1, Decimal(n * 5 % 7)) for n in range(18)]
+    for at in range(0, 18, 6):
+        mill.insert("bids", rows[at : at + 6])
+        assert mill["v"].verify() == []
+    calls = mill["v"].status()["engine_calls"]
+    mill.delete("bids", rows[:17])
+    assert mill["v"].status()["engine_calls"] == calls
+    assert mill["v"].verify() == []

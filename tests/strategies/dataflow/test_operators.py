@@ -248,3 +248,22 @@ def test_compiled_triggers_equal_recompute(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["outer joins", "tops"])
 def test_a_compiled_trigger_of_each_kind_equals_recompute(kind: str) -> None:
     drive(ALL[kind][3:4], seed=4)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_pairs_that_come_and_go_in_a_batch_are_not_divided(mill):
+    """The new row of t meets the old one of u, which is gone at the end of the batch."""
+    mill.sql("CREATE TABLE t (a INT, k INT); CREATE TABLE u (b INT, k INT)")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v STRATEGY dataflow AS "
+        "SELECT t.a / u.b AS x FROM t JOIN u ON t.k = u.k"
+    )
+    mill.insert("u", [(0, 1)])
+    with mill.batch():
+        mill.insert("t", [(1, 1)])
+        mill.delete("u", [(0, 1)])
+        mill.insert("u", [(2, 1)])
+    assert mill["v"].rows() == [(0.5,)]
+    with pytest.raises(vm.ViewmillError, match="division"):
+        mill.insert("u", [(0, 1)])
+    assert mill["v"].verify() == []

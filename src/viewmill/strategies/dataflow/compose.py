@@ -6,6 +6,9 @@ gives  `Program`, or `NotTaken` with the part that is in the way
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from viewmill.algebra.expressions import Call, Cast, Expression, Literal, walk
 from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.emit import emit_program
@@ -17,6 +20,8 @@ from viewmill.strategies.dataflow.operators.union import emit_union
 from viewmill.strategies.dataflow.operators.window import emit_window
 from viewmill.strategies.dataflow.shape import NotTaken
 
+_DIVISIONS = ("/", "%", "div", "pmod", "mod")
+
 
 def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
     """The program of a query; `passing` if its rows are needed by the next block only."""
@@ -27,6 +32,7 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
     refuse_subqueries(top.expressions)
     match bottom:
         case Join(kind="inner" | "cross"):
+            _refuse_division(top.expressions)
             return emit_join(query, top, bottom, strategy, passing=passing)
         case Join():
             return emit_matching(query, top, bottom, strategy, passing=passing)
@@ -40,3 +46,16 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
             raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", bottom.span)
         case _:
             return emit_program(query, strategy)
+
+
+def _refuse_division(shown: Iterable[Expression]) -> None:
+    """Have rows divided once all inputs have changed: pairs of new and old rows come and go."""
+    for part in (part for each in shown for part in walk(each)):
+        if isinstance(part, Call) and part.function in _DIVISIONS:
+            divisor = part.arguments[-1]
+            while isinstance(divisor, Cast):
+                divisor = divisor.input
+            if not isinstance(divisor, Literal) or not divisor.value:
+                raise NotTaken(
+                    "a division over joined rows, which is a block of its own", part.span
+                )

@@ -43,7 +43,11 @@ class Dataflow:
         inputs = len(program.inputs)
         row_us = _ROW_US * len(program.states) * fan_out(query, statistics)
         cost = Cost(_CALL_US * inputs, row_us, entries * width)
-        return Candidate(self.name, query, cost, is_linear=_has_range_join(query))
+        is_range = _has_range_join(query)
+        notes = (
+            ("a changed row is joined with a range of rows: it costs as many",) if is_range else ()
+        )
+        return Candidate(self.name, query, cost, notes, is_linear=is_range)
 
     def _by_row(self, query: Project) -> Candidate | Rejection:
         try:
