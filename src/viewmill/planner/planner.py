@@ -69,7 +69,9 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     rows, often = _judged_rows(query, statistics), _batches(query, statistics)
-    if min(ways, key=lambda way: _cost(way, rows, often))[0].candidates[0].is_linear:
+    asked = [each for each in candidates if wish.strategy in (None, each.strategy)]
+    cheapest = min(ways, key=lambda way: _cost(way, rows, often))
+    if not asked or cheapest[0].candidates[0].is_linear:
         try:
             ways += _cut(view, query, statistics, wish)
         except NotCut as no:

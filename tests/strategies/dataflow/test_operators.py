@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.strategies.dataflow.changes import drive
 
+import viewmill as vm
+
 JOINS = (
     "SELECT r.a, s.b, s.c FROM r JOIN s ON r.a = s.a",
     "SELECT r.a, s.b, t.c FROM r JOIN s ON r.a = s.a JOIN t ON s.b = t.b AND t.d > r.d",
