@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import StateKind
-from viewmill.program.text_functions import EVERY_TEXT, Lookup, evaluate
+from viewmill.program.text_functions import EVERY_TEXT, Lookup, evaluate_all
 
 Ids = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ class Tables(Protocol):
     """Where the results stand that triggers look up."""
 
     def known(self, i: int, ids: Ids) -> npt.NDArray[np.bool_]: ...
-    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None: ...
+    def learn(self, i: int, ids: Ids, words: Ids) -> None: ...
     def learn_texts(self, i: int, ids: Ids, dictionary: Dictionary) -> None: ...
 
 
@@ -88,14 +88,14 @@ class Lookups:
         new = np.unique(missing)
         expression = self._lookups[i].expression
         assert expression is not None
-        texts = self._dictionary.decode(new).to_pylist()
-        words = [self._word(evaluate(expression, each)) for each in texts]
-        self._tables.learn(i, new.tolist(), words)
+        values = evaluate_all(expression, self._dictionary.decode(new))
+        if isinstance(expression.type, String):
+            words = np.array([self._dictionary.intern(each) for each in values], np.int64)
+        else:
+            words = np.array(values, np.int64)
+        self._tables.learn(i, new, words)
         if self._every >= 0 and isinstance(expression.type, String):
-            self._learn_every(np.array(words, np.int64))
+            self._learn_every(words)
 
     def _learn_every(self, ids: Ids) -> None:
         self._tables.learn_texts(self._every, ids, self._dictionary)
-
-    def _word(self, value: Any) -> int:
-        return self._dictionary.intern(value) if isinstance(value, str) else int(value)

@@ -186,9 +186,9 @@ class Texts:
         found: npt.NDArray[np.bool_] = inside & known[np.where(inside, ids, 0)]
         return found
 
-    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
+    def learn(self, i: int, ids: IntArray, words: IntArray) -> None:
         """What function i gives for these ids."""
-        top = max(ids) + 1
+        top = int(ids.max()) + 1
         if top > len(self._tables[i]):
             more = 2 * top - len(self._tables[i])
             self._tables[i] = np.pad(self._tables[i], (0, more))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import pyarrow.compute as pc
+
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.types import Boolean, Integer, String
 
@@ -97,6 +99,17 @@ def evaluate(expression: Expression, text: str) -> Any:
             return function(*arguments)
         case _:
             raise AssertionError(expression)
+
+
+def evaluate_all(expression: Expression, texts: Any) -> list[Any]:
+    """Its values for an Arrow array of strings."""
+    match expression:
+        case Call("like", (Column(), Literal(str() as pattern), Literal(str() as escape))) if (
+            "\\" not in pattern and escape not in pattern  # the same to Arrow then
+        ):
+            found: list[Any] = pc.match_like(texts, pattern).to_pylist()
+            return found
+    return [evaluate(expression, each) for each in texts.to_pylist()]
 
 
 @cache

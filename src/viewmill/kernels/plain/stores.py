@@ -176,9 +176,9 @@ class Texts:
         """Which ids function i was computed for."""
         return np.array([each in self.handle.lookups[i] for each in ids.tolist()], np.bool_)
 
-    def learn(self, i: int, ids: Sequence[int], words: Sequence[int]) -> None:
+    def learn(self, i: int, ids: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
         """What function i gives for these ids."""
-        self.handle.lookups[i].update(zip(ids, words, strict=True))
+        self.handle.lookups[i].update(zip(ids.tolist(), words.tolist(), strict=True))
 
     def learn_texts(self, i: int, ids: npt.NDArray[np.int64], dictionary: Dictionary) -> None:
         """Strings, to be compared."""
