@@ -38,9 +38,11 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
+demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal, then on Spark
 	$(say) "running viewmill demo"
 	@$(BIN)/viewmill demo
+	$(say) "running viewmill demo --spark"
+	@$(BIN)/viewmill demo --spark
 
 test: $(READY)  ## Run all tests
 	$(say) "running the tests on $(JOBS) processes"

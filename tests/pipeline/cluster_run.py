@@ -16,6 +16,7 @@ from tests.pipeline.harness import write_orders
 from tests.pipeline.test_shards import VIEWS, in_process, orders, pipeline, shown
 
 import viewmill as vm
+from viewmill.mill.storage import crash_points
 
 SHOWN = {name: VIEWS[name] for name in ("by_customer", "by_region", "total")}
 SMALL = {
@@ -41,22 +42,30 @@ def main(root: Path, master: str, *, kill: bool) -> None:
     for number in range(3):
         write_orders(root / "orders", f"{number}", orders(number))
     killed: list[int] = []
+    read: list[str] = []
 
     def kill_one() -> None:
         for pid in executors()[:1]:
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
 
+    def visit(point: str) -> None:
+        """After the first of four batches, while the second runs; at the third at the latest."""
+        if point == "batch read":
+            read.append(point)
+            if len(read) == 1:
+                threading.Timer(0.2, kill_one).start()
+            elif len(read) == 3 and not killed:
+                kill_one()
+
     with pipeline(spark, root, SHOWN) as pipe:
         pipe.run_once()
         assert shown(pipe, SHOWN) == in_process(root, SHOWN), "before"
         for number in range(3, 7):
             write_orders(root / "orders", f"{number}", orders(number))
-        later = threading.Timer(1.0, kill_one)
         if kill:
-            later.start()
+            crash_points.visit = visit
         pipe.run_once()
-        later.cancel()
         assert shown(pipe, SHOWN) == in_process(root, SHOWN), "after"
         assert bool(killed) == kill
         print("figures", pipe.status()["shards"])  # noqa: T201 (for the log)

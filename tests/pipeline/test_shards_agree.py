@@ -103,7 +103,18 @@ ODD_VIEWS = {
     "group against all": (
         "SELECT sum(b.volume) AS v FROM bids b WHERE (SELECT sum(x.volume) FROM bids x WHERE"
         " x.broker = b.broker) > 0.2 * (SELECT sum(y.volume) FROM bids y)",
-        "shard",
+        "in a second step, groups are compared with all",
+    ),
+    "some of a group against some": (
+        "SELECT b.broker, count(*) AS n, max(b.price) AS m FROM bids b WHERE b.price > 3 AND"
+        " (SELECT count(*) FROM bids x WHERE x.broker = b.broker AND x.price < 9) >"
+        " (SELECT avg(y.volume) FROM bids y WHERE y.id > 4) GROUP BY b.broker",
+        "in a second step, groups are compared with all",
+    ),
+    "nothing of a group": (
+        "SELECT count(*) AS n FROM bids b WHERE 1 > (SELECT count(*) FROM bids x WHERE"
+        " x.broker = b.broker) * (SELECT sum(y.price) FROM bids y)",
+        "in a second step, groups are compared with all",
     ),
     "rank": ("SELECT id, rank() OVER (PARTITION BY broker ORDER BY price) FROM bids", "by key"),
     "cofactor": ("SELECT broker, cofactor(volume, price) FROM bids GROUP BY broker", "no STRUCT"),
@@ -126,10 +137,12 @@ ODD_VIEWS = {
 
 def bids(number: int) -> list[tuple[object, ...]]:
     """Twelve bids of a minute and a half."""
-    return [
-        (datetime(2024, 1, 1) + timedelta(seconds=7 * i), i, i * 5 % 4, 1 + i * 7 % 9, 1 + i % 13)
-        for i in range(12 * number, 12 * number + 12)
-    ]
+    rows: list[tuple[object, ...]] = []
+    for i in range(12 * number, 12 * number + 12):
+        broker = None if i % 9 == 4 else i * 5 % 4
+        at = datetime(2024, 1, 1) + timedelta(seconds=7 * i)
+        rows.append((at, i, broker, 1 + i * 7 % 9, 1 + i % 13))
+    return rows
 
 
 @pytest.mark.parametrize("name", ODD_VIEWS)

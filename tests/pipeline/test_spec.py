@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.pipeline.harness import shown_table
 
 from viewmill.cli.definitions import read_definitions
+from viewmill.cli.run_on_spark import run_on_spark
 from viewmill.cli.spec import read_spec
 from viewmill.cli.yaml_reader import InvalidSpec
+from viewmill.errors import InvalidArgument
 from viewmill.pipeline.spec import SparkProject, build
 
 SPEC = """
@@ -56,6 +60,10 @@ def test_project_runs_and_running_again_takes_what_is_new(spark, tmp_path, proje
     with build(spark, project) as pipe:
         assert pipe.run_once().status()["rows_in"] == {"orders": 2}
         assert pipe["spent"].verify() == []
+        before = pipe["spent"].status()["engine_calls"]
+        pipe.recompute("SPENT")
+        assert pipe["spent"].status()["engine_calls"] > before
+        assert pipe["spent"].rows() == [("bob", 7)]
     assert shown_table(tmp_path / "out" / "spent") == [("bob", 7)]
 
 
@@ -68,3 +76,14 @@ def test_format_that_spark_does_not_write_is_refused(tmp_path):
     (tmp_path / "viewmill.yml").write_text(SPEC.replace("format: parquet", "format: csv"))
     with pytest.raises(InvalidSpec, match="csv"):
         read_spec(tmp_path / "viewmill.yml")
+
+
+def test_what_spark_cannot_take_again_is_refused(tmp_path, project):
+    spec = read_spec(tmp_path / "viewmill.yml")
+    definitions = read_definitions(spec)
+    with pytest.raises(InvalidArgument, match="a source is not taken again"):
+        run_on_spark(spec, definitions, {"orders"}, {"spent"}, json=True)
+    assert spec.spark is not None
+    in_shards = replace(spec, spark=replace(spec.spark, placement="shards"))
+    with pytest.raises(InvalidArgument, match="shards keep no rows"):
+        run_on_spark(in_shards, definitions, {"spent"}, {"spent"}, json=True)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 import viewmill as vm
 from viewmill.bench.order_book import COLUMNS, MULTIPLICITY, OrderBook
+from viewmill.cli.demo_spark import demo_spark
 from viewmill.cli.terminal import grid, own_name, print_text, remark, results, show_bytes
 
 if TYPE_CHECKING:
@@ -58,8 +59,14 @@ def demo(
     batch: Annotated[int, typer.Option(min=2, help="Changed rows in one refresh.")] = 500,
     depth: Annotated[int, typer.Option(min=10, help="Open orders on each side.")] = 20_000,
     seed: Annotated[int, typer.Option(help="The seed of the market.")] = 1,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="The same through files and a Spark pipeline.")
+    ] = False,
 ) -> None:
     """Stream an order book through three views and watch them stay fresh."""
+    if spark:
+        demo_spark(seconds, batch, depth, seed)
+        return
     remark("An order book streams in: new orders are inserted, filled ones are deleted.")
     remark("Two views follow every batch, at the cost of the change. The third, which joins the")
     remark("best prices of both sides, is asked to refresh once a second only.")

@@ -17,7 +17,7 @@ from viewmill.cli.status import status_grid
 from viewmill.cli.take_files import Taken, new_files, read_notes, take_files
 from viewmill.cli.terminal import print_json, print_text, progress, remark, results
 from viewmill.cli.write_sinks import catch_up, follow, write_table
-from viewmill.errors import InvalidArgument, UnknownName, nearest
+from viewmill.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -50,12 +50,7 @@ def run(
     anew = _named(full_refresh, definitions, every=full_refresh_all)
     wanted = _named(refresh, definitions, every=refresh is None)
     if project.spark is not None:
-        if anew or refresh is not None:
-            raise InvalidArgument(
-                "runtime: spark refreshes all views, and none in full, yet",
-                hint="Remove the storage directory to take everything anew.",
-            )
-        run_on_spark(project, definitions, json=json)
+        run_on_spark(project, definitions, anew, wanted, json=json)
         return
     views = [each for each in definitions if each.kind == "MATERIALIZED VIEW"]
     shown = [each.name for each in views if each.key in wanted]

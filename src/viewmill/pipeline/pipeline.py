@@ -27,6 +27,7 @@ from viewmill.mill.changes import Change
 from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
 from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.verify import Difference
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
 from viewmill.pipeline.definitions import drop_others
@@ -277,6 +278,12 @@ class Pipeline:
             sink.publish(self._mill.version, self._mill[name])
             reach("sink published")
 
+    def recompute(self, view: str) -> None:
+        """Compute a view again from the tables that the driver keeps, and show it."""
+        self._require_idle()
+        self._mill.sql(f"REFRESH MATERIALIZED VIEW `{self._mill[view].name}` FULL")
+        self._publish()
+
     def ended(self, query: PipelineQuery) -> None:
         """The query takes no more batches."""
         if self._query is query:
@@ -302,6 +309,16 @@ class Pipeline:
     def mill(self) -> Mill:
         """The mill behind the pipeline; change its tables only through sources."""
         return self._mill
+
+    def verify(self, view: str) -> list[Difference]:
+        """Every difference between a view and recompute, and in shards between it and their states.
+
+        While no query runs. Shards keep no rows of sources, so there the driver's part is computed
+        again from what they gave, and that is compared with what their states in Spark's state
+        store say.
+        """
+        self._require_idle()
+        return self._mill[view].verify() + self._placement.verify(self._mill, view)
 
     def dead_letters(self) -> Result:
         """The rows that were refused: source, batch, reason, row."""

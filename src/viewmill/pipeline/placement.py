@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from viewmill.mill.mill import Mill
+from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.union import split, union
@@ -46,6 +47,9 @@ class Placement(Protocol):
     def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
         """What a batch brings."""
 
+    def verify(self, mill: Mill, view: str) -> list[Difference]:
+        """What differs below what the mill itself can compare."""
+
     def status(self) -> dict[str, Any]:
         """What there is to tell besides the views."""
 
@@ -79,6 +83,10 @@ class InDriver:
         """The rows of each source."""
         rows = split(batch, [each.name for each in streams])
         return Arrived(rows, counts={name: each.num_rows for name, each in rows.items()})
+
+    def verify(self, mill: Mill, view: str) -> list[Difference]:
+        """Nothing: the mill has all tables."""
+        return []
 
     def status(self) -> dict[str, Any]:
         """Nothing more."""

@@ -40,6 +40,7 @@ class SparkProject:
     shards: int | None = None
     memory: int | None = None  # bytes, for all states together
     refresh: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # policies, by view
+    full: tuple[str, ...] = ()  # views to compute again from the tables
 
 
 def run(project: SparkProject) -> dict[str, Any]:
@@ -47,7 +48,10 @@ def run(project: SparkProject) -> dict[str, Any]:
     spark = session(project.name, master=project.master, conf=project.conf)
     try:
         with build(spark, project) as pipe:
-            return pipe.run_once().status()
+            query = pipe.run_once()
+            for view in project.full:
+                pipe.recompute(view)
+            return query.status()
     finally:
         spark.stop()
 

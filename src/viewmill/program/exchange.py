@@ -25,9 +25,11 @@ class ByKey:
     """All rows that meet have these columns in common, so results are disjoint."""
 
     columns: tuple[str, ...]
+    finish: bool = False  # whether groups are then compared with what all of them make up
 
     def __str__(self) -> str:
-        return f"by key {', '.join(self.columns)}"
+        second = "; in a second step, groups are compared with all" if self.finish else ""
+        return f"by key {', '.join(self.columns)}{second}"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from viewmill.errors import ForbiddenChange, ViewmillError
 from viewmill.kernels.compiler import is_on
 from viewmill.mill.create import describe
 from viewmill.mill.mill import Mill
+from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
 from viewmill.pipeline.shards.layout import (
@@ -43,6 +44,7 @@ from viewmill.pipeline.shards.layout import (
     slot_keys,
 )
 from viewmill.pipeline.shards.pack import Pack
+from viewmill.pipeline.shards.verify import verify_shards
 from viewmill.pipeline.shards.views import (
     NotSharded,
     ShardedView,
@@ -237,6 +239,14 @@ class InShards:
         self._kernel_ms[slot] += figures.pop("kernel_ms")
         self._state_bytes[slot] = figures.pop("state_bytes")
         self._figures.update(figures)
+
+    def verify(self, mill: Mill, view: str) -> list[Difference]:
+        """What the driver gathered against what the shards hold."""
+        made = next(each for name, each in self._views.items() if name.lower() == view.lower())
+        if isinstance(made, NotSharded) or not self._storage.has_batches():
+            return []
+        assert self._layout is not None
+        return verify_shards(mill, self._spark, self._storage.checkpoint, self._layout, made)
 
     def status(self) -> dict[str, Any]:
         """The slots' figures since the pipeline was made."""

@@ -123,14 +123,22 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
     if kept is not None and (kept.version, kept.token) == (head.version, head.token):
         figures.hits += 1
         return kept
-    if kept is not None and _is_past(kept, store, head):
-        figures.caught_up += 1
-    else:
-        made = pkgutil.resolve_name(_SHARD)(layout.programs, compiled=layout.compiled)
-        kept = Kept(made, head.base, head.base_token)
-        if head.base:
-            made.load(store.snapshot())
+    if kept is None or not _is_past(kept, store, head):
         figures.rebuilt += head.version > 0
+        return made_again(layout, store, head)
+    figures.caught_up += 1
+    return _caught_up(kept, layout, store, head)
+
+
+def made_again(layout: Layout, store: SlotStore, head: Head) -> Kept:
+    """A slot out of snapshot and log."""
+    shard = pkgutil.resolve_name(_SHARD)(layout.programs, compiled=layout.compiled)
+    if head.base:
+        shard.load(store.snapshot())
+    return _caught_up(Kept(shard, head.base, head.base_token), layout, store, head)
+
+
+def _caught_up(kept: Kept, layout: Layout, store: SlotStore, head: Head) -> Kept:
     for version in range(kept.version + 1, head.version + 1):
         blobs = pickle.loads(store.entry(version).blobs)
         kept.shard.take(_deltas(layout, kept.shard, blobs, Given()))

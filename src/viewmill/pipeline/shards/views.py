@@ -17,7 +17,7 @@ from viewmill.mill.catalog import Catalog
 from viewmill.planner.planner import plan
 from viewmill.planner.sharding.split import Split, split
 from viewmill.program.display import state_label
-from viewmill.program.exchange import Exchange, HyperCube, Partials, Route, Single
+from viewmill.program.exchange import ByKey, Exchange, HyperCube, Partials, Route, Single
 from viewmill.program.program import Triggers
 from viewmill.program.states import Passing
 from viewmill.runtime.spark.programs import ShardProgram
@@ -104,7 +104,10 @@ def _words(found: Split) -> list[str]:
         lines.append(f"rows     {_route_words(route)}")
     merged = isinstance(found.exchange, HyperCube) and found.exchange.finish
     merged = merged or isinstance(found.exchange, Partials)
-    lines.append(f"driver   {'merges the parts' if merged else 'holds the result'}")
+    words = "merges the parts" if merged else "holds the result"
+    if isinstance(found.exchange, ByKey) and found.exchange.finish:
+        words = "merges the value of all, then takes the groups for which the comparison holds"
+    lines.append(f"driver   {words}")
     return lines
 
 

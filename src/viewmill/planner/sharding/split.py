@@ -34,6 +34,7 @@ from viewmill.planner.sharding.hypercube import (
 )
 from viewmill.planner.sharding.partials import Halves, halve
 from viewmill.planner.sharding.placed import Names, NotPlaced, placed, routed, variables
+from viewmill.planner.sharding.two_steps import two_steps
 from viewmill.program.exchange import ByKey, Exchange, HyperCube, Partials, Route, Single
 from viewmill.rewrite.correlation import transform_everywhere
 from viewmill.rewrite.rules import rewrite
@@ -128,7 +129,7 @@ def _spread(relation: Relation, cells: int, weights: Mapping[str, float]) -> _Fo
     if is_plain_join(relation):
         return _by_grid(relation, relation, None, cells, weights) or answer
     if isinstance(relation, Aggregate):
-        return _in_parts(relation, cells, weights) or answer
+        return _in_parts(relation, cells, weights) or _in_two_steps(relation, cells) or answer
     if isinstance(relation, Distinct):
         return _distinct_rows(relation, cells) or answer
     return answer
@@ -179,6 +180,17 @@ def _in_parts(aggregate: Aggregate, cells: int, weights: Mapping[str, float]) ->
         if found is not None:
             return found
     return None
+
+
+def _in_two_steps(aggregate: Aggregate, cells: int) -> _Found | None:
+    """Groups that are compared with all: shards keep the groups, the driver compares."""
+    found = two_steps(aggregate)
+    if found is None or not is_hashed_alike(frozenset([found.column]), found.scan):
+        return None
+    columns = own_names(found.scan, (found.column,))
+    routes = {found.scan.alias: Route(found.scan.source, (cells,), (columns,))}
+    exchange = ByKey(columns or (), finish=True)
+    return _Found(exchange, routes, found.halves.part, found.halves.merge)
 
 
 def _distinct_rows(relation: Distinct, cells: int) -> _Found | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.program.program import Program
 
@@ -15,6 +16,11 @@ class ShardProgram:
     view: str
     blocks: tuple[tuple[str, Program], ...]
     empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
+
+    @property
+    def query(self) -> Relation:
+        """What a shard computes."""
+        return self.blocks[-1][1].query
 
     @property
     def output(self) -> Schema:

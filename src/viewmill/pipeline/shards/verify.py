@@ -1,0 +1,95 @@
+"""Compare what the driver gathered of a view with what the shards hold of it.
+
+takes  Spark's checkpoint, whose state store has each slot's head, log and snapshot
+does   makes every slot again in this process, as a worker would, and adds up what it shows
+
+Shards keep no rows of sources, so this is what can be compared: states against results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import concat
+from viewmill.deltas.rows import to_delta
+from viewmill.mill.mill import Mill
+from viewmill.mill.verify import Difference, compare
+from viewmill.pipeline.shards.layout import MULTIPLICITY, Layout
+from viewmill.pipeline.shards.slot import Entry, Head, made_again
+from viewmill.pipeline.shards.views import ShardedView, gathering_table
+
+
+def verify_shards(
+    mill: Mill, spark: Any, checkpoint: Path, layout: Layout, view: ShardedView
+) -> list[Difference]:
+    """Rows of the gathering table that are there more or less often than shards say."""
+    core, name = mill.core, view.program.view
+    entry = core.catalog.table(gathering_table(name))
+    stores = _read(spark, checkpoint)
+    expected = []
+    for slot in range(view.cells):
+        store = stores.get(layout.keys[slot], StoreCopy())
+        shard = made_again(layout, store, store.head()).shard
+        rows = decode_delta(shard.contents()[name], shard.dictionary, multiplicity=MULTIPLICITY)
+        schema = entry.table.schema
+        expected.append(to_delta(rows, schema, core.dictionary, multiplicity=MULTIPLICITY))
+    shown = consolidate(concat(entry.table.schema, expected))
+    return compare(core, view.program.query, shown, core.contents(entry.name))
+
+
+class StoreCopy:
+    """One slot's part of the state store, read and not written."""
+
+    def __init__(self) -> None:
+        self._head = Head()
+        self.pieces: dict[tuple[int, int], tuple[str, bytes]] = {}
+        self.snapshots: list[bytes] = []
+
+    def head(self) -> Head:
+        """What the store says about the slot."""
+        return self._head
+
+    def set_head(self, head: Head) -> None:
+        """What was read."""
+        self._head = head
+
+    def entry(self, version: int) -> Entry:
+        """One batch of the log."""
+        found = sorted((place, each) for place, each in self.pieces.items() if place[0] == version)
+        return Entry(found[0][1][0], b"".join(content for _, (_, content) in found))
+
+    def snapshot(self) -> bytes:
+        """The states at the log's beginning."""
+        return b"".join(self.snapshots)
+
+    def append(self, version: int, entry: Entry) -> None:
+        """Nothing is written here."""
+        raise AssertionError("a copy is only read")
+
+    def replace(self, snapshot: bytes) -> None:
+        """Nothing is written here."""
+        raise AssertionError("a copy is only read")
+
+
+def _read(spark: Any, checkpoint: Path) -> dict[int, StoreCopy]:
+    """The copies by the key of their slot."""
+    found: dict[int, StoreCopy] = {}
+    for row in _rows(spark, checkpoint, "head"):
+        found.setdefault(row["key"][0], StoreCopy()).set_head(Head(*row["value"]))
+    for row in _rows(spark, checkpoint, "log"):
+        token, _, content = row["user_map_value"]
+        place = tuple(row["user_map_key"])
+        found[row["key"][0]].pieces[place] = token, bytes(content)
+    for row in _rows(spark, checkpoint, "snapshot"):
+        found[row["key"][0]].snapshots.append(bytes(row["list_element"][0]))
+    return found
+
+
+def _rows(spark: Any, checkpoint: Path, variable: str) -> Iterable[Any]:
+    reader = spark.read.format("statestore").option("stateVarName", variable)
+    rows: Iterable[Any] = reader.load(str(checkpoint)).collect()
+    return rows
