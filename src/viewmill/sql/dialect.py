@@ -97,7 +97,10 @@ class _Parser(DatabricksParser):
                 suffix: Suffix = self._parse_pattern()
             elif self._match(TokenType.L_BRACKET):
                 is_window = self._curr.text.upper() == "WINDOW"
-                is_window = is_window and self._next.token_type == TokenType.NUMBER
+                is_window = is_window and self._next.token_type in (
+                    TokenType.NUMBER,
+                    TokenType.DASH,
+                )
                 suffix = self._parse_window_suffix() if is_window else self._parse_subscript()
             else:
                 return
@@ -143,6 +146,8 @@ class _Parser(DatabricksParser):
 
     def _parse_extent(self) -> tuple[str, int]:
         number, unit = self._curr, self._next
+        if number.token_type == TokenType.DASH:
+            self.raise_error("A window and its slide are at least one", number)
         if number.token_type != TokenType.NUMBER:
             self.raise_error("Expected a number")
         self._advance(2)
