@@ -11,6 +11,7 @@ its subqueries and cut into blocks; if a part is left that none takes, the view 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
@@ -69,13 +70,14 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     candidates, rejections = _ask(query, statistics, wish)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     rows, often = _judged_rows(query, statistics), _batches(query, statistics)
-    asked = [each for each in candidates if wish.strategy in (None, each.strategy)]
-    cheapest = min(ways, key=lambda way: _cost(way, rows, often))
-    if not asked or cheapest[0].candidates[0].is_linear:
+    if min(ways, key=lambda way: _cost(way, rows, often))[0].candidates[0].is_linear:
         try:
             ways += _cut(view, query, statistics, wish)
         except NotCut as no:
             rejections = _more_exact(rejections, no.rejections)
+    if wish.strategy is not None and not any(_is_allowed(way, wish) for way in ways):
+        with suppress(NotCut):
+            ways += _cut(view, query, statistics, wish, alone=True)
     allowed = _without_pairs([way for way in ways if _is_allowed(way, wish)])
     if not allowed:
         raise _nothing_allowed(view, wish, rejections)
@@ -145,10 +147,13 @@ def _ask(
     return candidates, [each for each in answers if isinstance(each, Rejection)]
 
 
-def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list[list[Cut]]:
+def _cut(
+    view: str, query: Relation, statistics: Statistics, wish: Wish, *, alone: bool = False
+) -> list[list[Cut]]:
     """The query in blocks, each with its cheapest incremental candidate first.
 
-    Subqueries become joins, or (another way) nested aggregates stay for the index that knows them.
+    With `alone` only the strategy that was asked for takes blocks. Subqueries become joins, or
+    (another way) nested aggregates stay for the index that knows them.
     """
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return []
@@ -159,7 +164,7 @@ def _cut(view: str, query: Relation, statistics: Statistics, wish: Wish) -> list
             cuts = cut_blocks(
                 view,
                 compute_by_row(spread_values(form)),
-                lambda part: _ask_worthy(part, statistics, wish),
+                lambda part: _ask_worthy(part, statistics, wish, alone=alone),
             )
             ways.append([replace(cut, candidates=_best_first(cut, wish)) for cut in cuts])
         except NotCut as reason:
@@ -187,11 +192,12 @@ def _without_pairs(ways: list[list[Cut]]) -> list[list[Cut]]:
 
 
 def _ask_worthy(
-    part: Relation, statistics: Statistics, wish: Wish
+    part: Relation, statistics: Statistics, wish: Wish, *, alone: bool
 ) -> tuple[list[Candidate], list[Rejection]]:
     """The incremental candidates for a part that cost less than computing it again."""
     candidates, rejections = _ask(part, statistics, wish)
     own = [each for each in candidates if each.strategy != "recompute"]
+    own = [each for each in own if not alone or each.strategy == wish.strategy]
     again = [each for each in candidates if each.strategy == "recompute"]
     limit = min((_candidate_cost(each) for each in again), default=float("inf"))
     limit *= _batches(part, statistics)
