@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from viewmill.algebra.display import display
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, Null
-from viewmill.algebra.walk import columns_of, walk_relations
-from viewmill.program.program import Input, Program, Trigger, Triggers
-from viewmill.program.states import State
+from viewmill.algebra.walk import columns_of
+from viewmill.program.program import Input, Program, Trigger
 from viewmill.strategies.aggregate_index.answer import Answer
+from viewmill.strategies.aggregate_index.assemble import assemble, new_source
 from viewmill.strategies.aggregate_index.by_key import read_by_key
 from viewmill.strategies.aggregate_index.by_key_layout import KeyLayout
 from viewmill.strategies.aggregate_index.classify import classify
@@ -33,31 +32,19 @@ from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import Argument, bind_argument
 
-RESERVED = (
-    "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",
-    "result", "settle", "is_unknown", "r", "u", "judge", "rebuild", "qualifies",
-)  # fmt: skip
-
 
 def emit_program(relation: Relation, strategy: str) -> Program:
     """The program of a query, or `NotTaken`."""
-    source = _new_source()
+    source = new_source()
     layout = Layout(classify(read_query(relation)), source)
     return _Writer(relation, strategy, source, layout).program()
 
 
 def emit_by_key(relation: Relation, strategy: str) -> Program:
     """The program of a column against an aggregate of its own key, or `NotTaken`."""
-    source = _new_source()
+    source = new_source()
     layout = KeyLayout(read_by_key(relation), source)
     return _Writer(relation, strategy, source, layout).program()
-
-
-def _new_source() -> Source:
-    source = Source()
-    for word in RESERVED:
-        source.name(word)
-    return source
 
 
 class _Writer:
@@ -89,27 +76,15 @@ class _Writer:
         shown = Shown(
             self.source, self.query.head, self.layout.payload, self.relation.schema, self.states
         )
-        shown.write()
-        replays = tuple(
-            shown.replay(each, self._columns[each.input]) for each in triggers if shown.can_replay
-        )
-        states = tuple(made.state() for made in self.layout.levels)
-        said = [*sql_of(self.relation).splitlines(), "", *display(self.relation).splitlines()]
-        head = [f"# {line}".rstrip() for line in said] + [""]
-        return Program(
-            strategy=self.strategy,
-            query=self.relation,
-            inputs=tuple(inputs),
-            output=self.relation.schema,
-            states=(*states, State("result", self.layout.result, self.relation, derived=True)),
-            body=Triggers(
-                source="\n".join(head) + "\n" + str(self.source),
-                triggers=triggers,
-                texts=tuple(self.source.texts),
-                messages=tuple(self.source.messages),
-                replays=replays,
-                rebuild=isinstance(self.layout, KeyLayout),
-            ),
+        return assemble(
+            self.relation,
+            self.strategy,
+            shown,
+            inputs,
+            triggers,
+            self._columns,
+            [made.state() for made in self.layout.levels],
+            rebuild=isinstance(self.layout, KeyLayout),
         )
 
     # Triggers.
@@ -156,8 +131,3 @@ class _Writer:
                 value = self.source.name(column.name)
                 null = self.source.name(f"{value}_null") if column.nullable else None
                 yield Argument(column.name, value, null)
-
-
-def sql_of(query: Relation) -> str:
-    spans = (getattr(each, "span", None) for each in walk_relations(query))
-    return next((span.sql for span in spans if span is not None), "")

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Nested, Null
-from viewmill.program.program import Input, Program, Trigger, Triggers
-from viewmill.program.states import State
-from viewmill.strategies.aggregate_index.emit import RESERVED, sql_of
+from viewmill.program.program import Input, Program, Trigger
+from viewmill.strategies.aggregate_index.assemble import assemble, new_source
 from viewmill.strategies.aggregate_index.general_query import read_general
 from viewmill.strategies.aggregate_index.general_states import Entries, Inner
 from viewmill.strategies.aggregate_index.general_values import Values
@@ -29,11 +27,10 @@ from viewmill.strategies.aggregate_index.shown import Shown
 from viewmill.strategies.dataflow.linear import used_columns
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import Argument, key_words
 from viewmill.strategies.inputs import input_of
 
-_MORE_RESERVED = ("entries", "r", "u", "x", "before", "qualifies", "change", "best", "seen")
+_MORE_RESERVED = ("entries", "x", "before", "change", "best", "seen")
 
 
 def emit_general(relation: Relation, strategy: str) -> Program:
@@ -46,9 +43,7 @@ class _Writer:
 
     def __init__(self, relation: Relation, strategy: str) -> None:
         self.relation, self.strategy = relation, strategy
-        self.source = Source()
-        for word in (*RESERVED, *_MORE_RESERVED):
-            self.source.name(word)
+        self.source = new_source(_MORE_RESERVED)
         self.query = read_general(relation)
         self.entries = Entries(self.query, self.source)
         self.inner = self.entries.inner
@@ -67,30 +62,15 @@ class _Writer:
         self.values.write()
         self._settle()
         self._rebuild()
-        self.shown.write()
-        replays = tuple(
-            self.shown.replay(each, self._columns[each.input])
-            for each in triggers
-            if self.shown.can_replay
-        )
-        states = [self.entries.state(), *(each.state() for each in self.inner)]
-        said = [*sql_of(self.relation).splitlines(), "", *display(self.relation).splitlines()]
-        head = [f"# {line}".rstrip() for line in said] + [""]
-        return Program(
-            strategy=self.strategy,
-            query=self.relation,
-            inputs=tuple(inputs),
-            output=self.relation.schema,
-            states=(*states, State("result", self.shown.result, self.relation, derived=True)),
-            body=Triggers(
-                source="\n".join(head) + "\n" + str(self.source),
-                triggers=triggers,
-                texts=tuple(self.source.texts),
-                messages=tuple(self.source.messages),
-                lookups=tuple(self.source.lookups),
-                replays=replays,
-                rebuild=True,
-            ),
+        return assemble(
+            self.relation,
+            self.strategy,
+            self.shown,
+            inputs,
+            triggers,
+            self._columns,
+            [self.entries.state(), *(each.state() for each in self.inner)],
+            rebuild=True,
         )
 
     # Triggers: one for each table, however often the query reads it.
