@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from viewmill.sql.dialect import Viewmill
+
 _FEW = 100  # rows of a table that comes first
 
 
@@ -31,7 +33,7 @@ class Batch:
 
 def tables_of(sql: str, known: Iterable[str]) -> list[str]:
     """Those of the known tables that a query reads."""
-    named = {each.name for each in parse_one(sql, dialect="spark").find_all(exp.Table)}
+    named = {each.name for each in parse_one(sql, dialect=Viewmill).find_all(exp.Table)}
     return [name for name in known if name in named]
 
 
