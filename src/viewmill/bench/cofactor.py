@@ -28,7 +28,7 @@ def cofactor(*, seed: int, quick: bool, say: Say) -> Report:
     workload = JoinWorkload(
         "cofactor", columns, rows, QUERY, factorized(PARTS, "postcode"),
         duckdb=listed(COLUMNS, f"House {JOINED}"), is_same=is_same,
-        baselines=("reevaluate",),
+        baselines=("recursive_ring", "reevaluate"),
     )  # fmt: skip
     run(workload, report, (1_000,) if quick else (10_000, 1_000, 100, 1), say)
     return report

@@ -82,7 +82,7 @@ def retailer(*, seed: int, quick: bool, say: Say) -> Report:
     query = listed(COLUMNS, JOINED)
     workload = JoinWorkload(
         "retailer", columns, rows, QUERY, query, duckdb=query, is_same=is_same,
-        baselines=("reevaluate",),
+        baselines=("recursive_ring", "reevaluate"),
     )  # fmt: skip
     run(workload, report, (1_000,) if quick else (10_000, 1_000, 100), say)
     return report

@@ -484,7 +484,8 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
 # and cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
 # cofactor_gathered(p, own, (columns, ...), change) has put in its place what is in `own`;
 # cofactor_add(s, e, k, low, p, n), cofactor_add_total for results, cofactor_add_whole, which gives
-# the entry, for it may have moved; and cofactor_show(p, s, e, k, low, order, columns, pad).
+# the entry, for it may have moved; cofactor_show(p, s, e, k, low, order, columns, pad), and
+# cofactor_turn(p, a, order, columns), which puts columns in another order.
 # bag_row((w, ...))  bag_times(a, b)  bag_plus(a, b)  bag_add(s, e, k, x)   say whether rows are
 # behind a payload.
 

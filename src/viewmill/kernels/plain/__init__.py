@@ -42,6 +42,7 @@ from viewmill.kernels.plain.cofactor import (
     cofactor_lift,
     cofactor_none,
     cofactor_show,
+    cofactor_turn,
 )
 from viewmill.kernels.plain.dates import (
     date_add_months,
@@ -220,6 +221,7 @@ __all__ = [
     "cofactor_lift",
     "cofactor_none",
     "cofactor_show",
+    "cofactor_turn",
     "date_add_months",
     "date_day",
     "date_day_of_week",

@@ -59,6 +59,13 @@ def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> Non
     p[:] = total
 
 
+def cofactor_turn(q: Block, p: Block, order: Sequence[int], columns: int) -> None:
+    """A block with its columns in another order."""
+    full = _matrix(p, columns)
+    chosen = [0, *(1 + i for i in order)]
+    q[:] = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
+
+
 def _matrix(block: Block, k: int) -> list[list[Fraction]]:
     """The full symmetric matrix of a block."""
     found = iter(block)

@@ -38,6 +38,7 @@ from viewmill.kernels.structures.cofactor import (
     cofactor_lift,
     cofactor_none,
     cofactor_show,
+    cofactor_turn,
     floats_clear_low,
 )
 from viewmill.kernels.structures.dates import (
@@ -231,6 +232,7 @@ __all__ = [
     "cofactor_lift",
     "cofactor_none",
     "cofactor_show",
+    "cofactor_turn",
     "date_add_months",
     "date_day",
     "date_day_of_week",

@@ -336,6 +336,26 @@ def gathered_at(p, own, sizes, n, change):
             i += 1
 
 
+@structure
+def cofactor_turn(q, p, order, columns):
+    """The block p with its columns in another order: `order` says where they are."""
+    turn_at(q, p, spill(order), columns)
+
+
+@structure
+def turn_at(q, p, order, k):
+    """The same by address."""
+    out_of_line()
+    store_float(q, load_float_at(p, 0))
+    at = 1
+    for i in range(-1, k):
+        for j in range(max(i, 0), k):
+            a = 0 if i < 0 else 1 + load_at(order, i)
+            b = 1 + load_at(order, j)
+            store_float_at(q, at, load_float_at(p, float_place(min(a, b), max(a, b), k, 1)))
+            at += 1
+
+
 # Showing.
 
 

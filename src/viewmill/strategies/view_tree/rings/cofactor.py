@@ -60,6 +60,7 @@ class Cofactor:
     _by_table: dict[str, list[int]] = field(init=False)
     _by_variable: dict[str, list[int]] = field(init=False)
     _guards: dict[str, list[Expression]] = field(init=False)
+    _orders: dict[str, list[int]] = field(init=False, default_factory=dict)  # by view
 
     def __post_init__(self) -> None:
         if len(self.call.arguments) > _MOST_COLUMNS:
@@ -75,6 +76,8 @@ class Cofactor:
             self._place(i, argument)
         for each in conjuncts(self.call.where) if self.call.where is not None else ():
             self._guards[self._table(each)].append(each)
+        for view in reversed(list(self.root.walk())):
+            self._orders.setdefault(view.name, list(dict.fromkeys(self._joined(view))))
 
     def _place(self, i: int, argument: Expression) -> None:
         """Say where a column is lifted."""
@@ -108,6 +111,11 @@ class Cofactor:
 
     def columns(self, view: View) -> list[int]:
         """The arguments below a view in the order of its block."""
+        found = self._orders.get(view.name)
+        return self._joined(view) if found is None else found
+
+    def _joined(self, view: View) -> list[int]:
+        """The arguments below a view in the order in which its children are joined."""
         if view.is_leaf:
             (alias,) = view.relations
             return self._by_table[alias]
@@ -123,7 +131,8 @@ class Cofactor:
     def _pad(self, view: View) -> int:
         """Whether the rows of a block are padded to whole vectors: of a wide result."""
         is_wide = len(self.columns(view)) >= _WIDE
-        return _VECTOR if is_wide and view is self.root and not view.is_leaf else 1
+        is_root = view.name == self.root.name and not view.is_leaf
+        return _VECTOR if is_wide and is_root else 1
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """The block, and what rounding took from it."""
@@ -185,17 +194,27 @@ class Cofactor:
             blocks.append(block)
             sizes.append(len(values))
         inside = f"{_tuple(blocks)}, {_tuple(map(str, sizes))}"
-        if self._pad(above) > 1:  # a wide result: multiplied where it is added
+        is_turned = self._joined(above) != self.columns(above)  # kept in another order
+        if self._pad(above) > 1 and not is_turned:  # a wide result: multiplied where it is added
             product = Product(inside)
             product.sizes = _tuple(map(str, sizes))
             product.change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
             return product
+        made, size = source.name("block"), block_size(len(self.columns(above)))
         if len(blocks) == 1:
-            return blocks[0]
-        made = source.name("block")
-        source.line(f"{made} = scratch({self._size(above)})")
-        source.line(f"cofactor_join({made}, {inside})")
-        return made
+            made = blocks[0]
+        else:
+            source.line(f"{made} = scratch({size})")
+            source.line(f"cofactor_join({made}, {inside})")
+        return self._turned(source, above, made, size) if is_turned else made
+
+    def _turned(self, source: Source, above: View, made: str, size: int) -> str:
+        """A block with its columns in the order in which the view keeps them."""
+        turned, columns = source.name("block"), self._joined(above)
+        order = [str(columns.index(i)) for i in self.columns(above)]
+        source.line(f"{turned} = scratch({size})")
+        source.line(f"cofactor_turn({turned}, {made}, {_tuple(order)}, {len(order)})")
+        return turned
 
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add float by float."""
@@ -204,7 +223,7 @@ class Cofactor:
             self._gather(source, total, payload)
             self._gathered(source, total)
             payload = str(total)
-        if view is self.root:
+        if view.name == self.root.name:
             self._add_total(source, payload, spot)
             return
         inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size(view)}"
