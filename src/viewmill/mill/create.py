@@ -10,6 +10,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -37,6 +38,7 @@ from viewmill.planner.planner import Wish, plan
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.window_parts import WindowParts
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
@@ -219,7 +221,25 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
             span=statement.span,
         )
     wish = Wish(statement.refresh_policy, statement.strategy, statement.hints, statement.result)
-    return plan(statement.name, query, statistics(core, query), wish), query
+    made = plan(statement.name, query, statistics(core, query), wish)
+    if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
+        made = _without_parts(core, statement, query, wish)
+    return made, query
+
+
+def _without_parts(
+    core: Core, statement: CreateMaterializedView, query: Relation, wish: Wish
+) -> Plan:
+    """A plan whose states a budget can release: answers in parts are the view's rows."""
+    if wish.strategy is not None:
+        raise UnsupportedQuery(
+            "a window in parts takes no MEMORY",
+            detail="Its parts are its rows, and none can be released.",
+            hint="STRATEGY shared_window does; LATENESS and RETENTION bound what parts keep.",
+            span=statement.span,
+        )
+    wish = replace(wish, strategy="shared_window")
+    return plan(statement.name, query, statistics(core, query), wish)
 
 
 def _refuse_factorized_sources(core: Core, query: Relation) -> None:

@@ -285,3 +285,13 @@ def test_a_window_of_a_table_in_parts_slides_by_a_part_unless_it_says_otherwise(
         mill.sql("CREATE TABLE loose (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts")
         with pytest.raises(UnsupportedQuery, match="how far it slides"):
             mill.sql("CREATE MATERIALIZED VIEW w AS SELECT sum(x) AS t FROM loose [WINDOW 1 HOUR]")
+
+
+def test_a_budget_is_kept_by_the_strategy_that_can():
+    query = "SELECT k, sum(x) AS t FROM s [WINDOW 40 SECONDS SLIDE 10 SECONDS] GROUP BY k"
+    with connect() as mill:
+        mill.insert("s", [(at(i / 10_000), "a", 1, 0.0, 0.0) for i in range(20_000)])
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '64 MB' AS {query}")
+        assert mill["v"].status()["strategy"] == "shared_window"
+        with pytest.raises(UnsupportedQuery, match="takes no MEMORY"):
+            mill.sql(f"CREATE MATERIALIZED VIEW w STRATEGY temporal_view MEMORY '1 MB' AS {query}")
