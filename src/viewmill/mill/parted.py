@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Date
-from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.part_rows import PartRows, split_parts
 from viewmill.errors import NullViolation
@@ -193,8 +192,10 @@ class Parted:
         before = self._first_retained(self._newest) if self._newest is not None else None
         low, high = before, self._first_retained(newest) - 1
         gone = [p for p in self._rows.subscripts() if p <= high and (low is None or p >= low)]
-        deltas = [self._rows.part(each) for each in gone]
-        return consolidate(concat(self._schema, deltas)).negated() if deltas else None
+        deltas = [self._rows.part(each) for each in gone]  # each is netted already
+        if len(deltas) == 1:
+            return deltas[0].negated()
+        return concat(self._schema, deltas).negated() if deltas else None
 
     def forget(self) -> None:
         """Drop the parts that neither readers nor views can reach any more."""

@@ -65,7 +65,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             staged.append(entry)
             change = admitted[entry.key] = entry.table.admit(whole)
             entry.table.stage(change)
-            by_source[entry.name] = _with_expired(entry, change)
+            by_source[entry.name] = _with_expired(core, entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
@@ -95,10 +95,19 @@ def _out_of_memory() -> OutOfMemory:
     )
 
 
-def _with_expired(entry: TableEntry, change: Changed) -> Changed:
-    """What views see of a table's change that is staged: what retention ends, too."""
+def _with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
+    """What views see of a table's change that is staged: what retention ends, too.
+
+    Views in parts keep what they made of it, so where only such views read it that is no news.
+    """
     expired = None if entry.table.parts is None else entry.table.expire()
-    return change if expired is None else concat(change.schema, [as_delta(change), expired])
+    if expired is None or all(_keeps_parts(each) for each in core.catalog.readers(entry.name)):
+        return change
+    return concat(change.schema, [as_delta(change), expired])
+
+
+def _keeps_parts(entry: object) -> bool:
+    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts)
 
 
 def _keep(
