@@ -32,7 +32,7 @@ from viewmill.mill.refresh import notify, publish, refresh_view
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
-from viewmill.mill.window_families import note_readers, window_of, windows_in
+from viewmill.mill.window_families import leave_families, note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
 from viewmill.program.kept_parts import KeptParts
@@ -170,7 +170,11 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
     if isinstance(existing, ViewEntry):
         replace_view(core, existing, entry, _view_record, install_view)
         return
-    save(core, {entry.name: _view_record(entry)})
+    try:
+        save(core, {entry.name: _view_record(entry)})
+    except BaseException:
+        leave_families(entry)
+        raise
     install_view(core, entry)
     rest(core)
 

@@ -62,6 +62,12 @@ def windows_in(entry: ViewEntry) -> list[Any]:
     return [each for each in found if getattr(each, "family", None) is not None]
 
 
+def leave_families(entry: ViewEntry) -> None:
+    """A view that was built does not come to be."""
+    for window in windows_in(entry):
+        window.family.leave(window)
+
+
 def window_facts(entry: ViewEntry) -> list[dict[str, Any]]:
     """How the windows of a view are run: for explain."""
     return [_facts(window) for window in windows_in(entry)]

@@ -116,3 +116,18 @@ def test_planning_many_windows_is_quick_and_places_each_once():
             size, slide = windows[i].size, windows[i].slide
             for edge in (0, -size % slide):
                 assert any(slide % s == 0 and (edge - o) % s == 0 for s, o in tree.steps)
+
+
+def test_a_view_that_could_not_be_stored_leaves_nothing_behind(mill, monkeypatch):
+    view(mill, "a", 10, 2, "count(*) + 1 AS n")
+
+    def full(core, objects):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("viewmill.mill.create.save", full)
+        with pytest.raises(OSError, match="full"):
+            view(mill, "b", 10, 3, "count(*) + 2 AS n")
+    feed(mill, 0, 30)
+    assert mill["a"].rows() == [(11,)]
+    assert mill["a"].status()["shares_with"] == []
