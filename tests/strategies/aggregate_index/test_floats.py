@@ -132,3 +132,19 @@ def test_a_whole_number_that_meets_an_average(mill):
         assert [d for name in "vwu" for d in mill[name].verify()] == []
     assert mill["v"].status()["strategy"] == "aggregate_index"
     assert mill["u"].status()["strategy"] == "aggregate_index"
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_infinite_times_no_row_is_nothing(mill):
+    """Broker 2 has a row without price, which qualifies and has no product to be summed."""
+    mill.sql(f"CREATE TABLE bids ({FLOATS})")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS SELECT b.broker, "
+        "sum(a.price * a.volume - b.price * b.volume) AS missed FROM bids b, bids a WHERE "
+        "0.25 * (SELECT sum(x.volume) FROM bids x) > coalesce((SELECT sum(x.volume) FROM bids x "
+        "WHERE x.price > a.price), 0) AND 0.25 * (SELECT sum(x.volume) FROM bids x) > "
+        "coalesce((SELECT sum(x.volume) FROM bids x WHERE x.price > b.price), 0) GROUP BY b.broker"
+    )
+    mill.insert("bids", [(1, 3.0, math.inf), (2, math.nan, None), (2, 0.0, -1.5)])
+    assert mill["v"].verify() == []
+    assert (2, math.inf) in mill["v"].rows()

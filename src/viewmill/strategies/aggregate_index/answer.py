@@ -199,7 +199,7 @@ class Answer:
         if not kept.summed:
             return
         if kept.specials[0]:
-            self._set_real(kept, sums)
+            self._set_real(kept, sums, count)
             return
         total, word = source.name("total"), result.word(kept.total)
         texts = [self._product(sums, term) for term in sums.terms]
@@ -210,11 +210,13 @@ class Answer:
             source.line(f"{total} = wide_plus({total}, {text})")
         source.line(f"indexed_add_wide(result, e, {word}, {total})")
 
-    def _set_real(self, kept: Argument, sums: Kept) -> None:
+    def _set_real(self, kept: Argument, sums: Kept, count: str) -> None:
         """Write what puts a sum of floats into entry e."""
         source, result = self.source, self.layout.result
         total, specials = source.name("total"), [result.word(name) for name in kept.specials]
-        source.line(f"{total} = {' + '.join(self._real(sums, term) for term in sums.terms)}")
+        source.line(f"{total} = 0.0")
+        with source.block(f"if {count} != 0:"):  # infinite times no row is nothing
+            source.line(f"{total} = {' + '.join(self._real(sums, term) for term in sums.terms)}")
         if self.layout.grouped is None:
             source.line(f"moment_clear(result, e, {result.word(kept.total)}, 1)")
             for word in specials:
