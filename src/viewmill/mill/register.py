@@ -82,6 +82,10 @@ def _refuse_change(core: Core, name: str, aggregate: object) -> None:
             calls = relation.aggregates if isinstance(relation, Aggregate) else ()
             if any(call.function.lower() == name.lower() for _, call in calls):
                 raise NameInUse(
-                    f'{name} is something else, and view "{entry.name}" uses it',
+                    f'{name} is another {_kind(known.ring)}, and view "{entry.name}" uses it',
                     hint=f"Drop {entry.name} first, or choose another name.",
                 )
+
+
+def _kind(aggregate: Ring | Operation) -> str:
+    return "ring" if isinstance(aggregate, Ring) else "operation"
