@@ -91,6 +91,7 @@ class Core:
         self.families: dict[tuple[str, str], Any] = {}
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         self._engine: Any = None
+        self._near_engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
@@ -112,11 +113,21 @@ class Core:
                 self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
         return self._engine
 
+    @property
+    def near_engine(self) -> Any:
+        """DuckDB, for rows that would take longer to reach Spark than to be computed here."""
+        if self.spark is None:
+            return self.engine
+        if self._near_engine is None:
+            self._near_engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+        return self._near_engine
+
     def close_engine(self) -> None:
         """Give the engine's memory back."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        for each in (self._engine, self._near_engine):
+            if each is not None:
+                each.close()
+        self._engine = self._near_engine = None
 
     def require_open(self) -> None:
         """Raise if the mill was closed."""

@@ -122,7 +122,8 @@ def build_pattern(core: Core, entry: ViewEntry, *, alone: bool = False) -> KeptP
     assert source is not None
 
     def run(relation: Any, tables: Mapping[str, Any]) -> Any:
-        return core.run(relation, view=entry, tables=tables)
+        entry.engine_calls += 1
+        return core.near_engine.run(relation, dict(tables))
 
     body = program.body
     assert isinstance(body, PatternQueries)
