@@ -109,3 +109,11 @@ def test_the_demo_works_without_a_terminal_and_verifies_itself(project):
     assert out.count("equal") == 3
     assert "dataflow" in out
     assert "init mybook && " in out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_demo_on_spark_verifies_itself(project):
+    done = project.spawn("demo", "--spark", "--seconds", "3", "--depth", "1000")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("equal") == 2
