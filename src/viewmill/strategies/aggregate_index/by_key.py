@@ -95,6 +95,8 @@ class _Reader:
         key = tuple(equalities(correlated[0])) if correlated else ()
         if not key:
             raise NotTaken("no aggregate is of a row's own key")
+        for value in self.all:
+            _require_function(value)
         for value in correlated:
             _require_taken(value, key)
         return key
@@ -185,11 +187,14 @@ def _is_strict(read: Sequence[Expression], values: Sequence[Value]) -> bool:
     )
 
 
+def _require_function(value: Value) -> None:
+    call, inside = value.call, _INSIDE if inequality(value) is None else _IN_RUNS
+    if call.function not in inside or call.distinct or call.where is not None:
+        raise NotTaken(f"{call.function.upper()} inside by key", call.span or value.span)
+
+
 def _require_taken(value: Value, key: tuple[Expression, ...]) -> None:
     call, others = value.call, [each for each in value.correlations if each.operator != "="]
-    inside = _IN_RUNS if others else _INSIDE
-    if call.function not in inside or call.distinct or call.where is not None:
-        raise NotTaken(f"{call.function.upper()} inside by key", call.span)
     if len(others) > 1 or any(each.operator not in _ORDERED for each in others):
         raise NotTaken("a correlation by more than equalities and one inequality", value.span)
     equal = [each for each in value.correlations if each.operator == "="]
