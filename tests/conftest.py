@@ -18,7 +18,7 @@ _COMMON: dict[str, Any] = {
     "report_multiple_bugs": False,
 }
 settings.register_profile("dev", max_examples=100, **_COMMON)
-settings.register_profile("ci", max_examples=40, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=25, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=3000, **_COMMON)
 settings.register_profile(
     "quick_fuzz", max_examples=3000, phases=[Phase.explicit, Phase.generate], **_COMMON

@@ -18,6 +18,8 @@ from viewmill.kernels.plain.ordered_stores import OrderedStore as PlainStore
 from viewmill.kernels.source import STRUCTURES, load_source
 from viewmill.program.states import Ordered, Slot
 
+pytestmark = pytest.mark.xdist_group("ordered")  # one worker compiles, none waits
+
 # Words: rows inside, their sum, rows outside, their sum.
 SLOTS = tuple(Slot(name, "int") for name in ("count", "volume", "rows", "money"))
 KIND = Ordered(Field("level", BIGINT, nullable=True), SLOTS, results=2, watched=1)

@@ -21,6 +21,8 @@ from viewmill.kernels.source import STRUCTURES, load_source
 from viewmill.kernels.text_store import Texts
 from viewmill.program.states import Slot, Sorted
 
+pytestmark = pytest.mark.xdist_group("sorted")  # one worker compiles, none waits
+
 # A group, a text in descending order, a number; one word besides.
 FIELDS = (Field("g", BIGINT, False), Field("t", STRING, False), Field("n", BIGINT, False))
 KIND = Sorted(FIELDS, ("number", "text_down", "number"), (Slot("word", "int"),))

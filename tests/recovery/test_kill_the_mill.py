@@ -71,7 +71,7 @@ def kill_many(path: Path, kills: int, seed: int) -> int:
     return total
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ten_kills_lose_and_double_nothing(seed, tmp_path, uncompiled):
     assert kill_many(tmp_path / "m.mill", 10, seed) > 0
 

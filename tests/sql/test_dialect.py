@@ -187,7 +187,6 @@ def test_a_table_named_stream_is_a_table() -> None:
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
-        ("SELECT * FROM s [WINDOW 10 MINUTES]", "]"),
         ("SELECT * FROM s [WINDOW 10 PARSECS SLIDE 1 MINUTE]", "PARSECS"),
         ("SELECT * FROM s [WINDOW 10 MINUTES SLIDE 1 ROWS]", "ROWS"),
         ("SELECT * FROM s [WINDOW 0 ROWS SLIDE 1 ROWS]", "0"),

@@ -131,7 +131,7 @@ def _window_rows(
             rows = _in_order(rows, window.column)
         end = window.last_end(rows.num_rows)
         first = max(0, end - window.size)
-        return rows.slice(first, end - first)
+        return rows.slice(first, end - first).combine_chunks()  # FIRST and LAST go by their order
     reached = watermark(core, entry)
     if rows is not None and rows.num_rows:  # as of an older version
         newest = pc.max(rows[window.column]).cast(pa.int64()).as_py()
@@ -142,7 +142,7 @@ def _window_rows(
     end = window.last_end(reached)
     times = rows[window.column].cast(pa.int64())
     inside = pc.and_(pc.greater_equal(times, end - window.size), pc.less(times, end))
-    return rows.filter(inside).sort_by(window.column)
+    return rows.filter(inside).sort_by(window.column).combine_chunks()
 
 
 def _in_order(rows: pa.Table, column: str) -> pa.Table:

@@ -65,7 +65,9 @@ MST = (
 )
 
 
-@pytest.mark.parametrize("sql", [VWAP, MST], ids=["vwap", "mst"])
+@pytest.mark.parametrize(
+    "sql", [VWAP, pytest.param(MST, marks=pytest.mark.slow)], ids=["vwap", "mst"]
+)
 def test_compiled_kernels_equal_recompute_through_splits_and_merges(mill, sql):
     """Thousands of levels come and go, so that leaves and groups of leaves split and join."""
     mill.sql(f"CREATE TABLE bids ({TABLE}) UNCHECKED")

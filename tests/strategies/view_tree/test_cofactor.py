@@ -321,7 +321,7 @@ def test_a_triangle_has_cofactors() -> None:
             assert mill["v"].verify() == []
 
 
-@pytest.mark.parametrize("compiler", ["on", "off"])
+@pytest.mark.parametrize("compiler", [pytest.param("on", marks=pytest.mark.slow), "off"])
 def test_wide_cofactors_of_a_star(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From sixteen columns on, rows are padded and products are made from means."""
     monkeypatch.setenv("VIEWMILL_COMPILER", compiler)

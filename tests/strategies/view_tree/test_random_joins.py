@@ -38,7 +38,7 @@ def apply(mill: Mill, batch: list[tuple[str, tuple[object, ...], int]]) -> None:
 
 
 @pytest.mark.usefixtures("uncompiled")
-@settings(max_examples=scaled(2))
+@settings(max_examples=scaled(1))
 @given(cases())
 def test_acyclic_joins_equal_recompute(case: Case) -> None:
     run(case)
