@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
 from viewmill.bench.groupby import same
 from viewmill.bench.report import Report
 
 
+@pytest.mark.slow
 def test_the_json_is_one_object_with_every_figure(tmp_path):
     plot = tmp_path / "g.svg"
     command = [sys.executable, "-m", "viewmill.cli.main", "bench", "groupby", "--quick", "--json"]

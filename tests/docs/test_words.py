@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "tools" / "check_words.py"
 spec = importlib.util.spec_from_file_location("check_words", FILE)
@@ -12,6 +14,7 @@ check_words = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(check_words)
 
 
+@pytest.mark.slow  # `make check` does it
 def test_names_keep_the_vocabulary():
     assert check_words.complaints(check_words.SOURCE, check_words.PAGE.read_text()) == []
 

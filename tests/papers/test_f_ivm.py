@@ -30,7 +30,7 @@ JOINED = "FROM R JOIN S ON R.A = S.A JOIN T ON S.C = T.C"
 ORDER = Order(None, (), (Order("A", ("R",), (Order("C", ("S", "T")),)),))
 
 
-@pytest.fixture(params=["compiled", "plain"])
+@pytest.fixture(params=[pytest.param("compiled", marks=pytest.mark.slow), "plain"])
 def figure_2c(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mill]:
     """The database, empty of rows."""
     monkeypatch.setenv("VIEWMILL_COMPILER", "on" if request.param == "compiled" else "off")

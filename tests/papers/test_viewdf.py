@@ -87,7 +87,14 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+ON_SPARK = pytest.mark.parametrize(
+    "connect", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+
+
+@pytest.fixture(
+    params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def connect(request: pytest.FixtureRequest) -> Any:
     """Both engines run the same text."""
     spark = request.getfixturevalue("spark") if request.param == "spark" else None
@@ -102,6 +109,7 @@ def opened(connect: Any, name: str) -> Any:
     return mill
 
 
+@ON_SPARK
 def test_section_2_reports_at_1004_and_1005_and_no_longer_at_1006(connect, name):
     mill = opened(connect, name)
     shown = []

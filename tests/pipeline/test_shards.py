@@ -77,7 +77,7 @@ def shown(pipe: Pipeline, views: dict[str, str] = VIEWS) -> dict[str, Counter[An
 @pytest.mark.parametrize(
     "counts",
     [
-        pytest.param((2, 1), id="two-one"),
+        pytest.param((2, 1), id="two-one", marks=pytest.mark.slow),
         pytest.param((1, 1, 3, 2), id="more", marks=pytest.mark.slow),
     ],
 )

@@ -58,6 +58,7 @@ def test_a_filled_view_goes_on_as_one_that_was_there(case: Case) -> None:
     run(case, backfill=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(0.1))
 @given(cases(cyclic=True, most=4))
 def test_compiled_joins_equal_recompute(case: Case) -> None:
