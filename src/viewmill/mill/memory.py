@@ -314,10 +314,8 @@ def _load(
     load_states(core, entry, block, states, tables)
     spent = (time.process_time_ns() - start) / 1e3
     keeping.away.discard((block.name, name))
-    held = block.maintainer.state_bytes()
-    names = [state.name for state in states] or list(held)
-    rows = sum(held.get(each, 0) for each in names) / entry_bytes(states)
-    keeping.measured.note_build((block.name, name), spent, max(1.0, rows))
+    rows = _size(block.maintainer.state_bytes(), states).rows
+    keeping.measured.note_build((block.name, name), spent, rows)
 
 
 # Resting.
@@ -471,10 +469,14 @@ def _note_sizes(keeping: Keeping) -> None:
             if known is not None:
                 keeping.sizes[unit] = StateSize(known.bytes, known.rows, exists=False)
             continue
-        sizes = held[unit[0]]
-        names = [state.name for state in states] or list(sizes)
-        size = sum(sizes.get(name, 0) for name in names)
-        keeping.sizes[unit] = StateSize(size, max(1.0, size / entry_bytes(states)), exists=True)
+        keeping.sizes[unit] = _size(held[unit[0]], states)
+
+
+def _size(held: Mapping[str, int], states: tuple[State, ...]) -> StateSize:
+    """What the states of a unit take, of the bytes that a maintainer holds by state."""
+    names = [state.name for state in states] or list(held)
+    size = sum(held.get(name, 0) for name in names)
+    return StateSize(size, max(1.0, size / entry_bytes(states)), exists=True)
 
 
 def _operators(
@@ -484,6 +486,8 @@ def _operators(
     blocks = [(block.name, block.program) for block in keeping.own]
     situation = Situation(rows, expected, keeping.sizes, costs_of(core))
     root = operators_of(blocks, situation)
+    if not keeping.measured.is_known:
+        return root
     return operators_of(blocks, keeping.measured.correct(situation, root))
 
 

@@ -27,6 +27,11 @@ class Measured:
     is_news: bool = False  # something was measured for the first time since the last selection
     _is_warm: bool = False  # what the first refresh takes says little of the others
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was measured."""
+        return self.full is not None or self.delta is not None or bool(self.builds)
+
     def note_full(self, spent_us: float, rows: float) -> None:
         """The view was computed again over tables of so many rows."""
         self.is_news |= self.full is None

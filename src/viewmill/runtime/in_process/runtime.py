@@ -34,7 +34,7 @@ class InProcessRuntime:
         self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
         self._showing: dict[str, Block] = {}  # by view
         self._members: dict[str, Block] = {}  # the blocks that are members of a family, by name
-        self._joined: dict[str, list[Block]] = {}  # the same, by view
+        self._joined: dict[str, list[tuple[Block, Family]]] = {}  # the same, by view
         self._families: dict[int, Family] = {}
 
     def add(self, block: Block) -> None:
@@ -45,7 +45,7 @@ class InProcessRuntime:
             self._families[id(family)] = family
             self._members[block.name] = block
             for view in block.views:
-                self._joined.setdefault(view, []).append(block)
+                self._joined.setdefault(view, []).append((block, family))
             self._showing.update(dict.fromkeys(block.shows, block))
             return
         self._blocks[block.name] = block
@@ -72,9 +72,8 @@ class InProcessRuntime:
             self._rename(view)
 
     def _leave_families(self, view: str) -> None:
-        for block in self._joined.pop(view, ()):
+        for block, family in self._joined.pop(view, ()):
             del self._members[block.name]
-            family: Family = block.maintainer.family  # type: ignore[attr-defined]
             family.leave(block.maintainer)
             if not family.names:
                 self._families.pop(id(family), None)
