@@ -190,6 +190,7 @@ def test_a_table_named_stream_is_a_table() -> None:
         ("SELECT * FROM s [WINDOW 10 PARSECS SLIDE 1 MINUTE]", "PARSECS"),
         ("SELECT * FROM s [WINDOW 10 MINUTES SLIDE 1 ROWS]", "ROWS"),
         ("SELECT * FROM s [WINDOW 0 ROWS SLIDE 1 ROWS]", "0"),
+        ("SELECT * FROM s [WINDOW 10 ROWS]", "]"),
         ("SELECT * FROM s [WINDOW 1.5 ROWS SLIDE 1 ROWS]", "ROWS"),
         ("SELECT * FROM m[] t", "]"),
         ("SELECT * FROM m[a..] t", "]"),
