@@ -90,6 +90,8 @@ class PartMaintainer(KeptParts):
             if source is not self:
                 for subscript in self._changed(source):
                     found.update(self._readers(name, subscript, last))
+        for subscript in self._ahead:
+            found.update(self._readers(self._body.view, subscript, last))
         return sorted(found)
 
     def _changed(self, source: PartSource) -> Iterable[int]:

@@ -18,6 +18,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
+from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
@@ -85,6 +86,8 @@ class Core:
         self.preparations: list[Preparation] = []
         # The temporal views; each gives its catalog record when the batch under way starts it.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
+        # The Parquet files of what is in parts, by name.
+        self.part_files: dict[str, PartFiles] = {}
         # How far time has been said to have come, by table.
         self.ticks: dict[str, int] = {}
         # The window views that share partials, by their table in lower case and unit.

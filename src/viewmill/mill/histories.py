@@ -11,6 +11,7 @@ import pyarrow as pa
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.core import Core
+from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.temporal import part_source
 from viewmill.program.parts import PART_TIMESTAMP, SECOND, PartInfo
 from viewmill.sql.read_parts import History
@@ -52,8 +53,9 @@ def parts_of(
 ) -> list[dict[str, Any]]:
     """The catalog of parts; with `changed_since` those updated after a version or a time."""
     source: Any = part_source(core, name)
-    if source is None:
-        if core.catalog.get(name) is None:
+    entry = core.catalog.get(name)
+    if source is None or entry is None:
+        if entry is None:
             hint = nearest(name, core.catalog.names())
             raise UnknownName(f'no table or view "{name}"', hint=hint)
         raise InvalidArgument(
@@ -62,8 +64,9 @@ def parts_of(
     oldest = source.oldest_shown()
     shown = [each for each in source.catalog() if oldest is None or each.subscript >= oldest]
     listed = _rolled_up(source, shown)
+    files = core.part_files.get(entry.name)
     return [
-        _described(info, source.length, count)
+        _described(info, source.length, count, files)
         for info, count in listed
         if _is_after(info, changed_since)
     ]
@@ -94,7 +97,8 @@ def _is_after(info: PartInfo, since: int | datetime.datetime | None) -> bool:
     return info.version > since
 
 
-def _described(info: PartInfo, length: int, count: int) -> dict[str, Any]:
+def _described(info: PartInfo, length: int, count: int, files: PartFiles | None) -> dict[str, Any]:
+    file = None if files is None or count > 1 else files.current(info)
     return {
         "subscript": info.subscript,
         "length": length * count,
@@ -103,6 +107,7 @@ def _described(info: PartInfo, length: int, count: int) -> dict[str, Any]:
         "loaded": EPOCH + datetime.timedelta(microseconds=info.loaded),
         "updated": EPOCH + datetime.timedelta(microseconds=info.updated),
         "version": info.version,
+        "file": None if file is None else str(file),
     }
 
 

@@ -34,6 +34,7 @@ from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
+from viewmill.mill.part_folders import write_parts
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
@@ -496,6 +497,7 @@ def _release(core: Core, clock: Clock) -> None:
         core.closed = True
         core.close_engine()
         if core.store is not None:
+            write_parts(core, is_closing=True)
             core.store.close()
 
 

@@ -1,27 +1,23 @@
-"""Write the parts of temporal views into checkpoints, and open them again.
+"""What a checkpoint says of tables and views in parts, and how they are opened again.
 
 A view cannot always be computed anew: retention may have taken what its old parts were made from.
-So its parts are written, and what the log changed since is taken in as if it had just arrived.
+So its parts are files, and what the log changed since is taken in as if it had just arrived.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from viewmill.algebra.refresh import Policy
-from viewmill.deltas.arrow import decode_delta, encode_columns
-from viewmill.deltas.delta import Delta
-from viewmill.deltas.part_rows import split_parts
+from viewmill.deltas.delta import concat
 from viewmill.engines.parts import PartMaintainer
 from viewmill.mill.archive import keep_old_parts
-from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.part_folders import Owner, open_parts, settle_files
 from viewmill.mill.store import Store
 from viewmill.mill.temporal import (
     install_temporal_view,
@@ -32,28 +28,18 @@ from viewmill.mill.temporal import (
 from viewmill.program.parts import PartInfo
 from viewmill.sql.statements import CreateTemporalView
 
-_PART, _TIMES = "_part", "_multiplicity"
-
 
 def _temporal(core: Core) -> list[ViewEntry]:
     entries = core.catalog.in_order()
     return [each for each in entries if isinstance(each.block.maintainer, PartMaintainer)]
 
 
-def part_states(core: Core) -> dict[str, Iterator[Any]]:
-    """The parts of every temporal view, for a checkpoint."""
-    return {_key(entry): _batches(core, entry) for entry in _temporal(core)}
+def _owner(entry: ViewEntry) -> Owner:
+    return Owner(entry.name, _key(entry), entry.block.maintainer)
 
 
 def _key(entry: ViewEntry) -> str:
-    return f"parts of {entry.name.lower()}@{entry.created}"
-
-
-def _batches(core: Core, entry: ViewEntry) -> Iterator[Any]:
-    for subscript, rows in temporal_maintainer(entry).committed_parts().items():
-        table = decode_delta(rows, core.dictionary, multiplicity=_TIMES)
-        column = pa.array(np.full(rows.size, subscript, np.int64))
-        yield from table.append_column(_PART, column).to_batches()
+    return f"{entry.name.lower()}@{entry.created}"
 
 
 def part_notes(core: Core) -> dict[str, str]:
@@ -62,7 +48,7 @@ def part_notes(core: Core) -> dict[str, str]:
     for entry in _temporal(core):
         maintainer = temporal_maintainer(entry)
         saved = {"reach": maintainer.reach, "catalog": maintainer.catalog()}
-        notes[_key(entry)] = json.dumps(saved)
+        notes[f"parts of {_key(entry)}"] = json.dumps(saved)
     for table in core.catalog.tables():
         parts = table.table.parts
         if parts is not None:
@@ -71,14 +57,30 @@ def part_notes(core: Core) -> dict[str, str]:
     return notes
 
 
-def restore_catalogs(core: Core, store: Store) -> None:
-    """Tables know again when their parts were loaded; what follows is the log."""
-    notes = store.notes()
-    for entry in core.catalog.tables():
-        if entry.table.parts is not None:
-            saved = json.loads(notes.get(f"parts of {entry.key}", '{"refused": 0, "catalog": []}'))
-            entry.table.parts.note_catalog(_infos(saved), saved["refused"])
-            entry.table.parts.start_replay()
+def open_table_parts(core: Core, store: Store, entry: TableEntry) -> None:
+    """The rows of a table from its files, and when its parts were loaded; what follows is the log.
+
+    A file may be newer than the checkpoint: the log tells again what it shows already.
+    """
+    parts, note = entry.table.parts, store.notes().get(f"parts of {entry.key}")
+    if parts is None:
+        return
+    if note is not None:
+        saved = json.loads(note)
+        infos = _infos(saved)
+        filed = open_parts(core, Owner(entry.name, entry.key, parts), infos)
+        if filed:
+            entry.table.stage(concat(parts.schema, list(filed.values())))
+            entry.table.commit(0)
+        parts.note_catalog(infos, saved["refused"])
+    parts.start_replay()
+    if note is not None:
+        parts.note_ahead(_ahead(infos, filed))
+
+
+def _ahead(infos: Iterable[PartInfo], filed: Iterable[PartInfo]) -> list[PartInfo]:
+    """The parts that were written after the checkpoint."""
+    return sorted(set(filed) - set(infos))
 
 
 def _infos(saved: Mapping[str, Any]) -> list[PartInfo]:
@@ -97,9 +99,9 @@ def open_temporal_view(
     entry = prepare_temporal_view(core, statement, saved["sql"])
     entry.created = saved["created"]
     maintainer = temporal_maintainer(entry)
-    note = store.notes().get(_key(entry))
+    note = store.notes().get(f"parts of {_key(entry)}")
     if note is not None:
-        _restore(core, maintainer, json.loads(note), store.load_state(_key(entry)))
+        _restore(core, entry, json.loads(note))
         if _has_changed_whole(core, entry, store.checkpoint_version()):
             maintainer.make_all_due()
     elif saved["first"] is not None:
@@ -119,19 +121,15 @@ def _has_changed_whole(core: Core, entry: ViewEntry, version: int) -> bool:
     return any(each.table.version > version for each in tables)
 
 
-def _restore(core: Core, maintainer: PartMaintainer, note: Mapping[str, Any], rows: Any) -> None:
+def _restore(core: Core, entry: ViewEntry, note: Mapping[str, Any]) -> None:
     first, following = note["reach"]
     if first is None:
         return
-    parts: dict[int, Delta] = {}
-    if rows is not None and rows.num_rows:
-        schema = maintainer.schema
-        delta = encode_columns(schema, rows.select(range(len(schema))), core.dictionary)
-        times = rows.column(_TIMES).combine_chunks().to_numpy(zero_copy_only=False)
-        delta.multiplicity = np.ascontiguousarray(times, np.int64)
-        subscripts = rows.column(_PART).combine_chunks().to_numpy(zero_copy_only=False)
-        parts = dict(split_parts(delta, subscripts))
-    maintainer.restore(first, following, parts, _infos(note))
+    infos = _infos(note)
+    filed = open_parts(core, _owner(entry), infos)
+    parts = {info.subscript: rows for info, rows in filed.items()}
+    ahead = [each.subscript for each in _ahead(infos, filed)]
+    temporal_maintainer(entry).restore(first, following, parts, filed, ahead)
 
 
 def settle(core: Core) -> None:
@@ -141,3 +139,4 @@ def settle(core: Core) -> None:
     for entry in _temporal(core):
         temporal_maintainer(entry).settle()
     keep_old_parts(core)
+    settle_files(core)

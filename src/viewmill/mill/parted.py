@@ -20,7 +20,7 @@ from viewmill.algebra.types import Date
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.part_rows import PartRows, split_parts
 from viewmill.errors import NullViolation
-from viewmill.program.parts import SECOND, PartInfo
+from viewmill.program.parts import SECOND, PartInfo, Unwritten
 from viewmill.sql.statements import RollUp
 
 DAY = 86_400 * SECOND
@@ -65,7 +65,7 @@ class Parted:
     """A table's rows in parts. It is a `PartSource`, and holds rows as `Segments` does."""
 
     def __init__(self, table: str, schema: Schema, options: PartOptions) -> None:
-        self._table, self._schema, self.options = table, schema, options
+        self._table, self.schema, self.options = table, schema, options
         self.length = options.length
         position = schema.find(options.timestamp_by)
         assert position is not None
@@ -83,6 +83,8 @@ class Parted:
         self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
         self.archive: Archive | None = None
         self._archived: set[tuple[int, int]] = set()  # first part, how many
+        self.unwritten: Unwritten | None = None  # for the files of a mill with storage
+        self._filed: dict[int, int] = {}  # while opening: the version that a file shows
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 
@@ -173,6 +175,8 @@ class Parted:
             self._catalog[subscript] = PartInfo(subscript, rows + change, loaded, now, version)
         if self.is_loading:
             self._replayed.update(self._rows.staged)
+        if self.unwritten is not None:
+            self.unwritten.changed.update(self._rows.staged)
         self._rows.commit()
         if self._staged_newest is not None:
             self._newest, self._staged_newest = self._staged_newest, None
@@ -195,7 +199,7 @@ class Parted:
         deltas = [self._rows.part(each) for each in gone]  # each is netted already
         if len(deltas) == 1:
             return deltas[0].negated()
-        return concat(self._schema, deltas).negated() if deltas else None
+        return concat(self.schema, deltas).negated() if deltas else None
 
     def forget(self) -> None:
         """Drop the parts that neither readers nor views can reach any more."""
@@ -208,7 +212,10 @@ class Parted:
                 self._rows.drop(first, count)
                 self._archived.discard((first, count))
                 for subscript in range(first, first + count):
-                    self._catalog.pop(subscript, None)
+                    if self._catalog.pop(subscript, None) is None:
+                        continue
+                    if self.unwritten is not None:
+                        self.unwritten.end(subscript)
 
     def _is_archived(self, first: int, count: int, rows: Delta) -> bool:
         """Whether nothing would be lost: what cannot be written to the archive is kept."""
@@ -248,6 +255,7 @@ class Parted:
         """The mill is open."""
         self.is_loading = False
         self._replayed.clear()
+        self._filed.clear()
 
     def start_replay(self) -> None:
         """From here on the log is replayed: what changes is news for views."""
@@ -265,9 +273,28 @@ class Parted:
         self._catalog |= {each.subscript: each for each in catalog}
         self.refused_count = refused
 
+    def note_ahead(self, infos: Iterable[PartInfo]) -> None:
+        """Parts whose files are newer than the checkpoint: the log holds their changes, too."""
+        for each in infos:
+            self._catalog[each.subscript] = each
+            self._filed[each.subscript] = each.version
+            self._replayed.add(each.subscript)
+
+    def not_filed(self, delta: Delta, version: int) -> Delta:
+        """The rows of a logged change that the files do not show."""
+        if not delta.size or version > max(self._filed.values(), default=0):
+            return delta
+        found, at = np.unique(self.subscripts(delta), return_inverse=True)
+        filed = np.array([self._filed.get(each, 0) for each in found.tolist()], np.int64)
+        return delta.take(filed[at] < version)
+
     def part(self, subscript: int) -> Delta:
         """The rows of a part."""
         return self._rows.part(subscript)
+
+    def info(self, subscript: int) -> PartInfo:
+        """What the catalog says of a committed part."""
+        return self._catalog[subscript]
 
     def parts_within(self, low: int, high: int) -> list[int]:
         """The parts from low to high that have rows."""
@@ -281,7 +308,7 @@ class Parted:
         if first is None:
             return self._rows.contents()
         deltas = [self._rows.part(p) for p in self._rows.subscripts() if p >= first]
-        return concat(self._schema, deltas) if deltas else Delta.empty(self._schema)
+        return concat(self.schema, deltas) if deltas else Delta.empty(self.schema)
 
     def kept(self) -> Delta:
         """The same with the older parts that views still read."""

@@ -19,18 +19,18 @@ import numpy as np
 from viewmill.algebra.refresh import Policy
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.product import Product, joined
+from viewmill.deltas.product import Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
 from viewmill.errors import DamagedFile, UnknownName
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import add_table, as_materialized, install_view, names_in, prepare_view
 from viewmill.mill.memory import rest
+from viewmill.mill.part_folders import note_checkpoint, write_all_parts
 from viewmill.mill.part_snapshots import (
+    open_table_parts,
     open_temporal_view,
     part_notes,
-    part_states,
-    restore_catalogs,
     settle,
 )
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
@@ -60,7 +60,6 @@ def recover(core: Core, store: Store) -> None:
     for name, saved in objects.items():
         if saved["kind"] == "table":
             _open_table(core, store, name, saved)
-    restore_catalogs(core, store)
     _replay(core, store)
     core.version = store.last_version()
     views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
@@ -89,6 +88,7 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
         if product is None:
             break
         _take(core, table, [product], 0)
+    open_table_parts(core, store, entry)
 
 
 def _replay(core: Core, store: Store) -> None:
@@ -103,7 +103,10 @@ def _replay(core: Core, store: Store) -> None:
 
 
 def _take(core: Core, table: Table, pieces: list[Any], version: int) -> None:
-    table.stage(joined(table.schema, [_piece(core, table, rows) for rows in pieces]))
+    change = joined(table.schema, [_piece(core, table, rows) for rows in pieces])
+    if table.parts is not None:
+        change = table.parts.not_filed(as_delta(change), version)
+    table.stage(change)
     table.commit(version)
 
 
@@ -217,17 +220,24 @@ def is_checkpoint_due(core: Core) -> bool:
 
 
 def checkpoint(core: Core) -> None:
-    """Write every table as a snapshot; the log before it is no longer needed."""
+    """Write every table as a snapshot; the log before it is no longer needed.
+
+    Of what is in parts only those parts are written that changed since the checkpoint before.
+    """
     if core.store is None:
         return
+    write_all_parts(core)
     tables: dict[str, Any] = {}
     for entry in core.catalog.tables():
+        if entry.table.parts is not None:
+            continue
         names = piece_names(entry.key)
         tables[next(names)] = _batches(core, entry.table.kept())
         tables |= {
             name: encoded(core, p) for name, p in zip(names, entry.table.products, strict=False)
         }
-    core.store.checkpoint(core.version, tables, part_states(core), part_notes(core))
+    core.store.checkpoint(core.version, tables, {}, part_notes(core))
+    note_checkpoint(core)
 
 
 def _batches(core: Core, delta: Delta) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import restore_lost
 from viewmill.mill.memory import refresh_blocks, rest
+from viewmill.mill.part_folders import write_parts
 from viewmill.mill.store import Store
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
@@ -131,6 +132,7 @@ def _keep(
             change.forget_rows()
     if has_parts:
         keep_old_parts(core)
+        write_parts(core)
 
 
 def _is_appended(core: Core, version: int) -> bool:

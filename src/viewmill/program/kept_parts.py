@@ -16,7 +16,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rolled_parts import RolledParts
-from viewmill.program.parts import PartInfo
+from viewmill.program.parts import PartInfo, Unwritten
 
 
 class KeptParts:
@@ -36,8 +36,10 @@ class KeptParts:
         self._saved: tuple[int | None, int | None] = (None, None)
         self._pending: dict[int, Delta] = {}
         self._reopened: set[int] = set()  # what changed while the mill was opened
+        self._ahead: set[int] = set()  # parts that are newer than what else was restored
         self.archive: Callable[[int, int, Delta], bool] | None = None
         self.lookback = 0  # how many parts before the oldest shown one are read, by anyone
+        self.unwritten: Unwritten | None = None  # for the files of a mill with storage
 
     # Changes.
 
@@ -59,6 +61,8 @@ class KeptParts:
             self._catalog[subscript] = PartInfo(subscript, count, loaded, now, version)
         for subscript in self._pending if len(self._rolled) else ():
             self._parts |= self._rolled.take_apart(subscript)
+        if self.unwritten is not None:
+            self.unwritten.changed.update(self._pending)
         self._parts |= self._pending
         self._pending = {}
         self._saved = (self.first, self.next)
@@ -134,6 +138,10 @@ class KeptParts:
         """The committed parts, ascending."""
         return [self._catalog[each] for each in sorted(self._catalog)]
 
+    def info(self, subscript: int) -> PartInfo:
+        """What the catalog says of a committed part."""
+        return self._catalog[subscript]
+
     def oldest_shown(self) -> int | None:
         """The oldest part that retention leaves to readers."""
         return None
@@ -160,7 +168,8 @@ class KeptParts:
                 continue  # nothing is lost: it is tried again
             for subscript in range(first, first + count):
                 self._parts.pop(subscript, None)
-                self._catalog.pop(subscript, None)
+                if self._catalog.pop(subscript, None) is not None and self.unwritten is not None:
+                    self.unwritten.end(subscript)
             if count > 1:
                 self._rolled.drop(first)
 
@@ -177,7 +186,7 @@ class KeptParts:
         return self._rolled.block_of(subscript)
 
     def committed_parts(self) -> Mapping[int, Delta]:
-        """Every part that was computed, for a checkpoint."""
+        """Every part that was computed."""
         rolled = {part: self._committed(part) for part in self._rolled.subscripts()}
         return {**rolled, **self._parts}
 
@@ -187,18 +196,20 @@ class KeptParts:
         following: int | None,
         parts: Mapping[int, Delta],
         catalog: Iterable[PartInfo],
+        ahead: Iterable[int] = (),
     ) -> None:
-        """The inverse."""
+        """The parts of a checkpoint; those `ahead` are newer, so that what reads them is due."""
         self._parts, self._rolled = dict(parts), RolledParts(self.schema)
         self._catalog = {each.subscript: each for each in catalog}
         self.first, self.next = first, following
         self._saved = (first, following)
+        self._ahead = set(ahead)
 
     def note_reopened(self) -> None:
         """Commit what changed since the checkpoint; views above see it until `settle`."""
-        changed = set(self._pending)
+        changed = {*self._pending, *self._ahead}
         self.commit()
-        self._reopened = changed
+        self._reopened, self._ahead = changed, set()
 
     def settle(self) -> None:
         """The mill is open."""

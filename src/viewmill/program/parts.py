@@ -106,6 +106,19 @@ class PartInfo(NamedTuple):
     version: int  # of the last update
 
 
+class Unwritten:
+    """The parts of a source that its files do not show as they are."""
+
+    def __init__(self, changed: Iterable[int]) -> None:
+        self.changed = set(changed)
+        self.ended: set[int] = set()
+
+    def end(self, subscript: int) -> None:
+        """A part is dropped."""
+        self.changed.discard(subscript)
+        self.ended.add(subscript)
+
+
 class PartSource(Protocol):
     """What has parts: a table, or a temporal view. What is not yet committed is included."""
 

@@ -1,0 +1,152 @@
+"""Keep the time parts of a mill with storage as Parquet files, below parts/ in its directory.
+
+takes  tables and views in parts, which note what their files do not show yet
+does   writes a part when a newer one has come, late changes with it; the newest part, which is
+       still changing, is written by a checkpoint and on closing
+gives  the parts back when the mill is opened
+
+Each part is written once, however many there are; a checkpoint names files and copies nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from viewmill.deltas.arrow import decode_delta, encode_columns
+from viewmill.deltas.delta import Delta, concat
+from viewmill.errors import ViewmillError
+from viewmill.mill.arrow_rows import expanded
+from viewmill.mill.core import Core
+from viewmill.mill.storage.files import from_bytes, to_bytes
+from viewmill.mill.storage.part_files import FiledPart, PartFiles, remove_others
+from viewmill.program.kept_parts import KeptParts
+from viewmill.program.parts import PartInfo, Unwritten
+
+_LOG = logging.getLogger("viewmill")
+_TIMES = "_multiplicity"
+
+
+class Owner(NamedTuple):
+    """A table or view in parts."""
+
+    name: str
+    key: str
+    parts: Any
+
+
+def part_owners(core: Core) -> Iterator[Owner]:
+    """Everything in a mill that has parts."""
+    for table in core.catalog.tables():
+        if table.table.parts is not None:
+            yield Owner(table.name, table.key, table.table.parts)
+    for entry in core.catalog.in_order():
+        maintainer = entry.block.maintainer
+        if isinstance(maintainer, KeptParts) and maintainer.has_parts:
+            yield Owner(entry.name, f"{entry.name.lower()}@{entry.created}", maintainer)
+
+
+def part_files(core: Core, owner: Owner) -> PartFiles:
+    """The files of a table or view; those of a namesake that is gone are removed."""
+    assert core.store is not None
+    found = core.part_files.get(owner.name)
+    if found is None or found.key != owner.key:
+        if found is not None:
+            found.remove()
+        found = PartFiles(core.store.path, owner.name, owner.key, owner.parts.length)
+        core.part_files[owner.name] = found
+    if owner.parts.unwritten is None:
+        infos = owner.parts.catalog()
+        owner.parts.unwritten = Unwritten(i.subscript for i in infos if found.current(i) is None)
+    return found
+
+
+# Writing.
+
+
+def write_parts(core: Core, *, is_closing: bool = False) -> None:
+    """After a commit: write what is behind the newest part. What fails is tried again later."""
+    if core.store is None:
+        return
+    for owner in part_owners(core):
+        files, newest = part_files(core, owner), owner.parts.newest_part()
+        if newest != files.reached or is_closing:
+            try:
+                _write(core, owner, files, None if is_closing else newest)
+            except ViewmillError as why:
+                _LOG.warning("parts of %s are in the log only: %s", owner.name, why)
+
+
+def write_all_parts(core: Core) -> None:
+    """Write all parts as they are, and wait for the disk: the log is no longer needed for them."""
+    owners = list(part_owners(core))
+    for owner in owners:
+        files = part_files(core, owner)
+        _write(core, owner, files, None)
+        files.sync()
+    for name in core.part_files.keys() - {each.name for each in owners}:
+        core.part_files.pop(name).remove()
+
+
+def _write(core: Core, owner: Owner, files: PartFiles, newest: int | None) -> None:
+    """Bring files up to date, all but that of the part `newest`."""
+    unwritten: Unwritten = owner.parts.unwritten
+    for subscript in sorted(unwritten.changed - {newest}):
+        rows = owner.parts.part(subscript)
+        files.write(owner.parts.info(subscript), expanded(rows, core.dictionary), _owed(core, rows))
+        unwritten.changed.discard(subscript)
+    for subscript in sorted(unwritten.ended):
+        files.end(subscript)
+        unwritten.ended.discard(subscript)
+    files.reached = owner.parts.newest_part()
+
+
+def _owed(core: Core, rows: Delta) -> str | None:
+    """Rows that were deleted before they came: no engine sees them, but they are not forgotten."""
+    times = rows.multiplicity
+    if times is None or not (times < 0).any():
+        return None
+    owed = decode_delta(rows.take(times < 0), core.dictionary, multiplicity=_TIMES)
+    return base64.b64encode(to_bytes(owed)).decode()
+
+
+def note_checkpoint(core: Core) -> None:
+    """A checkpoint was committed: it counts on the files as they are."""
+    for owner in part_owners(core):
+        part_files(core, owner).count_on(each.subscript for each in owner.parts.catalog())
+
+
+# Opening.
+
+
+def open_parts(core: Core, owner: Owner, infos: Iterable[PartInfo]) -> dict[PartInfo, Delta]:
+    """The parts that the checkpoint names, each as its file has it."""
+    filed = part_files(core, owner).open(each.subscript for each in infos)
+    return {each.info: _rows(core, owner.parts, each) for each in filed}
+
+
+def _rows(core: Core, parts: Any, filed: FiledPart) -> Delta:
+    schema = parts.schema
+    rows = encode_columns(schema, filed.rows, core.dictionary)
+    if filed.owed is None:
+        return rows
+    table = from_bytes(base64.b64decode(filed.owed))
+    owed = encode_columns(schema, table.select(range(len(schema))), core.dictionary)
+    owed.multiplicity = np.ascontiguousarray(table.column(_TIMES).to_numpy(), np.int64)
+    return concat(schema, [rows, owed])
+
+
+def settle_files(core: Core) -> None:
+    """The mill is open: files that belong to nothing go, and what is behind is written."""
+    if core.store is None:
+        return
+    owners = list(part_owners(core))
+    remove_others(core.store.path, [each.name for each in owners])
+    for owner in owners:
+        if owner.name not in core.part_files:
+            part_files(core, owner).open(())
+    write_parts(core)

@@ -1,0 +1,185 @@
+"""The time parts of a table or view as Parquet files that any engine reads.
+
+parts/m/part_timestamp=2015-01-01T10-00-00/part.parquet
+
+takes  the rows of a part and what the catalog says of it, which is written into the file
+gives  the rows back, or DamagedFile
+
+A file is written after the commit of the version that it shows, and replaced as a whole. So at any
+time it shows one version of its part, and says which; the log tells what came later. What the
+checkpoint counts on is replaced only by a file that is on disk, and what retention ends is put
+aside until the next checkpoint.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.storage.files import sync_file, sync_folder
+from viewmill.mill.storage.refusals import damaged, reported
+from viewmill.program.parts import PartInfo
+
+PARTS = "parts"
+_EPOCH = datetime.datetime(1970, 1, 1)
+_ABOUT = b"viewmill"  # the key of what a file says about itself
+# Engines do not look at names with an underscore.
+_FILE, _DRAFT, _ENDED = "part.parquet", "_draft", "_ended"
+_MANY = 32  # files that are synced one by one; of more the whole disk is
+
+
+class FiledPart(NamedTuple):
+    """A part as its file has it."""
+
+    info: PartInfo
+    rows: pa.Table
+    owed: str | None  # what the writer noted about rows that are there less than no times
+
+
+def part_folder(subscript: int, length: int) -> str:
+    """The name of the folder of a part.
+
+    >>> part_folder(23667840, 60)
+    'part_timestamp=2015-01-01T00-00-00'
+    """
+    try:
+        start = _EPOCH + datetime.timedelta(seconds=subscript * length)
+    except OverflowError:  # past the year 9999
+        return f"part_timestamp={subscript * length}"
+    return f"part_timestamp={start:%Y-%m-%dT%H-%M-%S}"
+
+
+class PartFiles:
+    """The files of one table or view. `key` tells it from dropped namesakes."""
+
+    def __init__(self, mill: Path, name: str, key: str, length: int) -> None:
+        self.key = key
+        self._folder = mill / PARTS / quote(name, safe="")
+        self._length = length
+        self._counted: set[int] = set()  # parts that the checkpoint counts on
+        self._written: dict[int, int] = {}  # the version that the file of a part shows
+        self._unsynced: set[Path] = set()
+        self.reached: int | None = None  # the newest part when files were last written
+
+    def path(self, subscript: int) -> Path:
+        """Where the file of a part is, or will be."""
+        return self._folder / part_folder(subscript, self._length) / _FILE
+
+    def current(self, info: PartInfo) -> Path | None:
+        """The file of a part, if it shows the part as it is."""
+        is_current = self._written.get(info.subscript) == info.version
+        return self.path(info.subscript) if is_current else None
+
+    # Writing.
+
+    def write(self, info: PartInfo, rows: pa.Table, owed: str | None = None) -> None:
+        """Replace the file of a part."""
+        path = self.path(info.subscript)
+        about = {"key": self.key, "info": info, "owed": owed}
+        metadata = {**(rows.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
+        with reported(path, "write"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(_DRAFT)
+            pq.write_table(rows.replace_schema_metadata(metadata), draft, write_page_checksum=True)
+            if info.subscript in self._counted:
+                sync_file(draft)
+            reach("part drafted")
+            draft.replace(path)
+            reach("part in place")
+        self._unsynced.add(path)
+        self._written[info.subscript] = info.version
+
+    def end(self, subscript: int) -> None:
+        """Retention has ended a part: readers do not see it any more."""
+        path = self.path(subscript)
+        if self._written.pop(subscript, None) is None and subscript not in self._counted:
+            return
+        self._unsynced.discard(path)
+        with reported(path, "remove"):
+            if subscript not in self._counted:
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
+            elif path.exists():  # else it was put aside before the mill was opened
+                path.replace(path.with_name(_ENDED))
+        reach("part ended")
+
+    def sync(self) -> None:
+        """Wait until everything is on disk."""
+        with reported(self._folder, "sync"):
+            if len(self._unsynced) > _MANY:
+                os.sync()
+            elif self._unsynced:
+                for path in self._unsynced:
+                    sync_file(path)
+                    sync_folder(path.parent)
+                for folder in (self._folder, self._folder.parent, self._folder.parent.parent):
+                    sync_folder(folder)
+        self._unsynced.clear()
+        reach("parts synced")
+
+    def count_on(self, subscripts: Iterable[int]) -> None:
+        """A checkpoint names these parts, and no others: what was put aside goes."""
+        self._counted = set(subscripts)
+        self._sweep({part_folder(each, self._length) for each in self._counted})
+
+    # Opening.
+
+    def open(self, subscripts: Iterable[int]) -> list[FiledPart]:
+        """The parts that the checkpoint counts on. Other files are not of a commit that counts."""
+        self._counted = set(subscripts)
+        found = [self._read(each) for each in sorted(self._counted)]
+        self._sweep({part_folder(each, self._length) for each in self._counted})
+        self._written = {each.info.subscript: each.info.version for each in found}
+        return found
+
+    def _read(self, subscript: int) -> FiledPart:
+        path = self.path(subscript)
+        if not path.exists() and path.with_name(_ENDED).exists():
+            path = path.with_name(_ENDED)
+        try:
+            file = pq.ParquetFile(path, page_checksum_verification=True)
+            rows = file.read()
+            about = json.loads((rows.schema.metadata or {})[_ABOUT])
+        except FileNotFoundError as error:
+            raise damaged(path, "it is missing") from error
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            raise damaged(path, f"Parquet: {error}") from error
+        info = PartInfo(*about["info"])
+        if about["key"] != self.key or info.subscript != subscript:
+            raise damaged(path, f"it is part {info.subscript} of {about['key']}")
+        return FiledPart(info, rows, about["owed"])
+
+    def _sweep(self, kept: set[str]) -> None:
+        """Remove what no checkpoint names, and drafts."""
+        if not self._folder.exists():
+            return
+        with reported(self._folder, "read"):
+            folders = list(self._folder.iterdir())
+        for each in folders:
+            if each.name not in kept:
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                (each / _DRAFT).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """The table or view is gone."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def remove_others(mill: Path, names: Iterable[str]) -> None:
+    """Remove the folders of tables and views that are not there."""
+    folder = mill / PARTS
+    known = {quote(each, safe="") for each in names}
+    for each in folder.iterdir() if folder.exists() else ():
+        if each.name not in known:
+            shutil.rmtree(each, ignore_errors=True)
