@@ -7,4 +7,5 @@ orders.mill/
   mill.db-wal        SQLite's own log, while open or after a crash
   delta-*.arrow      deltas too large for the database
   snapshot-*.arrow   tables and states of the checkpoint, Arrow streams one after another
+  parts/m/part_timestamp=.../part.parquet   a time part of a table or view, as its footer says when
 """
