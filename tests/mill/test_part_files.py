@@ -4,6 +4,8 @@ import datetime as dt
 import random
 import shutil
 
+from typing import Any
+
 import duckdb
 import pyarrow.dataset as ds
 import pytest
@@ -183,7 +185,8 @@ def test_a_part_that_cannot_be_written_is_written_later(tmp_path):
 def test_a_crash_at_any_step_loses_nothing(tmp_path):
     """The directory is copied at every step, as a killed process would leave it."""
     path, chance = tmp_path / "parts.mill", random.Random(5)
-    copies, inserted = [], []
+    copies: list[Any] = []
+    inserted: list[Any] = []
 
     def copy(point):
         if chance.random() < 0.04:
