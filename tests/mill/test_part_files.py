@@ -3,7 +3,6 @@
 import datetime as dt
 import random
 import shutil
-
 from typing import Any
 
 import duckdb
