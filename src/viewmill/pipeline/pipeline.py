@@ -83,7 +83,7 @@ class Pipeline:
             reshape=reshape if placement == "shards" else None,
             memory=memory,
         )
-        self._placement: Placement = InDriver()
+        self._placement: Placement = InDriver(spark)
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
             self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count)

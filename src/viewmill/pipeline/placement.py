@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view
+from viewmill.pipeline.session import settings
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.union import split, union
 
@@ -56,9 +57,15 @@ class Placement(Protocol):
 
 Sources = Mapping[str, Source]
 
+# Rows are only read and handed over; looking for a better plan on the way costs 8 ms a batch.
+_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+
 
 class InDriver:
     """Everything is kept by the mill in this process; Spark reads and parses."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
 
     def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
         """Create a view, unless it is there as defined."""
@@ -76,8 +83,8 @@ class InDriver:
         return union([each.selected() for each in streams])
 
     def settings(self) -> AbstractContextManager[object]:
-        """As they are."""
-        return nullcontext()
+        """One plan for a batch."""
+        return settings(self._spark, _SETTINGS)
 
     def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
         """The rows of each source."""

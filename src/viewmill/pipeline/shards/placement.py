@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import pkgutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -34,6 +34,7 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
+from viewmill.pipeline.session import settings
 from viewmill.pipeline.shards.layout import (
     GIVEN,
     MULTIPLICITY,
@@ -205,7 +206,7 @@ class InShards:
         wanted = {"spark.sql.shuffle.partitions": str(self._shards), **_SETTINGS}
         if "RocksDB" in (self._spark.conf.get(_PROVIDER, "") or ""):
             del wanted[_PROVIDER]
-        return _settings(self._spark, wanted)
+        return settings(self._spark, wanted)
 
     # Taking.
 
@@ -377,18 +378,3 @@ def _failure(name: str, said: Mapping[str, str]) -> ViewmillError:
     kind = getattr(errors, name, errors.EvaluationFailed)
     made: ViewmillError = kind(said["message"], detail=said["detail"], hint=said["hint"])
     return made
-
-
-@contextmanager
-def _settings(spark: Any, wanted: Mapping[str, str]) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)
