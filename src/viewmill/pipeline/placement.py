@@ -12,7 +12,7 @@ import pyarrow as pa
 from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view
-from viewmill.pipeline.session import settings
+from viewmill.pipeline.settings import settings
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.union import split, union
 

@@ -34,7 +34,7 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
-from viewmill.pipeline.session import settings
+from viewmill.pipeline.settings import settings
 from viewmill.pipeline.shards.layout import (
     GIVEN,
     MULTIPLICITY,
