@@ -38,6 +38,7 @@ class Hints:
     dense: bool = False  # a chain of matrices is kept as arrays
     technique: str | None = None  # how windows are put together from panes
     technique_span: Span | None = field(default=None, compare=False, repr=False)
+    worst: bool = False  # the slowest answer of a window counts, not the usual one
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.order))

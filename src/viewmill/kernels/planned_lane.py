@@ -13,7 +13,7 @@ from viewmill.kernels.window_edges import Edges
 from viewmill.kernels.window_lane import Lane, LaneRows
 from viewmill.kernels.window_payloads import WholeSum
 from viewmill.kernels.window_tree import Tree, Watch, paired
-from viewmill.program.windows import TreePlan, WindowsPlan
+from viewmill.program.windows import Asked, TreePlan, WindowsPlan
 
 if TYPE_CHECKING:
     from viewmill.kernels.window_family import Planner
@@ -27,8 +27,8 @@ _LARGE = 2.0**62  # sums of less cannot overflow
 class PlannedLane:
     """Views that prepare rows alike, planned together."""
 
-    def __init__(self, lane: Lane, technique: str | None) -> None:
-        self.lane, self._technique = lane, technique
+    def __init__(self, lane: Lane, asked: Asked) -> None:
+        self.lane, self._asked = lane, asked
         self.views: dict[int, WindowView] = {}
         self.trees: list[Tree] = []
         self.plan: WindowsPlan | None = None
@@ -109,7 +109,7 @@ class PlannedLane:
         views = list(self.views.values())
         windows = [view.window for view in views]
         followed = [view.is_listed for view in views]
-        self.plan = made = plan(windows, followed, self._technique, self.lane.has_inverse, rate)
+        self.plan = made = plan(windows, followed, self._asked, self.lane.offers, rate)
         kept = [] if self._is_spoilt else self.trees
         self.is_marked = self._is_spoilt = False
         self._planned_for = len(views)
@@ -262,6 +262,7 @@ def _serves(tree: Tree, wanted: TreePlan, longest: int) -> bool:
     """Whether a tree can stay: it has all edges, all the past, and the same technique."""
     return (
         tree.plan.technique == wanted.technique
+        and tree.plan.window == wanted.window
         and tree.longest >= longest
         and tree.edges.contains(wanted.steps)
     )

@@ -27,13 +27,12 @@ from viewmill.kernels.row_order import RowOrder
 from viewmill.kernels.window_lane import InOrder, Lane
 from viewmill.kernels.window_view import WindowView
 from viewmill.program.program import Program
-from viewmill.program.windows import Windowed, WindowsPlan
+from viewmill.program.windows import Asked, Windowed, WindowsPlan
 
 Array = npt.NDArray[Any]
-# Windows, which of them are followed, the technique that was asked for, whether all that is kept
-# has an inverse, rows per unit.
+# Windows, which of them are followed, what was asked for, what the lane offers, rows per unit.
 Planner = Callable[
-    [Sequence[SlidingWindow], Sequence[bool], str | None, bool, float | None], WindowsPlan
+    [Sequence[SlidingWindow], Sequence[bool], Asked, frozenset[str], float | None], WindowsPlan
 ]
 
 _LARGE = 2.0**62
@@ -64,7 +63,7 @@ class WindowFamily:
         self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
         self._has_deletes, self._may_owe = has_deletes, may_owe
         self._compiled = compiler.is_on(compiled)
-        self._lanes: dict[tuple[str, str | None], PlannedLane] = {}
+        self._lanes: dict[tuple[str, Asked], PlannedLane] = {}
         self._finishes: dict[str, InOrder] = {}
         self._arrived = 0
         self._order: RowOrder | None = None  # of rows that windows of rows count by time
@@ -93,7 +92,7 @@ class WindowFamily:
         if id(member) in self.views:
             return
         body = member.body
-        planned = self._lanes.get((body.lane, body.technique))
+        planned = self._lanes.get((body.lane, body.asked))
         if planned is None:
             lane = Lane(
                 body,
@@ -102,7 +101,7 @@ class WindowFamily:
                 has_deletes=self._has_deletes,
                 may_owe=self._may_owe,
             )
-            planned = self._lanes[body.lane, body.technique] = PlannedLane(lane, body.technique)
+            planned = self._lanes[body.lane, body.asked] = PlannedLane(lane, body.asked)
         if planned.lane.add(body.aggregates):
             planned.spoil()
         member.take_place(planned.lane, self.refreshes)
@@ -124,7 +123,7 @@ class WindowFamily:
         self._named[member.view_name] -= 1
         if not self._named[member.view_name]:
             del self._named[member.view_name]
-        key = member.body.lane, member.body.technique
+        key = member.body.lane, member.body.asked
         planned = self._lanes[key]
         planned.remove(member)
         if not planned.views:
@@ -134,24 +133,24 @@ class WindowFamily:
         """Whether somebody wants every change of a view."""
         if view.followed != followed:
             view.follow(followed)
-            self._lanes[view.body.lane, view.body.technique].forget_listed()
+            self._lanes[view.body.lane, view.body.asked].forget_listed()
 
     def spoil(self, view: WindowView) -> None:
         """Build what a view reads again, from the stream's rows."""
         view.forget_shown()
-        self._lanes[view.body.lane, view.body.technique].spoil()
+        self._lanes[view.body.lane, view.body.asked].spoil()
 
     def plan_of(self, view: WindowView) -> WindowsPlan:
         """How the view's lane is run."""
         self.settle()
-        plan = self._lanes[view.body.lane, view.body.technique].plan
+        plan = self._lanes[view.body.lane, view.body.asked].plan
         assert plan is not None
         return plan
 
     def sharing(self, view: WindowView) -> list[str]:
         """The other views that read the same tree."""
         self.settle()
-        planned = self._lanes[view.body.lane, view.body.technique]
+        planned = self._lanes[view.body.lane, view.body.asked]
         others = (each for each in planned.views.values() if each is not view)
         return sorted(each.view_name for each in others if each.tree is view.tree)
 
@@ -160,7 +159,7 @@ class WindowFamily:
         tree = view.tree
         if tree is None:
             return {"partials": 0}
-        planned = self._lanes[view.body.lane, view.body.technique]
+        planned = self._lanes[view.body.lane, view.body.asked]
         return {
             "partials": tree.nbytes // max(1, tree.readers),
             "lane": view.lane.nbytes // len(planned.views),

@@ -101,6 +101,22 @@ class Lane:
         return all(each.has_inverse for each in self.components)
 
     @property
+    def offers(self) -> frozenset[str]:
+        """What techniques may need and this lane has: "inverse", "selective".
+
+        Beside what chooses, sums of whole numbers are taken from their inverse. An inverse that a
+        user declares for floats is used only by who asks for it.
+        """
+        found = set()
+        if all(each.has("inverse") for each in self.components):
+            real = any(not each.is_whole for each in self.operations)
+            found |= {"inverse", "float_inverse"} if real else {"inverse"}
+        chosen = [each for each in self.components if not each.has_inverse]
+        if chosen and all(each.has("selective") for each in chosen):
+            found.add("selective")
+        return frozenset(found)
+
+    @property
     def commutes(self) -> bool:
         """Whether rows may be combined in any order."""
         return all(each.commutes for each in self.components)

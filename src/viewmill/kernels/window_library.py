@@ -26,16 +26,21 @@ from viewmill.kernels.window_operations import user_source, with_names
 
 REALS = types.float64[:, ::1]
 _PAYLOAD = (ROWS, REALS)
-_STORE = (WORDS, *_PAYLOAD, *_PAYLOAD, WORD, ROWS)  # panes, words, reals, more of both, mode, ops
+# Panes, words, reals, more of both, links, mode, ops.
+_STORE = (WORDS, *_PAYLOAD, *_PAYLOAD, ROWS, WORD, ROWS)
+_ASKED = (WORDS, WORDS, WORDS, *_PAYLOAD, *_PAYLOAD)  # groups, firsts, ends, out, spare
+_NEW = (WORD, WORDS, WORDS, WORDS, *_PAYLOAD, WORDS, *_PAYLOAD, *_PAYLOAD)
 SIGNATURES = {
-    "change": (WORD, WORDS, WORDS, WORDS, *_PAYLOAD, WORDS, *_PAYLOAD, ROWS, WORDS, *_STORE),
-    "answer": (WORDS, WORDS, WORDS, *_PAYLOAD, *_PAYLOAD, ROWS, *_STORE),
+    "change": (*_NEW, ROWS, WORDS, *_STORE),
+    "answer": (*_ASKED, ROWS, *_PAYLOAD, ROWS, *_STORE),
     "forget": (WORDS, WORD, ROWS, WORDS, WORDS),
     "number_rows": (WORD, ROWS, WORDS, ROWS, WORDS, WORDS),
     "fill_slots": (ROWS, WORDS, WORDS),
 }
 
 Kernel = Callable[..., int]
+# A file's functions may read those of others.
+_BELOW = {"partials": ("payload_rows",), "stretches": ("payload_rows", "partials")}
 
 
 @cache
@@ -47,13 +52,15 @@ def window_kernel(
     if not compiled:
         plain: Kernel = functions[function]
         return plain
-    return compiler.compile_kernel(functions[function], SIGNATURES[function])
+    kind = "answer" if function.startswith("answer_") else function
+    return compiler.compile_kernel(functions[function], SIGNATURES[kind])
 
 
 @cache
 def _functions(file: str, compiled: bool, operations: tuple[OperationCall, ...]) -> dict[str, Any]:
     header = f"Windows: {file}, {'compiled' if compiled else 'plain'}."
-    source = _source(file) + user_source(operations)
+    files = (*_BELOW.get(file, ()), file)
+    source = "\n\n\n".join(map(_source, files)) + user_source(operations)
     made: dict[str, Any] = dict(load_source(f"windows_{file}", source, None, header))
     names = next(iter(made.values())).__globals__
     names["U"], names["np"] = np.uint64 if compiled else int, np

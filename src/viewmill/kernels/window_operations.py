@@ -1,7 +1,8 @@
 """A user's operation inside the kernels of shared windows.
 
 takes  operations
-gives  the source of `combine_user`, which calls each by its number, and the names it reads
+gives  the source of `combine_user` and `inverse_user`, which call each by its number, and the
+       names they read
 """
 
 from __future__ import annotations
@@ -16,38 +17,67 @@ from viewmill.kernels import compiler
 
 
 def user_source(operations: Sequence[OperationCall]) -> str:
-    """A function that takes the place of the empty one; nothing without operations."""
+    """Functions that take the place of the empty ones; nothing without operations."""
     if not operations:
         return ""
+    marks = ", ".join(_operation(each).fingerprint for each in operations)
+    head = f"# Operations: {marks}"
+    return "\n\n\n".join(["", head, _combine(operations), _inverse(operations)])
+
+
+def _combine(operations: Sequence[OperationCall]) -> str:
     lines = [
         "def combine_user(which, to_w, to_r, to, old_w, old_r, old, new_w, new_r, new, w, r):",
         "    n, k = old_w[U(old), U(w)], new_w[U(new), U(w)]",
     ]
     for i, call in enumerate(operations):
-        lines += [f"    {'if' if i == 0 else 'elif'} which == {i}:", *_one(i, call)]
-    lines.append("    to_w[U(to), U(w)] = n + k")
-    marks = ", ".join(_operation(each).fingerprint for each in operations)
-    return f"\n\n\n# Operations: {marks}\n" + "\n".join(lines)
+        old, new, to = (_values(side, call) for side in ("old", "new", "to"))
+        each = zip(old, new, to, strict=True)
+        lines += [
+            f"    {'if' if i == 0 else 'elif'} which == {i}:",
+            "        if n == 0 or k == 0:",
+            *(f"            {c} = {b} if n == 0 else {a}" for a, b, c in each),
+            "        else:",
+            *_called(f"combine_{i}", call, old, new, to),
+        ]
+    return "\n".join([*lines, "    to_w[U(to), U(w)] = n + k"])
 
 
-def _one(i: int, call: OperationCall) -> list[str]:
-    """The values of one operation: behind the count, or among the reals."""
-    kind, first = ("w", "w + 1") if call.is_whole else ("r", "r")
-    places = [f"{first} + {j}" for j in range(len(call.kinds))]
-    old, new, to = (
-        [f"{side}_{kind}[U({side}), U({place})]" for place in places]
-        for side in ("old", "new", "to")
-    )
-    choose = [
-        f"            {c} = {b} if n == 0 else {a}" for a, b, c in zip(old, new, to, strict=True)
+def _inverse(operations: Sequence[OperationCall]) -> str:
+    lines = [
+        "def inverse_user(which, to_w, to_r, to, all_w, all_r, whole, old_w, old_r, old, w, r):",
+        "    n, k = all_w[U(whole), U(w)], old_w[U(old), U(w)]",
     ]
-    if isinstance(_operation(call).identity, tuple):
-        both = f"combine_{i}(({', '.join(old)},), ({', '.join(new)},))"
-        made = [f"            value = {both}"]
-        made += [f"            {each} = value[{j}]" for j, each in enumerate(to)]
-    else:
-        made = [f"            {to[0]} = combine_{i}({old[0]}, {new[0]})"]
-    return ["        if n == 0 or k == 0:", *choose, "        else:", *made]
+    for i, call in enumerate(operations):
+        if _operation(call).inverse is None:
+            continue
+        whole, old, to = (_values(side, call) for side in ("all", "old", "to"))
+        lines += [
+            f"    if which == {i}:",
+            "        if k == 0 or n == k:",
+            *(f"            {c} = {a} if k == 0 else 0" for a, c in zip(whole, to, strict=True)),
+            "        else:",
+            *_called(f"inverse_{i}", call, whole, old, to),
+        ]
+    return "\n".join([*lines, "    to_w[U(to), U(w)] = n - k"])
+
+
+def _values(side: str, call: OperationCall) -> list[str]:
+    """Where the values of one operation are: behind the count, or among the reals."""
+    kind, first = ("w", "w + 1") if call.is_whole else ("r", "r")
+    row = "whole" if side == "all" else side
+    return [f"{side}_{kind}[U({row}), U({first} + {j})]" for j in range(len(call.kinds))]
+
+
+def _called(
+    function: str, call: OperationCall, left: list[str], right: list[str], to: list[str]
+) -> list[str]:
+    """Call it, and put what it gives in its place."""
+    if not isinstance(_operation(call).identity, tuple):
+        return [f"            {to[0]} = {function}({left[0]}, {right[0]})"]
+    both = f"{function}(({', '.join(left)},), ({', '.join(right)},))"
+    taken = [f"            {each} = value[{j}]" for j, each in enumerate(to)]
+    return [f"            value = {both}", *taken]
 
 
 def _operation(call: OperationCall) -> Operation:
@@ -58,8 +88,11 @@ def _operation(call: OperationCall) -> Operation:
 def with_names(names: dict[str, Any], operations: Sequence[OperationCall], compiled: bool) -> None:
     """Let the source find the operations' functions."""
     for i, call in enumerate(operations):
-        function: Any = _operation(call).combine
-        names[f"combine_{i}"] = compiler.inlined(_copy(function)) if compiled else function
+        operation = _operation(call)
+        for word, function in (("combine", operation.combine), ("inverse", operation.inverse)):
+            if function is not None:
+                made: Any = compiler.inlined(_copy(function)) if compiled else function
+                names[f"{word}_{i}"] = made
 
 
 def _copy(function: Any) -> FunctionType:

@@ -1,7 +1,8 @@
 """Components of SQL aggregates: lifted from rows into words and reals, finished for SQL.
 
 A component is kept once for all views that read it: AVG is finished from the sum and the count that
-SUM keeps. How two payloads become one is told by `ops`, which `structures.windows.partials` reads.
+SUM keeps. How two payloads become one is told by `ops`, which `structures.windows.payload_rows`
+reads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.types import Decimal, Float, Integer, Type
 from viewmill.errors import Overflow
-from viewmill.kernels.structures.windows.partials import (
+from viewmill.kernels.structures.windows.payload_rows import (
     ADD,
     BEST,
     FLOAT,
@@ -76,6 +77,10 @@ class Component:
         """Words and reals."""
         sizes = [_WIDTHS[kind] for kind in self.kinds]
         return sum(each[0] for each in sizes), sum(each[1] for each in sizes)
+
+    def has(self, need: str) -> bool:
+        """Whether a technique that needs this can take the component: "inverse", "selective"."""
+        return need == "inverse" and self.has_inverse
 
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """The payload of each pair."""
@@ -207,6 +212,10 @@ class Chosen(Component):
         """The latest row, or the best one."""
         return (LATEST,) if self.function == "last" else (BEST,)
 
+    def has(self, need: str) -> bool:
+        """One row is chosen."""
+        return need == "selective"
+
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Rows, what is compared, time, arrival, what is shown, whether that is NULL."""
         by_place = self.function in BY_PLACE
@@ -257,6 +266,12 @@ class UserOperation(Component):
         """As declared."""
         assert self.call is not None
         return self.call.commutes
+
+    def has(self, need: str) -> bool:
+        """As declared."""
+        assert self.call is not None
+        assert self.call.operation is not None
+        return self.call.operation.has(need)
 
     @property
     def width(self) -> tuple[int, int]:

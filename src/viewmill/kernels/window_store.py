@@ -9,14 +9,38 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.operation_calls import OperationCall
-from viewmill.kernels.structures.windows.partials import INVERSE, MERGE, NAIVE, REMOVE, SET, TREE
+from viewmill.kernels.structures.windows.partials import (
+    BINT,
+    DABA,
+    DEQUE,
+    FLATFIT,
+    INVERSE,
+    MERGE,
+    NAIVE,
+    REMOVE,
+    RUNNING,
+    SET,
+    TREE,
+    TWOSTACKS,
+)
 from viewmill.kernels.window_library import window_kernel
 from viewmill.kernels.window_payloads import Component
 
 Array = npt.NDArray[Any]
 
-# The techniques that keep partials so that any stretch of them can be asked for at any time.
-MODES = {"naive": NAIVE, "slickdeque_inv": INVERSE, "flatfat": TREE}
+# What is kept beside partials, and the kernel that answers.
+MODES = {
+    "naive": (NAIVE, "answer_naive"),
+    "panes_inv": (RUNNING, "answer_running"),
+    "flatfat": (TREE, "answer_tree"),
+    "bint": (BINT, "answer_tree"),
+    "flatfit": (FLATFIT, "answer_flatfit"),
+    "twostacks": (TWOSTACKS, "answer_twostacks"),
+    "daba": (DABA, "answer_daba"),
+    "slickdeque_inv": (INVERSE, "answer_inverse"),
+    "slickdeque_noninv": (DEQUE, "answer_deque"),
+}
+_CURSORS = 7  # of a window that slides
 
 
 class Layout:
@@ -29,12 +53,12 @@ class Layout:
         for each in components:
             first_word, first_real = words, reals
             for kind in each.kinds:
-                ops.append((kind, words, reals))
                 word_width, real_width = _widths(each, kind)
+                ops.append((kind, words, reals, word_width, real_width))
                 words, reals = words + word_width, reals + real_width
             self.places.append((first_word, words, first_real, reals))
         self.words, self.reals = words, reals
-        self.ops = np.array(ops, np.int64).reshape(-1, 3)
+        self.ops = np.array(ops, np.int64).reshape(-1, 5)
 
     def columns(self, number: int, words: Array, reals: Array) -> tuple[list[Array], list[Array]]:
         """The columns of one component."""
@@ -69,19 +93,28 @@ class PartialStore:
     def __init__(
         self, layout: Layout, technique: str, compiled: bool, operations: tuple[OperationCall, ...]
     ) -> None:
-        self._layout, self._mode = layout, MODES[technique]
-        kernel = lambda name: window_kernel("partials", name, compiled, operations)  # noqa: E731
-        self._change, self._answer, self._forget = map(kernel, ("change", "answer", "forget"))
-        self._blocks = np.zeros((16, 4), np.int64)
+        self._layout = layout
+        self._mode, answer = MODES[technique]
+        if technique == "slickdeque_inv" and operations:
+            # The sum of all rows so far may be too large for an operation that is not a sum.
+            self._mode, answer = MODES["panes_inv"]
+        self._change = window_kernel("partials", "change", compiled, operations)
+        self._forget = window_kernel("partials", "forget", compiled, operations)
+        self._answer = window_kernel("stretches", answer, compiled, operations)
+        self._blocks = np.zeros((16, 7), np.int64)
         self._heap = np.full(64, -1, np.int64)
         self._heap[0] = 0
         self._panes = np.zeros(64, np.int64)
         self._words = np.zeros((64, layout.words), np.int64)
         self._reals = np.zeros((64, layout.reals))
-        more = 64 if self._mode != NAIVE else 0
+        more = 0 if self._mode in (NAIVE, RUNNING) else 64
         self._more_words = np.zeros((more, layout.words), np.int64)
         self._more_reals = np.zeros((more, layout.reals))
+        links = {FLATFIT: 2, DEQUE: len(layout.ops)}.get(self._mode, 0)
+        self._links = np.zeros((64 if links else 0, links), np.int64)
+        self._spare = np.zeros((1, layout.words), np.int64), np.zeros((1, layout.reals))
         self._journal: list[tuple[Array, Array, Array, Array, Array]] = []
+        self._kept: dict[Any, _Kept] = {}  # by window
 
     def merge(self, groups: Array, panes: Array, payloads: Payloads) -> Array:
         """Add partials to those that are there; which of them were there already."""
@@ -109,7 +142,7 @@ class PartialStore:
         done = 0
         while True:
             done = self._change(
-                done, groups, panes, how, *payloads, was, old_words, old_reals,
+                done, groups, panes, how, *payloads, was, old_words, old_reals, *self._spare,
                 self._blocks, self._heap, *self._arrays(),
             )  # fmt: skip
             if done == size:
@@ -119,7 +152,7 @@ class PartialStore:
     def _arrays(self) -> tuple[Any, ...]:
         return (
             self._panes, self._words, self._reals, self._more_words, self._more_reals,
-            self._mode, self._layout.ops,
+            self._links, self._mode, self._layout.ops,
         )  # fmt: skip
 
     def commit(self) -> None:
@@ -136,8 +169,12 @@ class PartialStore:
             self._run(*at, how, payloads)
         self._journal.clear()
 
-    def answer(self, groups: Array, firsts: Array, ends: Array) -> Payloads:
-        """The aggregate of each group's partials whose panes are in [first, end)."""
+    def answer(self, groups: Array, firsts: Array, ends: Array, window: Any = None) -> Payloads:
+        """The aggregate of each group's partials whose panes are in [first, end).
+
+        `window` tells apart those who ask, each for ever later stretches: what a technique keeps
+        for one window that slides is its own.
+        """
         size = len(groups)
         words, reals = (
             np.zeros((size, self._layout.words), np.int64),
@@ -145,9 +182,25 @@ class PartialStore:
         )
         if size:
             self._fit_groups(int(groups.max()) + 1)
-            spare = np.zeros((1, self._layout.words), np.int64), np.zeros((1, self._layout.reals))
-            self._answer(groups, firsts, ends, words, reals, *spare, self._blocks, *self._arrays())
+            kept = self._kept_for(window)
+            self._answer(
+                groups, firsts, ends, words, reals, *self._spare, *kept.arrays,
+                self._blocks, *self._arrays(),
+            )  # fmt: skip
         return words, reals
+
+    def _kept_for(self, window: Any) -> _Kept:
+        slides = self._mode in (RUNNING, TWOSTACKS, DABA)
+        if not slides:
+            window = None
+        elif self._mode != RUNNING and self._kept and window not in self._kept:
+            raise ValueError("a store for one window is asked for another")
+        kept = self._kept.get(window)
+        if kept is None:
+            rows = 0 if not slides else 2 if self._mode == DABA else 1
+            kept = self._kept[window] = _Kept(self._layout, rows)
+        kept.fit(len(self._blocks))
+        return kept
 
     def groups(self) -> Array:
         """The groups that have partials."""
@@ -169,14 +222,39 @@ class PartialStore:
         self._panes = np.pad(self._panes, (0, more))
         self._words = np.pad(self._words, ((0, more), (0, 0)))
         self._reals = np.pad(self._reals, ((0, more), (0, 0)))
-        if self._mode != NAIVE:
+        if len(self._more_words):
             self._more_words = np.pad(self._more_words, ((0, more), (0, 0)))
             self._more_reals = np.pad(self._more_reals, ((0, more), (0, 0)))
+        if len(self._links):
+            self._links = np.pad(self._links, ((0, more), (0, 0)))
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
         arrays = (
             self._blocks, self._panes, self._words, self._reals, self._more_words, self._more_reals,
+            self._links, *(each for kept in self._kept.values() for each in kept.arrays),
         )  # fmt: skip
         return sum(each.nbytes for each in arrays)
+
+
+class _Kept:
+    """What a technique keeps for one window that slides: cursors and aggregates of each group."""
+
+    def __init__(self, layout: Layout, rows: int) -> None:
+        self._rows = rows  # for each group
+        self._cursors = np.zeros((0, _CURSORS), np.int64)
+        self._words = np.zeros((0, layout.words), np.int64)
+        self._reals = np.zeros((0, layout.reals))
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        return self._cursors, self._words, self._reals
+
+    def fit(self, groups: int) -> None:
+        """See that there is room for so many groups."""
+        more = groups - len(self._cursors)
+        if self._rows and more > 0:
+            self._cursors = np.pad(self._cursors, ((0, more), (0, 0)))
+            self._words = np.pad(self._words, ((0, more * self._rows), (0, 0)))
+            self._reals = np.pad(self._reals, ((0, more * self._rows), (0, 0)))

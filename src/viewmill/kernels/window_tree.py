@@ -51,6 +51,8 @@ class Tree:
     def can_answer(self, window: SlidingWindow) -> bool:
         """Whether a window that was not planned for begins and ends at edges, and is not longer."""
         slide = window.slide
+        if self.plan.window is not None:
+            return self.plan.window == (window.size, slide)
         steps = (slide, 0), (slide, -window.size % slide)
         return window.size <= self.longest and self.edges.contains(steps)
 
@@ -113,12 +115,14 @@ class Tree:
             words[wanted[same]], reals[wanted[same]] = found[0][at[same]], found[1][at[same]]
         return self.store.set(groups, panes, (words, reals))
 
-    def answer(self, groups: Array, first: Array | int, end: Array | int) -> Payloads:
-        """The aggregate of groups over [first, end)."""
+    def answer(
+        self, groups: Array, first: Array | int, end: Array | int, window: SlidingWindow
+    ) -> Payloads:
+        """The aggregate of groups over [first, end), for this window."""
         whole = np.ascontiguousarray(groups)
         firsts = np.ascontiguousarray(np.broadcast_to(np.asarray(first, np.int64), whole.shape))
         ends = np.ascontiguousarray(np.broadcast_to(np.asarray(end, np.int64), whole.shape))
-        return self.store.answer(whole, firsts, ends)
+        return self.store.answer(whole, firsts, ends, (window.size, window.slide))
 
     def commit(self, first: int | None) -> None:
         """Keep what was done; forget panes before `first`."""

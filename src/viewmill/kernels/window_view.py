@@ -130,8 +130,8 @@ class WindowView:
         groups = tree.store.groups() if self.body.keys else np.zeros(1, np.int64)
         if reached is None:
             groups = groups[:0] if self.body.keys else groups
-            return groups, tree.answer(groups, 0, 0)
-        return groups, tree.answer(groups, *self._span(self.window.last_end(reached)))
+            return groups, tree.answer(groups, 0, 0, self.window)
+        return groups, tree.answer(groups, *self._span(self.window.last_end(reached)), self.window)
 
     def begin(self) -> None:
         """A change comes: remember what is shown before it, to let that very rows go."""
@@ -162,7 +162,7 @@ class WindowView:
         tree, shown, layout = self._tree(), self._listed(), self.lane.layout
 
         def changed() -> None:
-            old, new = shown.get(layout, seen), tree.answer(seen, first, end)
+            old, new = shown.get(layout, seen), tree.answer(seen, first, end, self.window)
             shown.put(layout, seen, new)
             self._note(seen, old, new)
 
@@ -178,7 +178,7 @@ class WindowView:
         moments, groups = self._events(tree, old_end, end)
         if not len(moments):
             return
-        new = tree.answer(groups, *self._span(moments))
+        new = tree.answer(groups, *self._span(moments), self.window)
         # The answer before: that of the group's last event, or of the end that was reached before.
         by_group = np.lexsort((moments, groups))
         first = np.empty(len(groups), np.bool_)

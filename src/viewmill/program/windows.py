@@ -29,6 +29,14 @@ class WindowAggregate:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a user asks of the way in which windows are put together from partials."""
+
+    technique: str | None = None
+    worst: bool = False  # the slowest answer counts, not the usual one
+
+
+@dataclass(frozen=True)
 class Windowed:
     """Rows are prepared, gathered in panes, aggregated per window and group, and finished.
 
@@ -39,7 +47,7 @@ class Windowed:
     window: SlidingWindow
     keys: tuple[Field, ...]
     aggregates: tuple[WindowAggregate, ...]
-    technique: str | None  # the one that was asked for
+    asked: Asked
     lane: str  # equal where rows become the same keys and arguments
     prepare: Program | None  # None: `picked` says it all
     picked: tuple[int, ...]  # the source's columns that are keys and arguments
@@ -55,6 +63,7 @@ class TreePlan:
     steps: tuple[tuple[int, int], ...]  # step and offset of the progressions of edges
     technique: str
     members: tuple[int, ...]  # which of the windows that were given
+    window: tuple[int, int] | None = None  # range and slide, of a technique for one window
     why: tuple[str, ...] = ()
 
 

@@ -1,4 +1,5 @@
-"""Read the hints of a query: /*+ VARIABLE_ORDER(A(B, C(D, E))) */, /*+ NO_INDICATORS */.
+"""Read the hints of a query: /*+ VARIABLE_ORDER(A(B, C(D, E))) */, /*+ NO_INDICATORS */,
+/*+ TECHNIQUE(daba) */, /*+ LATENCY(worst) */.
 
 takes  the tokens of a query
 gives  `Hints`
@@ -21,6 +22,8 @@ from viewmill.sql.dialect import tokenize
 _EXAMPLE = "Write VARIABLE_ORDER(A(B, C(D, E))): a variable, in parentheses what lies below it."
 
 _TECHNIQUE = "Write TECHNIQUE(flatfat), or another technique's name."
+
+_LATENCY = "Write LATENCY(worst): the slowest answer counts; or LATENCY(usual)."
 
 
 def read_hints(tokens: Sequence[Token], sql: str) -> Hints:
@@ -61,20 +64,30 @@ class _Reader:
             elif word == "DENSE":
                 hints = replace(hints, dense=True)
             elif word == "TECHNIQUE":
-                hints = self._technique(hints)
+                span, name = self._name_inside(_TECHNIQUE)
+                hints = replace(hints, technique=name, technique_span=span)
+            elif word == "LATENCY":
+                hints = replace(hints, worst=self._latency())
         return hints
 
-    def _technique(self, hints: Hints) -> Hints:
-        """The name of a technique of final aggregation, in parentheses."""
+    def _latency(self) -> bool:
+        """Whether the worst case counts."""
+        span, name = self._name_inside(_LATENCY)
+        if name not in ("worst", "usual"):
+            raise MalformedSQL(f"there is no latency {name!r}", hint=_LATENCY, span=span)
+        return name == "worst"
+
+    def _name_inside(self, example: str) -> tuple[Span, str]:
+        """A name in parentheses, in small letters, and where it stands."""
         if self._word() != "(":
-            raise MalformedSQL('expected "("', hint=_TECHNIQUE, span=self._span())
+            raise MalformedSQL('expected "("', hint=example, span=self._span())
         self.at += 1
         span, name = self._span(), self._word().lower()
         self.at += 1
         if not name or self._word() != ")":
-            raise MalformedSQL('expected ")"', hint=_TECHNIQUE, span=self._span())
+            raise MalformedSQL('expected ")"', hint=example, span=self._span())
         self.at += 1
-        return replace(hints, technique=name, technique_span=span)
+        return span, name
 
     def _list(self) -> tuple[HintedVariable, ...]:
         """Variables in parentheses."""

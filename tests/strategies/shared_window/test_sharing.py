@@ -7,6 +7,7 @@ import pytest
 import viewmill as vm
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.errors import InvalidArgument
+from viewmill.program.windows import Asked
 from viewmill.strategies.shared_window.joint import plan_windows
 
 TABLE = "CREATE TABLE s (ts TIMESTAMP, k BIGINT, x BIGINT, d DOUBLE) TIMESTAMP BY ts APPEND ONLY"
@@ -109,7 +110,7 @@ def test_planning_many_windows_is_quick_and_places_each_once():
         SlidingWindow("rows", 7 + (i * 7919) % 90_000, divisors[i % len(divisors)])
         for i in range(3000)
     ]
-    made = plan_windows(windows, [False] * 3000, None, True, None)
+    made = plan_windows(windows, [False] * 3000, Asked(), frozenset({"inverse"}), None)
     assert sorted(i for tree in made.trees for i in tree.members) == list(range(3000))
     for tree in made.trees:
         for i in tree.members[:50]:

@@ -6,9 +6,10 @@ gives  Ω, the operations per edge; formula (1) makes a plan's cost of it
 printed    formulas (3) to (7)
 corrected  with ERRATA W2 to W5. A query's lookup happens at its own slides, not at every edge, so
            it weighs 1 / (slide x edges per unit).
-stored     the same for what the mill runs: running values are differences of one sum that all
-           windows share, so that an edge costs one operation however many windows there are, and an
-           answer two
+stored     the same for what the mill runs (`kernels.structures.windows.stretches`): what a new
+           partial costs, and beside it what each answer costs. SlickDeque (Inv) has its running
+           values as differences of one sum that all windows share
+worst      what the slowest slide costs, of the techniques for which that is little
 """
 
 from __future__ import annotations
@@ -127,12 +128,66 @@ def _slick_noninv(windows: Windows, rate: Fraction) -> float:
     return 2 - 2 / longest + asked + min(1.0, asked) * harmonic(longest)
 
 
+def _answers(windows: Windows, rate: Fraction) -> float:
+    """Answers per edge."""
+    return windows.answer_rate / float(rate)
+
+
+def _looked_up(windows: Windows, rate: Fraction, each: Callable[[Array], Array]) -> float:
+    """What answers cost per edge, if one over so many partials costs this."""
+    return float((each(windows.partials(rate)) / windows.slides).sum()) / float(rate)
+
+
 def _stored_inv(windows: Windows, rate: Fraction) -> float:
-    return 1.0 + 2.0 * windows.answer_rate / float(rate)
+    return 1.0 + _answers(windows, rate)
 
 
 def _stored_naive(windows: Windows, rate: Fraction) -> float:
-    return float((windows.partials(rate) / windows.slides).sum()) / float(rate)
+    return _looked_up(windows, rate, lambda partials: partials)
+
+
+def _stored_flatfat(windows: Windows, rate: Fraction) -> float:
+    return _height(windows, rate) + _looked_up(windows, rate, lookup)
+
+
+def _stored_bint(windows: Windows, rate: Fraction) -> float:
+    return 1.0 + _looked_up(windows, rate, lookup)
+
+
+def _stored_flatfit(windows: Windows, rate: Fraction) -> float:
+    asked = _answers(windows, rate)
+    return max(1.0, asked) + 2.0 * asked
+
+
+def _stored_noninv(windows: Windows, rate: Fraction) -> float:
+    walk = np.vectorize(lambda partials: harmonic(int(partials)), otypes=[np.float64])
+    return 2.0 + _looked_up(windows, rate, walk)
+
+
+def _stored_running(windows: Windows, rate: Fraction) -> float:
+    return 2.0 + _answers(windows, rate)
+
+
+def _stored_twostacks(windows: Windows, rate: Fraction) -> float:
+    return 2.0 + _answers(windows, rate)
+
+
+def _stored_daba(windows: Windows, rate: Fraction) -> float:
+    return 4.0 + _answers(windows, rate)
+
+
+def _height(windows: Windows, rate: Fraction) -> float:
+    """Of a tree over the partials of the longest window."""
+    return float(np.ceil(np.log2(max(2, int(windows.partials(rate).max())))))
+
+
+def _worst_tree(windows: Windows, rate: Fraction) -> float:
+    height = _height(windows, rate)
+    return height + 2.0 * height * _answers(windows, rate)
+
+
+def _worst_daba(windows: Windows, rate: Fraction) -> float:
+    return 7.0 + _answers(windows, rate)
 
 
 def distinct(values: Array) -> int:
@@ -162,6 +217,19 @@ CORRECTED: dict[str, Omega] = {
 }
 STORED: dict[str, Omega] = {
     "slickdeque_inv": _stored_inv,
-    "flatfat": _flatfat,
+    "panes_inv": _stored_running,
+    "slickdeque_noninv": _stored_noninv,
+    "twostacks": _stored_twostacks,
+    "daba": _stored_daba,
+    "flatfit": _stored_flatfit,
+    "flatfat": _stored_flatfat,
+    "bint": _stored_bint,
     "naive": _stored_naive,
+}
+WORST: dict[str, Omega] = {
+    "slickdeque_inv": _stored_inv,
+    "panes_inv": _stored_running,
+    "daba": _worst_daba,
+    "flatfat": _worst_tree,
+    "bint": _worst_tree,
 }

@@ -1,7 +1,7 @@
 """Plan all windows of a lane together: which of them share a tree, and how trees answer.
 
-takes  windows, which of them are followed, the technique that was asked for, whether what is kept
-       has an inverse, rows per unit
+takes  windows, which of them are followed, what was asked for, what the lane offers to techniques,
+       rows per unit
 gives  `WindowsPlan`: the cheapest of WeaveShare and TriWeave with each technique that applies
 
 Ω is that of the store (`cost.STORED`): partials are kept so that any stretch of them can be asked
@@ -11,7 +11,7 @@ batch, when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.windows import SlidingWindow
-from viewmill.program.windows import TreePlan, WindowsPlan
-from viewmill.strategies.shared_window.cost import STORED, Omega, Windows
+from viewmill.program.windows import Asked, TreePlan, WindowsPlan
+from viewmill.strategies.shared_window.cost import STORED, WORST, Omega, Windows
 from viewmill.strategies.shared_window.edges import edge_rate, without_contained
 from viewmill.strategies.shared_window.queries import Progression, WindowQuery, pairs
+from viewmill.strategies.shared_window.techniques import FOR_ONE, applicable, why_not
 from viewmill.strategies.shared_window.weave import Tree, weave_trees
 
-TECHNIQUES = tuple(STORED)
 _PER_MICROSECOND = 1e-3  # rows, where nothing is known of a stream
 _BATCH = 1000  # rows after which a view that nobody follows is read, at most
 _MOST_TREES = 48  # to start from: more of them are first joined by their slides
@@ -36,37 +36,61 @@ Array = npt.NDArray[Any]
 def plan_windows(
     windows: Sequence[SlidingWindow],
     followed: Sequence[bool],
-    technique: str | None,
-    has_inverse: bool,
+    asked: Asked,
+    offers: frozenset[str],
     rate: float | None,
 ) -> WindowsPlan:
     """The cheapest plan for these windows."""
     usual = 1.0 if windows[0].unit == "rows" else _PER_MICROSECOND
     rows = usual if rate is None else rate
-    groups = _groups(windows, followed, _BATCH / rows)
-    techniques = [technique] if technique is not None else applicable(has_inverse)
-    offers = []
-    for name in techniques:
-        first = _first_trees(groups, STORED[name])
-        shared = float(edge_rate(frozenset().union(*(each.progressions for each in first))))
-        alone, fed = weave_trees(first, rows), weave_trees(first, shared)
-        cost_alone = len(alone) * rows + sum(each.finishing for each in alone)
-        cost_fed = rows + sum(shared + each.finishing for each in fed)
-        offers.append(_Offer(cost_alone / rows, name, "weaveshare", alone))
-        offers.append(_Offer(cost_fed / rows, name, "triweave", fed))
-    best = min(offers, key=lambda each: each.cost)
-    why = [each.words for each in sorted(offers, key=lambda each: each.cost)]
-    if technique is not None:
-        why.append(f"{technique} was asked for")
-    elif not has_inverse:
-        why.append("slickdeque_inv does not apply: not all that is kept has an inverse")
-    trees = _placed(best, groups)
-    return WindowsPlan(trees, best.optimizer, best.cost, tuple(why))
+    batch = _BATCH / rows
+    omegas = WORST if asked.worst and asked.technique is None else STORED
+    names = [asked.technique] if asked.technique is not None else applicable(offers)
+    together, apart = _groups(windows, followed, batch), _groups(windows, followed, batch, True)
+    found: list[_Offer] = []
+    for name in (each for each in names if each in omegas):
+        if name not in FOR_ONE:
+            found += _woven(name, _first_trees(together, omegas[name]), rows)
+        elif len(apart) <= _MOST_TREES or asked.technique is not None:
+            found += _one_by_one(name, [_tree(each, omegas[name]) for each in apart], rows)
+    best = min(found, key=lambda each: each.cost)
+    why = [each.words for each in sorted(found, key=lambda each: each.cost)]
+    why += _reasons(asked, offers)
+    groups = apart if best.technique in FOR_ONE else together
+    return WindowsPlan(_placed(best, groups), best.optimizer, best.cost, tuple(why))
 
 
-def applicable(has_inverse: bool) -> list[str]:
-    """The techniques that a lane can use."""
-    return [each for each in TECHNIQUES if has_inverse or each != "slickdeque_inv"]
+def _reasons(asked: Asked, offers: frozenset[str]) -> list[str]:
+    if asked.technique is not None:
+        return [f"{asked.technique} was asked for"]
+    if asked.worst:
+        said = ", ".join(each for each in STORED if each not in WORST)
+        worst = f"LATENCY(worst) was asked for: no {said}, whose slowest slide costs the window"
+        return [worst, *why_not(offers)]
+    return why_not(offers)
+
+
+def _woven(name: str, first: list[Tree], rows: float) -> list[_Offer]:
+    """Trees joined where that is cheaper, by both optimizers."""
+    shared = float(edge_rate(frozenset().union(*(each.progressions for each in first))))
+    alone, fed = weave_trees(first, rows), weave_trees(first, shared)
+    return [_alone(name, alone, rows), _fed(name, fed, rows, shared)]
+
+
+def _one_by_one(name: str, trees: list[Tree], rows: float) -> list[_Offer]:
+    """A tree for each window: the technique keeps no more than one."""
+    shared = float(edge_rate(frozenset().union(*(each.progressions for each in trees))))
+    return [_alone(name, trees, rows), _fed(name, trees, rows, shared)]
+
+
+def _alone(name: str, trees: list[Tree], rows: float) -> _Offer:
+    cost = len(trees) * rows + sum(each.finishing for each in trees)
+    return _Offer(cost / rows, name, "weaveshare", trees)
+
+
+def _fed(name: str, trees: list[Tree], rows: float, shared: float) -> _Offer:
+    cost = rows + sum(shared + each.finishing for each in trees)
+    return _Offer(cost / rows, name, "triweave", trees)
 
 
 @dataclass(frozen=True)
@@ -102,12 +126,16 @@ class _Group:
 
 
 def _groups(
-    windows: Sequence[SlidingWindow], followed: Sequence[bool], batch: float
+    windows: Sequence[SlidingWindow],
+    followed: Sequence[bool],
+    batch: float,
+    is_apart: bool = False,
 ) -> list[_Group]:
-    """One for each slide and offset: those share all edges and always weave (ERRATA W7)."""
+    """One for each slide and offset: those share all edges and always weave (ERRATA W7). Or one for
+    each range and slide."""
     found: dict[tuple[int, int], _Group] = {}
     for i, (window, each) in enumerate(zip(windows, followed, strict=True)):
-        key = window.slide, -window.size % window.slide
+        key = window.slide, window.size if is_apart else -window.size % window.slide
         if key not in found:
             progressions = frozenset(pairs(WindowQuery(window.size, window.slide)))
             found[key] = _Group(progressions, [], [], [])
@@ -125,15 +153,12 @@ def _first_trees(groups: Sequence[_Group], omega: Omega) -> list[Tree]:
         groups = _joined_by(groups, _containers(groups))
     if len(groups) > _MOST_TREES:
         groups = _joined_by(groups, [max(e.step for e in g.progressions) for g in groups])
-    return [
-        Tree(
-            each.progressions,
-            Windows(np.array(each.ranges), np.array(each.pauses)),
-            edge_rate(each.progressions),
-            omega,
-        )
-        for each in groups
-    ]
+    return [_tree(each, omega) for each in groups]
+
+
+def _tree(group: _Group, omega: Omega) -> Tree:
+    windows = Windows(np.array(group.ranges), np.array(group.pauses))
+    return Tree(group.progressions, windows, edge_rate(group.progressions), omega)
 
 
 def _joined_by(groups: Sequence[_Group], keys: Sequence[Any]) -> list[_Group]:
@@ -163,6 +188,8 @@ def _contains(edges: frozenset[Progression], needed: frozenset[Progression]) -> 
 
 def _placed(offer: _Offer, groups: Sequence[_Group]) -> tuple[TreePlan, ...]:
     """The trees with their windows: each in the tree with fewest edges that has its own."""
+    if offer.technique in FOR_ONE:
+        return tuple(_placed_alone(offer.technique, each) for each in groups)
     trees = sorted(offer.trees, key=lambda tree: tree.rate)
     steps = [without_contained(tree.progressions) for tree in trees]
     members: list[list[int]] = [[] for _ in trees]
@@ -170,7 +197,17 @@ def _placed(offer: _Offer, groups: Sequence[_Group]) -> tuple[TreePlan, ...]:
         fits = (i for i, own in enumerate(steps) if _contains(frozenset(own), group.progressions))
         members[next(fits)] += group.members
     return tuple(
-        TreePlan(tuple((e.step, e.offset % e.step) for e in own), offer.technique, tuple(inside))
+        TreePlan(_steps(own), offer.technique, tuple(inside))
         for own, inside in zip(steps, members, strict=True)
         if inside
     )
+
+
+def _placed_alone(technique: str, group: _Group) -> TreePlan:
+    own = without_contained(group.progressions)
+    window = group.ranges[0], max(each.step for each in group.progressions)
+    return TreePlan(_steps(own), technique, tuple(group.members), window)
+
+
+def _steps(own: Iterable[Progression]) -> tuple[tuple[int, int], ...]:
+    return tuple((each.step, each.offset % each.step) for each in own)

@@ -13,22 +13,19 @@ from math import gcd
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.hints import Hints
-from viewmill.algebra.operation_calls import OperationCall
-from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp
 from viewmill.algebra.walk import scans, substitute
 from viewmill.algebra.windows import SlidingWindow
-from viewmill.errors import InvalidArgument
 from viewmill.program.program import Program
-from viewmill.program.windows import ARRIVAL, TIME, WindowAggregate, Windowed
+from viewmill.program.windows import ARRIVAL, TIME, Asked, WindowAggregate, Windowed
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.linear import filtered
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.inputs import input_of
-from viewmill.strategies.shared_window.joint import TECHNIQUES
 from viewmill.strategies.shared_window.queries import PARTIALS
+from viewmill.strategies.shared_window.techniques import check_technique, offered, operation_of
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 FUNCTIONS = (
@@ -60,15 +57,17 @@ class SharedWindow:
         window = found.window
         technique = self._hints.technique
         if technique is not None:
-            _check_technique(technique, found, self._hints)
+            calls = [call for _, call in found.shape.aggregates]
+            check_technique(technique, calls, self._hints.technique_span)
         counts = {name: f"{_partials(name, window):,}" for name in PARTIALS}
         notes = (
             f"{window}: {counts['pairs']} partials per window by Pairs "
             f"(Panes {counts['panes']}, Cutty {counts['cutty']})",
             *((f"TECHNIQUE({technique}) was asked for",) if technique else ()),
+            *(("LATENCY(worst) was asked for",) if self._hints.worst else ()),
         )
         cost = Cost(_REFRESH_US, _ROW_US, 64 * statistics.row_count(found.scan.source))
-        return Candidate(self.name, query, cost, notes, way=technique or "")
+        return Candidate(self.name, query, cost, notes, way=_way(self._hints))
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""
@@ -81,7 +80,7 @@ class SharedWindow:
             found.window,
             tuple(Field(name, each.type, each.nullable) for name, each in keys),
             found.aggregates,
-            candidate.way or None,
+            _asked(candidate.way),
             _lane(shape, keys, found.arguments),
             None if picked is not None else found.prepare,
             picked or (),
@@ -99,6 +98,15 @@ class SharedWindow:
         )
 
 
+def _way(hints: Hints) -> str:
+    return (hints.technique or "") + ("/worst" if hints.worst else "")
+
+
+def _asked(way: str) -> Asked:
+    technique, _, worst = way.partition("/")
+    return Asked(technique or None, bool(worst))
+
+
 def _partials(technique: str, window: SlidingWindow) -> int:
     """Partials per window, Table 1 of the paper."""
     size, slide = window.size, window.slide
@@ -107,31 +115,6 @@ def _partials(technique: str, window: SlidingWindow) -> int:
     if technique == "cutty" or size % slide == 0:
         return -(-size // slide)
     return 2 * (size // slide) + 1
-
-
-def _check_technique(technique: str, found: WindowShape, hints: Hints) -> None:
-    calls = [call for _, call in found.shape.aggregates]
-    if technique not in TECHNIQUES:
-        raise InvalidArgument(
-            f"there is no technique {technique!r} for windows in SQL",
-            hint=f"One of {', '.join(TECHNIQUES)}.",
-            span=hints.technique_span,
-        )
-    without = next((call for call in calls if not _has_inverse(call)), None)
-    if technique == "slickdeque_inv" and without is not None:
-        raise InvalidArgument(
-            f"slickdeque_inv needs an inverse, which {without.function} does not have",
-            detail="Floats have none either: what is subtracted is not what was added.",
-            hint="flatfat and naive take any associative operation.",
-            span=hints.technique_span,
-        )
-
-
-def _has_inverse(call: AggregateCall) -> bool:
-    if call.function == "count":
-        return True
-    whole = call.function in ("sum", "avg")
-    return whole and isinstance(call.arguments[0].type, Integer | Decimal)
 
 
 @dataclass(frozen=True)
@@ -200,13 +183,15 @@ def _shown(shape: Shape, keys: tuple[Named, ...]) -> tuple[int, ...] | None:
 
 
 def _lane(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> str:
-    """Equal for queries that prepare rows alike, whatever they call the table."""
+    """Equal for queries that prepare rows alike, whatever they call the table, and have as many
+    techniques to choose from: a sum does not lose its inverse because another asks for MAX."""
     read = {
         field.name: Column(field.name.partition(".")[2], field.type, field.nullable)
         for field in shape.scan.schema
     }
     parts = [*shape.where, None, *(each for _, each in keys), None, *arguments]
-    return repr([each and substitute(each, read) for each in parts])
+    kind = offered([call for _, call in shape.aggregates])
+    return repr([kind, *(each and substitute(each, read) for each in parts)])
 
 
 def _is_safe(shape: Shape) -> bool:
@@ -233,19 +218,14 @@ def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, 
                 read.append(each)
         positions = tuple(read.index(each) for each in call.arguments)
         first = call.arguments[0].type if call.arguments else None
-        found.append(WindowAggregate(call.function, positions, first, call.type, _operation(call)))
+        own = operation_of(call)
+        found.append(WindowAggregate(call.function, positions, first, call.type, own))
     return read, tuple(found)
-
-
-def _operation(call: AggregateCall) -> OperationCall | None:
-    """The operation of a user, if that is what is called."""
-    shape = call.type.shape if isinstance(call.type, Packed) else None
-    return shape if isinstance(shape, OperationCall) else None
 
 
 def _check(call: AggregateCall) -> None:
     name = call.function
-    if name not in FUNCTIONS and _operation(call) is None:
+    if name not in FUNCTIONS and operation_of(call) is None:
         raise NotTaken(f"{name} is not aggregated over panes", call.span)
     if call.distinct:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)
