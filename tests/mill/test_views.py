@@ -280,6 +280,15 @@ def test_replacing_a_view_keeps_its_readers_and_listeners(shop):
     assert (shop["total"].rows(), shop["total"].verify()) == ([(46,)], [])
 
 
+def test_a_view_is_replaced_by_one_with_other_columns(shop):
+    heard: list[vm.Change] = []
+    shop["revenue"].subscribe(heard.append)
+    shop.sql("CREATE OR REPLACE MATERIALIZED VIEW revenue AS SELECT COUNT(*) AS n FROM orders")
+    shop.insert("orders", [(4, "bob", 1)])
+    assert shop["revenue"].rows() == [(4,)]
+    assert [sorted(each) for each in heard] == [[((3,), 1)], [((3,), -1), ((4,), 1)]]
+
+
 def test_a_view_can_be_created_again_after_it_was_dropped(shop):
     shop.sql("DROP MATERIALIZED VIEW revenue")
     assert "revenue" not in shop

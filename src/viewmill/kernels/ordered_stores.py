@@ -25,15 +25,16 @@ class OrderedStore:
         words = kind.payload_words
         self._kinds = np.array([k for s in kind.payload for k in _KINDS.get(s.kind, [0])], np.int64)
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
-        self._sums = np.zeros((4, max(words, 1)), np.int64)
+        self._sums = np.zeros((5, max(words, 1)), np.int64)
         self.handle = address_of(self._header)
         self._set(ordered_nodes.KEYS, kind.level_words)
         self._set(ordered_nodes.WORDS, words)
         self._set(ordered_nodes.FIRST_RESULT, kind.results)
+        self._set(ordered_nodes.NULL_WORD, _null_word(kind))
         self._set(ordered_nodes.SIGNED, -1 if kind.watched is None else kind.watched)
         self._set(ordered_nodes.KINDS, address_of(self._kinds))
         self._set(ordered_nodes.FLOATS, int(self._kinds.any()))
-        places = ("TOTALS", "NULLS", "PICKED", "STRAIN")
+        places = ("TOTALS", "NULLS", "PICKED", "STRAIN", "NOTED")
         for place, row in zip(places, self._sums, strict=True):
             self._set(getattr(ordered_nodes, place), address_of(row))
         self._clear, self._repeat = kernel(ordered.ordered_clear), kernel(ordered.ordered_repeat)
@@ -109,6 +110,13 @@ class OrderedStore:
 
 # What the words of a slot are, see `float_words`.
 _KINDS = {"sum": [float_words.HIGH, float_words.LOW, float_words.LARGEST]}
+
+
+def _null_word(kind: Ordered) -> int:
+    """Which word of a key says in its lowest bit whether the level is NULL; -1 if none does."""
+    if not kind.has_bits:
+        return -1
+    return 0 if kind.is_narrow else len(kind.first)
 
 
 def _free(clear: Callable[..., int], header: IntArray, read: tuple[IntArray, ...]) -> None:

@@ -353,6 +353,8 @@ def _change(new: ViewEntry, old: ViewEntry) -> Delta:
     """How a view differs from the one in whose place it comes; nobody reads a factorized one."""
     if not old.listeners and (new.enumerator is not None or old.enumerator is not None):
         return Delta.empty(new.schema)
+    if _shape(new.schema) != _shape(old.schema):
+        return new.block.maintainer.contents()  # rows of other columns cannot be taken away
     after, before = (each.block.maintainer.contents() for each in (new, old))
     return consolidate(concat(new.schema, [after, before.negated()]))
 

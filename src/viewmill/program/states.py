@@ -330,11 +330,16 @@ class Ordered:
     ordered_picked(s, j)                    word j of the levels that were picked last
     ordered_strained(s)                     whether some sum of levels could leave 64 bits
 
-    ordered_run(s, p)                       the first position behind p with another first word
     ordered_aim(s, side, j, c, low, high, bounded, outside, empty)
                      what `ordered_pick` would pick, noted in terms of keys for another state's sake
-    ordered_gather(s, by, p, q, is_null)    picks among positions p to q of `s` as aimed in `by`
     ordered_gather_keys(s, p, q, low, high, bounded, outside)
+                     picks among positions p to q, which are one group, by the level
+    ordered_regroup(s)                      whether all groups have to be gathered anew
+    ordered_groups(s)  ordered_group_key(s, t, j)    how many groups there are, and their keys
+    ordered_regather(s, by, t)              picks in group t of `s` as aimed in `by`; whether that
+                                            is something else than the last time
+    ordered_regather_keys(s, t, low, high, bounded, outside, is_none)
+    ordered_moved(s)                        whether something else is picked than the last time
 
     Picked are words `results` and after. Sums are modulo 2^64; `wide` slots hold what fits a word.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 
 import pytest
@@ -82,6 +83,29 @@ def test_compiled_kernels_equal_recompute_through_splits_and_merges(mill, sql):
     mill.delete("bids", [*rows[11_000:], *rows[:700], (1, None, None), (2, 5, None)])
     mill.delete("bids", [(1, -5, Decimal(3))])
     assert mill["v"].verify() == []
+
+
+def test_groups_are_gathered_again_when_a_bound_passes_one_of_their_levels(mill):
+    """Rows one by one, a batch that fails after the groups were gathered, all rows gone."""
+    mill.sql(f"CREATE TABLE bids ({TABLE})")
+    sql = query("0.3", ">", ">", "coalesce", by_broker=True)
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {sql}")
+    mill.sql("CREATE MATERIALIZED VIEW fails AS SELECT sum(1 / (broker - 7)) AS s FROM bids")
+    draw, live = random.Random(5), list[Row]()
+    for step in range(120):
+        if live and draw.random() < 0.45:
+            mill.delete("bids", [live.pop(draw.randrange(len(live)))])
+        else:
+            price = draw.choice([None, *[Decimal(draw.randint(0, 40)) / 2] * 9])
+            live.append((draw.randint(1, 4), draw.choice([None, 0, 1, 5, 9]), price))
+            mill.insert("bids", live[-1:])
+        if step % 10 == 0:
+            with pytest.raises(vm.ViewmillError):
+                mill.insert("bids", [(1, 3, Decimal(7)), (7, 2, Decimal(11)), (8, 2, None)])
+        loops = qualifying(live, Decimal("0.3"), ">", ">", "coalesce")
+        assert set(mill["v"].rows()) == grouped(loops)
+    mill.delete("bids", live)
+    assert mill["v"].rows() == []
 
 
 def test_a_failed_batch_leaves_the_view_as_it_was(mill, uncompiled):

@@ -30,6 +30,7 @@ class PlainOrdered:
         self.log: list[tuple[Key | None, Words]] = []
         self.picked: Words = [0] * self.kind.payload_words
         self.aim: tuple[int, ...] = ()
+        self.groups: list[Key] = []
 
     def change(self, key: Key | None, words: Sequence[int], sign: int = 1) -> None:
         """A level += words."""
@@ -239,10 +240,41 @@ def _summed(s: PlainOrdered, levels: Sequence[Words], j: int) -> int:
     return sort_word(float_key(real_value(a, sum(words[j + 3] for words in levels))))
 
 
-def ordered_run(s: PlainOrdered, p: int) -> int:
-    """The first position behind p whose key differs in more than its last word."""
-    keys = s.in_order()
-    return next((q for q in range(p, len(keys)) if keys[q][:-1] != keys[p][:-1]), len(keys))
+def _group_of(s: PlainOrdered, key: Key) -> Key:
+    """The group of a level: its key without the level and the bit that says whether it is NULL."""
+    *group, _ = key
+    if s.kind.has_bits:
+        group[0 if s.kind.is_narrow else -1] &= ~1
+    return tuple(group)
+
+
+def _is_null(s: PlainOrdered, key: Key) -> bool:
+    return s.kind.has_bits and key[0 if s.kind.is_narrow else -2] & 1 != 0
+
+
+def ordered_groups(s: PlainOrdered) -> int:
+    """List the groups; how many there are."""
+    s.groups = sorted({_group_of(s, key) for key in s.levels})
+    return len(s.groups)
+
+
+def ordered_group_key(s: PlainOrdered, t: int, j: int) -> int:
+    """Word j of the key of group t."""
+    return s.groups[t][j]
+
+
+def ordered_regroup(s: PlainOrdered) -> bool:
+    """Nothing is ever known of the groups."""
+    return True
+
+
+def ordered_moved(s: PlainOrdered) -> bool:
+    """Nobody remembers what was picked before."""
+    return True
+
+
+def _levels_of(s: PlainOrdered, t: int) -> list[Key]:
+    return [key for key in s.in_order() if _group_of(s, key) == s.groups[t]]
 
 
 def ordered_aim(
@@ -264,10 +296,21 @@ def _is_aimed(s: PlainOrdered, x: int) -> bool:
     return (low <= a and (not bounded or a < high)) != bool(outside)
 
 
-def ordered_gather(s: PlainOrdered, by: PlainOrdered, p: int, q: int, is_null: bool) -> None:
-    """Pick among positions p to q as aimed in `by`."""
-    keys = s.in_order()[p:q]
-    s.pick([key for key in keys if (by.aim[-1] if is_null else _is_aimed(by, key[-1]))])
+def ordered_regather(s: PlainOrdered, by: PlainOrdered, t: int) -> bool:
+    """Pick in group t as aimed in `by`."""
+    empty = bool(by.aim[-1])
+    s.pick([k for k in _levels_of(s, t) if (empty if _is_null(s, k) else _is_aimed(by, k[-1]))])
+    return True
+
+
+def ordered_regather_keys(
+    s: PlainOrdered, t: int, low: int, high: int, bounded: bool, outside: bool, is_none: bool
+) -> bool:
+    """Pick in group t by the level."""
+    keys = [] if is_none else [key for key in _levels_of(s, t) if not _is_null(s, key)]
+    inside = [low <= key[-1] and (not bounded or key[-1] < high) for key in keys]
+    s.pick([key for key, is_in in zip(keys, inside, strict=True) if is_in != bool(outside)])
+    return True
 
 
 def ordered_gather_keys(

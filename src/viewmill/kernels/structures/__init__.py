@@ -169,11 +169,14 @@ from viewmill.kernels.structures.ordered import (
     ordered_total_real,
     ordered_word,
 )
-from viewmill.kernels.structures.ordered_gather import (
-    ordered_aim,
-    ordered_gather,
-    ordered_gather_keys,
-    ordered_run,
+from viewmill.kernels.structures.ordered_gather import ordered_aim, ordered_gather_keys
+from viewmill.kernels.structures.ordered_groups import (
+    ordered_group_key,
+    ordered_groups,
+    ordered_moved,
+    ordered_regather,
+    ordered_regather_keys,
+    ordered_regroup,
 )
 from viewmill.kernels.structures.ordered_select import (
     ordered_pick,
@@ -328,9 +331,11 @@ __all__ = [
     "ordered_before",
     "ordered_end",
     "ordered_from",
-    "ordered_gather",
     "ordered_gather_keys",
+    "ordered_group_key",
+    "ordered_groups",
     "ordered_key",
+    "ordered_moved",
     "ordered_negative",
     "ordered_next",
     "ordered_null",
@@ -343,7 +348,9 @@ __all__ = [
     "ordered_picked_finite",
     "ordered_picked_real",
     "ordered_reach",
-    "ordered_run",
+    "ordered_regather",
+    "ordered_regather_keys",
+    "ordered_regroup",
     "ordered_size",
     "ordered_strained",
     "ordered_total",

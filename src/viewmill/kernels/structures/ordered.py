@@ -27,6 +27,12 @@ from viewmill.kernels.structures.ordered_nodes import (
     BYTES,
     FLOATS,
     GROUP,
+    GROUPS,
+    GROUPS_COUNT,
+    GROUPS_KNOWN,
+    GROUPS_LEFT,
+    GROUPS_ROOM,
+    GROUPS_SEEN,
     KEYS,
     KINDS,
     LEAF,
@@ -35,6 +41,7 @@ from viewmill.kernels.structures.ordered_nodes import (
     LOG_ROOM,
     LOG_SIZE,
     NEGATIVE,
+    NOTED_KNOWN,
     NULLS,
     SIGNED,
     STRAIN,
@@ -567,6 +574,7 @@ def ordered_repeat(s, sign):
     """Make the noted changes once more, or with sign -1 take them back."""
     keys, words, size = load_word(s + KEYS), load_word(s + WORDS), load_word(s + LOG_SIZE)
     width = 8 * (1 + keys + words)
+    forget_picks(s)
     for t in range(size):
         record = load_word(s + LOG) + t * width
         if load_word(record) != 0:
@@ -577,8 +585,18 @@ def ordered_repeat(s, sign):
 
 
 @structure
+def forget_picks(s):
+    """What was picked says nothing about what the levels are now."""
+    store_word(s + GROUPS_KNOWN, 0)
+    store_word(s + NOTED_KNOWN, 0)
+
+
+@structure
 def ordered_commit(s):
     """Forget the changes; a log that grew long is given back."""
+    if load_word(s + GROUPS_SEEN) != load_word(s + LOG_SIZE):
+        forget_picks(s)
+    store_word(s + GROUPS_SEEN, 0)
     if load_word(s + LOG_ROOM) > 4096:
         width = 8 * (1 + load_word(s + KEYS) + load_word(s + WORDS))
         store_word(s + BYTES, load_word(s + BYTES) - load_word(s + LOG_ROOM) * width)
@@ -592,6 +610,7 @@ def ordered_commit(s):
 @structure
 def ordered_load(s, rows, size):
     """Add rows of key words and payload words."""
+    forget_picks(s)
     keys = load_word(s + KEYS)
     width = 8 * (keys + load_word(s + WORDS))
     for i in range(size):
@@ -633,7 +652,11 @@ def ordered_clear(s):
             free_node(s, group, GROUP, arrays + 1)
         free_node(s, top, room, arrays + 1)
     release(load_word(s + LOG))
+    release(load_word(s + GROUPS))
+    forget_picks(s)
     for offset in (TOP, TOP_ROOM, LEVELS, NEGATIVE, LOG, LOG_SIZE, LOG_ROOM, BYTES):
+        store_word(s + offset, 0)
+    for offset in (GROUPS, GROUPS_COUNT, GROUPS_ROOM, GROUPS_SEEN, GROUPS_LEFT):
         store_word(s + offset, 0)
     for j in range(load_word(s + WORDS)):
         for offset in (TOTALS, NULLS, STRAIN):

@@ -3,6 +3,7 @@
 `ordered_aim` turns a selection into bounds on keys: a level x qualifies if from <= x < to, among
 those that have an aggregate at all: first <= x < last. A bound that is not there is the lowest or
 the highest word. When a level of `by` is negative there are no such bounds, and each x is judged.
+What was gathered of a group is kept by `ordered_groups`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from viewmill.kernels.structures.ordered import (
     leaf_at,
     ordered_after,
     ordered_before,
+    ordered_between,
     ordered_end,
     ordered_from,
     ordered_key,
@@ -57,16 +59,8 @@ from viewmill.kernels.structures.vectors import load_at, store_at
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 # Within AIM, by word.
 _FROM, _TO, _FIRST, _LAST = 0, 1, 2, 3
-_SIDE, _J, _C, _LOW, _HIGH, _BOUNDED, _OUTSIDE, _EMPTY, _EACH = 4, 5, 6, 7, 8, 9, 10, 11, 12
-
-
-@structure
-def ordered_run(s, p):
-    """The first position behind p whose key differs in more than its last word."""
-    key = copied_key(s, p)
-    keys = load_word(s + KEYS)
-    store_at(key, keys - 1, _HIGHEST)
-    return position_of(s, key, keys, True)
+_SIDE, _J, AIMED_C, _LOW, _HIGH, _BOUNDED = 4, 5, 6, 7, 8, 9
+AIMED_OUTSIDE, AIMED_EMPTY, AIMED_EACH = 10, 11, 12
 
 
 @structure
@@ -84,8 +78,8 @@ def ordered_aim(s, side, j, c, low, high, bounded, outside, empty):
     noted = spill((side, j, c, low, high, bounded, outside, empty))
     for i in range(8):
         store_at(s + AIM, _SIDE + i, load_at(noted, i))
-    store_at(s + AIM, _EACH, 0 if is_monotone(s, 0, ordered_end(s), j) else 1)
-    if load_at(s + AIM, _EACH) != 0:
+    store_at(s + AIM, AIMED_EACH, 0 if is_monotone(s, 0, ordered_end(s), j) else 1)
+    if load_at(s + AIM, AIMED_EACH) != 0:
         return
     note_aggregated(s, side, c)
     if kind_of(s, j) != EXACT:
@@ -178,21 +172,21 @@ def from_level(s, key, x, p, q):
 
 
 @structure
-def ordered_gather(s, by, p, q, is_null):
+def gather_run(s, by, p, q):
     """Pick among positions p to q, which are one run, as aimed in `by`."""
     aim = by + AIM
-    outside, empty = load_at(aim, _OUTSIDE), load_at(aim, _EMPTY)
-    if is_null:
-        pick_range(s, p, q if empty else p)
+    outside, empty = load_at(aim, AIMED_OUTSIDE), load_at(aim, AIMED_EMPTY)
+    if p == q:
+        ordered_pick_none(s)
         return
-    if load_at(aim, _EACH) != 0:
+    if load_at(aim, AIMED_EACH) != 0:
         gather_each(s, by, p, q)
         return
     key = copied_key(s, p)
     start = from_level(s, key, load_at(aim, _FROM), p, q)
     end = from_level(s, key, load_at(aim, _TO), p, q)
     first, last = p, q
-    if load_at(aim, _C) >= 0:
+    if load_at(aim, AIMED_C) >= 0:
         first = from_level(s, key, load_at(aim, _FIRST), p, q)
         last = max(from_level(s, key, load_at(aim, _LAST), p, q), first)
         start = min(max(start, first), last)
@@ -205,11 +199,11 @@ def ordered_gather(s, by, p, q, is_null):
     if outside or empty:
         for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
             picked = load_at(load_word(s + PICKED), k)
-            some = ordered_before(s, last, k) - ordered_before(s, first, k)
+            some = ordered_between(s, first, last, k)
             if outside:
                 picked = some - picked
             if empty:
-                picked += ordered_before(s, q, k) - ordered_before(s, p, k) - some
+                picked += ordered_between(s, p, q, k) - some
             store_at(load_word(s + PICKED), k, picked)
 
 
@@ -227,13 +221,13 @@ def gather_each(s, by, p, q):
 def is_aimed(s, x):
     """Whether a level x, that need not be there, would be picked."""
     aim = s + AIM
-    side, j, c = load_at(aim, _SIDE), load_at(aim, _J), load_at(aim, _C)
+    side, j, c = load_at(aim, _SIDE), load_at(aim, _J), load_at(aim, AIMED_C)
     at, behind = ordered_from(s, (x,)), ordered_after(s, (x,))
     if c >= 0:
         whole = ordered_total(s, c) - ordered_null(s, c)
         rows = aggregate_of(side, ordered_before(s, at, c), ordered_before(s, behind, c), whole)
         if rows == 0:
-            return load_at(aim, _EMPTY) != 0
+            return load_at(aim, AIMED_EMPTY) != 0
     a = word_aimed(s, side, j, at, behind)
     if kind_of(s, j) != EXACT:
         end, odd = ordered_end(s), word_aimed(s, side, j + 3, at, behind)
@@ -245,7 +239,7 @@ def is_aimed(s, x):
             first, last = at if side == FROM else behind, end
         a = real_order(real_value(real_between(s, first, last, j), odd))
     inside = load_at(aim, _LOW) <= a and (load_at(aim, _BOUNDED) == 0 or a < load_at(aim, _HIGH))
-    return inside != (load_at(aim, _OUTSIDE) != 0)
+    return inside != (load_at(aim, AIMED_OUTSIDE) != 0)
 
 
 @structure
@@ -258,6 +252,9 @@ def word_aimed(s, side, j, at, behind):
 @structure
 def ordered_gather_keys(s, p, q, low, high, bounded, outside):
     """Pick among positions p to q, which are one run, by the level."""
+    if p == q:
+        ordered_pick_none(s)
+        return
     key = copied_key(s, p)
     start = from_level(s, key, low, p, q)
     end = from_level(s, key, high, p, q) if bounded else q
@@ -268,5 +265,5 @@ def ordered_gather_keys(s, p, q, low, high, bounded, outside):
     pick_range(s, start, end)
     if outside:
         for k in range(load_word(s + FIRST_RESULT), load_word(s + WORDS)):
-            all_ = ordered_before(s, q, k) - ordered_before(s, p, k)
+            all_ = ordered_between(s, p, q, k)
             store_at(load_word(s + PICKED), k, all_ - load_at(load_word(s + PICKED), k))

@@ -35,7 +35,11 @@ SIGNED, NEGATIVE, LOG, LOG_SIZE, LOG_ROOM, FIRST_RESULT = 80, 88, 96, 104, 112, 
 AIM, KEY_ROOM = 128, 232
 # Which payload words are floats: an address of one word for each, and whether any is.
 KINDS, FLOATS = 368, 376
-HEADER_WORDS = 48
+# What was picked in each group (`ordered_groups`), and by the selection before this one: an address
+# of one word for each payload word.
+GROUPS, GROUPS_COUNT, GROUPS_ROOM, GROUPS_KNOWN, GROUPS_SEEN, GROUPS_LEFT = range(384, 432, 8)
+NULL_WORD, NOTED, NOTED_KNOWN = 432, 440, 448  # which word of a key has the bit of a NULL level
+HEADER_WORDS = 57
 
 
 @structure

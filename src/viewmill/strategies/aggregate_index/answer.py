@@ -133,8 +133,24 @@ class Answer:
             self._set(kept)
 
     def _set_groups(self, alias: str) -> None:
-        """Write what sets every group: all to nothing first, because a group may be gone."""
-        source, made, result = self.source, self.layout.outer[alias], self.layout.result
+        """Write what sets the groups that are not as they were."""
+        source, made = self.source, self.layout.outer[alias]
+        source.line(f"is_moved = ordered_regroup({made.name})")
+        with source.block("if is_moved:"):
+            self._clear_groups()
+        for other in (each for each in self.layout.outer if each != alias):
+            with source.block(f"if ordered_moved({self.layout.outer[other].name}):"):
+                source.line("is_moved = True")
+        each = f"for t in range(ordered_groups({made.name})):"
+        with source.block(each), source.block(f"if {self._gather(alias)} or is_moved:"):
+            group = self._group(made)
+            source.line(f"e = indexed_touch(result, ({', '.join(group)},))")
+            for kept in self.layout.kept:
+                self._set(kept)
+
+    def _clear_groups(self) -> None:
+        """Write what sets all to nothing, because a group may be gone."""
+        source, result = self.source, self.layout.result
         words = ", ".join(f"indexed_word(result, e, {i})" for i in range(result.key_words))
         with source.block("for t in range(indexed_count(result)):"):
             source.line("e = indexed_at(result, t)")
@@ -142,20 +158,11 @@ class Answer:
                 source.line(f"e = indexed_touch(result, ({words},))")
                 for slot in result.payload:
                     self._clear(slot)
-        source.line("p = 0")
-        with source.block(f"while p != ordered_end({made.name}):"):
-            source.line(f"q = ordered_run({made.name}, p)")
-            group = self._group(made)
-            self._gather(alias, "(bits & 1) != 0" if made.kind.has_bits else "False")
-            source.line(f"e = indexed_touch(result, ({', '.join(group)},))")
-            for kept in self.layout.kept:
-                self._set(kept)
-            source.line("p = q")
 
     def _group(self, made: Levels) -> list[str]:
-        """Write what reads the group at p; the words of its key in `result`."""
+        """Write what reads group t; the words of its key in `result`."""
         kind, width = made.kind, len(made.first)
-        read = [f"ordered_key({made.name}, p, {i})" for i in range(kind.level_words - 1)]
+        read = [f"ordered_group_key({made.name}, t, {i})" for i in range(kind.level_words - 1)]
         if not kind.has_bits:
             return read
         self.source.line(f"bits = {read[0]} & 3" if kind.is_narrow else f"bits = {read[width]}")
@@ -163,21 +170,14 @@ class Answer:
         is_nullable = any(field.nullable for field in kind.first)
         return [*words, "bits >> 1"] if is_nullable else words
 
-    def _gather(self, alias: str, is_null: str) -> None:
-        source, made = self.source, self.layout.outer[alias]
+    def _gather(self, alias: str) -> str:
+        """What picks in group t, and whether that is something else than before."""
+        made = self.layout.outer[alias]
         side = next(each for each in self.layout.classified.sides if each.alias == alias)
         if side.plan == "order":
-            inner = self.layout.inner[alias].name
-            source.line(f"ordered_gather({made.name}, {inner}, p, q, {is_null})")
-            return
-        gather = f"ordered_gather_keys({made.name}, p, q, {', '.join(self._range)})"
-        if side.plan == "all":
-            source.line(gather)
-            return
-        with source.block(f"if is_unknown or {is_null}:"):
-            source.line(f"ordered_pick_none({made.name})")
-        with source.block("else:"):
-            source.line(gather)
+            return f"ordered_regather({made.name}, {self.layout.inner[alias].name}, t)"
+        is_none = "False" if side.plan == "all" else "is_unknown"
+        return f"ordered_regather_keys({made.name}, t, {', '.join(self._range)}, {is_none})"
 
     def _clear(self, slot: Slot) -> None:
         word = self.layout.result.word(slot.name)
@@ -190,12 +190,11 @@ class Answer:
             self.source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
 
     def _set(self, kept: Argument) -> None:
-        """Write what puts a count and a sum into entry e; that of a group is empty before."""
+        """Write what puts a count and a sum into entry e."""
         source, sums, result = self.source, self.layout.sums[kept.count], self.layout.result
         count = " * ".join(self._picked(alias, word) for alias, word in sums.counts.items())
-        word, is_new = result.word(kept.count), self.layout.grouped is not None
-        old = "" if is_new else f" - int_at(result, e, {word})"
-        source.line(f"indexed_add(result, e, {word}, {count}{old})")
+        word = result.word(kept.count)
+        source.line(f"indexed_add(result, e, {word}, {count} - int_at(result, e, {word}))")
         if not kept.summed:
             return
         if kept.specials[0]:
@@ -203,8 +202,7 @@ class Answer:
             return
         total, word = source.name("total"), result.word(kept.total)
         texts = [self._product(sums, term) for term in sums.terms]
-        if not is_new:
-            texts.append(f"wide_times(wide_at(result, e, {word}), -1)")
+        texts.append(f"wide_times(wide_at(result, e, {word}), -1)")
         source.line(f"{total} = {texts[0]}")
         for text in texts[1:]:
             source.line(f"{total} = wide_plus({total}, {text})")
@@ -217,10 +215,9 @@ class Answer:
         source.line(f"{total} = 0.0")
         with source.block(f"if {count} != 0:"):  # infinite times no row is nothing
             source.line(f"{total} = {' + '.join(self._real(sums, term) for term in sums.terms)}")
-        if self.layout.grouped is None:
-            source.line(f"moment_clear(result, e, {result.word(kept.total)}, 1)")
-            for word in specials:
-                source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
+        source.line(f"moment_clear(result, e, {result.word(kept.total)}, 1)")
+        for word in specials:
+            source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
         tests = [f"is_finite({total})", f"is_nan({total})", f"{total} > 0.0", ""]
         adds = [f"indexed_add_sum(result, e, {result.word(kept.total)}, {total})"]
         adds += [f"indexed_add(result, e, {word}, 1)" for word in specials]

@@ -18,7 +18,7 @@ from viewmill.strategies.dataflow.source import Source
 
 RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",
-    "result", "settle", "is_unknown", "r", "u", "judge", "rebuild", "qualifies",
+    "result", "settle", "is_unknown", "is_moved", "r", "u", "judge", "rebuild", "qualifies",
 )  # fmt: skip
 
 

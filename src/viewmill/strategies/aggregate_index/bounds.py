@@ -33,7 +33,7 @@ def write_bound(scalar: Scalar, test: Test) -> Operand:
     bound = scalar.emit(test.bound)
     if isinstance(test.bound.type, Float):
         return bound
-    digits = scale_of(test.core.type) + len(str(test.factor)) - 1 - scale_of(test.bound.type)
+    digits = test.scale - scale_of(test.bound.type)
     if digits <= 0:
         return bound
     why = scalar.failure(test.bound, "Overflow", "the bound does not fit 64 bits")

@@ -158,16 +158,16 @@ class _Reader:
         bound = self._by_key(right)
         if not self._is_of_key(bound):
             raise NotTaken("both sides of the comparison change from row to row", condition.span)
-        core, factor, default = comparison_core(left, right.type, conjunct)
+        core, factor, default, scale = comparison_core(left, right.type, conjunct)
         named = core.name if isinstance(core, Column) else ""
         value = next((each for each in self.all if each.name == named), None)
         if value is not None:
-            return Test(core, factor, sign, bound, default, value)
+            return Test(core, factor, sign, bound, default, value, scale)
         if any(isinstance(e, Column) and e.name.startswith(VALUE) for e in walk(core)):
             raise NotTaken("arithmetic on an aggregate and a column", condition.span)
         if default is not None:
             raise NotTaken("COALESCE of a column", condition.span)
-        return Test(core, factor, sign, bound)
+        return Test(core, factor, sign, bound, scale=scale)
 
 
 def surely(expression: Expression) -> Expression:

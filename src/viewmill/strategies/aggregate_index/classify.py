@@ -42,6 +42,7 @@ class Test:
     """`core` * `factor` `operator` `bound`: what a row outside must pass.
 
     core     the nested aggregate's column, or an expression over the outer table
+    scale    digits after the point of both sides: the factor brings the core's word there
     default  what takes the place of an aggregate over no rows (COALESCE), or None
     """
 
@@ -51,6 +52,7 @@ class Test:
     bound: Expression
     default: float | None = None
     value: Value | None = None
+    scale: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,14 @@ def _test(conjunct: Conjunct, correlated: list[Value]) -> tuple[str, Test]:
     (alias, *others) = sorted(conjunct.aliases)
     if others:
         raise NotTaken("columns of two tables in one comparison", _span(conjunct))
-    core, factor, _ = comparison_core(own_names(left), right.type, conjunct)
-    return alias, Test(core, factor, operator, right)
+    core, factor, _, scale = comparison_core(own_names(left), right.type, conjunct)
+    return alias, Test(core, factor, operator, right, scale=scale)
 
 
 def _nested(
     left: Expression, operator: str, right: Expression, value: Value, conjunct: Conjunct
 ) -> tuple[str, Test]:
-    core, factor, default = comparison_core(left, right.type, conjunct)
+    core, factor, default, scale = comparison_core(left, right.type, conjunct)
     if not isinstance(core, Column) or core.name != value.name:
         raise NotTaken(
             f"arithmetic on the correlated aggregate ({display_expression(core)})", _span(conjunct)
@@ -152,7 +154,7 @@ def _nested(
     _require_taken(value)
     alias = value.alias
     assert alias is not None
-    return alias, Test(core, factor, operator, right, default, value)
+    return alias, Test(core, factor, operator, right, default, value, scale)
 
 
 def _require_taken(value: Value) -> None:
@@ -200,14 +202,15 @@ def _moves(expression: Expression, moving: set[str]) -> bool:
 
 def comparison_core(
     expression: Expression, bound: Type, conjunct: Conjunct
-) -> tuple[Expression, int, float | None]:
-    """The expression without exact casts: what it is times a power of ten; COALESCE's default.
+) -> tuple[Expression, int, float | None, int]:
+    """The expression without exact casts and constant factors: what its word is times a whole
+    number, at which scale; between them COALESCE's default.
 
     Where floats are compared, the factor is 1, and a number that is cast to one is compared so.
     """
     outside, default = expression.type, None
     if isinstance(outside, Float) and isinstance(bound, Float):
-        return _float_core(expression)
+        return *_float_core(expression), 0
     if not isinstance(outside, Integer | Decimal | Date | Timestamp) or not isinstance(
         bound, Integer | Decimal | Date | Timestamp
     ):
@@ -217,12 +220,33 @@ def comparison_core(
             _span(conjunct),
         )
     core = _uncast(expression)
+    scale = max(_scale(outside), _scale(bound))
+    digits = scale - _scale(core.type)
+    core, times = _without_factor(core)
     if isinstance(core, Call) and core.function == "coalesce" and len(core.arguments) == 2:
+        inside = _scale(core.type)
         core, default = _with_default(core)
-    digits = max(_scale(outside), _scale(bound)) - _scale(core.type)
-    if digits < 0 or digits > 18:
+        digits += inside - _scale(core.type)
+    if digits < 0 or digits > 18 or times > 10**18:
         raise NotTaken("a comparison that rounds", _span(conjunct))
-    return core, 10**digits, default
+    return core, times * 10**digits, default, scale
+
+
+def _without_factor(expression: Expression) -> tuple[Expression, int]:
+    """What a positive constant is multiplied with, and by how much the words of both differ."""
+    if not isinstance(expression, Call) or expression.function != "*":
+        return expression, 1
+    for factor, other in (expression.arguments, expression.arguments[::-1]):
+        constant, core = _uncast(factor), _uncast(other)
+        if not isinstance(constant, Literal) or isinstance(core, Literal):
+            continue
+        if not isinstance(constant.value, int | decimal.Decimal) or constant.value <= 0:
+            continue
+        if _scale(constant.type) + _scale(core.type) == _scale(expression.type):
+            times = decimal.Decimal(constant.value).scaleb(_scale(constant.type))
+            inside, more = _without_factor(core)
+            return inside, int(times) * more
+    return expression, 1
 
 
 def _float_core(expression: Expression) -> tuple[Expression, int, float | None]:
