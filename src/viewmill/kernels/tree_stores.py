@@ -10,7 +10,7 @@ import numpy as np
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
-from viewmill.kernels.structures import dense, indexed, listed
+from viewmill.kernels.structures import dense, indexed, listed, pool
 from viewmill.program.states import Indexed, Listed, Passing
 
 
@@ -158,14 +158,14 @@ class ListedStore(_TreeStore):
         self._set(listed.REST_WORDS, kind.rest_words)
         self._set(listed.PAYLOAD_WORDS, kind.payload_words)
         self._set(listed.LIST_STRIDE, 8 * (kind.first_words + dense.TABLE_WORDS))
-        self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words))
+        self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words + kind.links))
         self._set(listed.KINDS, address_of(self._kinds))
         self._set(listed.LOGGED, int(kind.journal))
         self._load, self._export = kernel(listed.listed_load), kernel(listed.listed_export)
 
     def commit(self) -> None:
         """Keep what was done."""
-        if self.get(listed.LOG_SIZE):
+        if self.get(listed.LOG_SIZE) or self.get(listed.POOL + pool.LOOSE):
             kernel(listed.listed_commit)(self.handle)
 
     def rollback(self) -> None:

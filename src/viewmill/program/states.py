@@ -214,18 +214,25 @@ class Listed:
     list_settle(s, (first ...), e)   the change of e is done: it is dropped if zero
     list_word(s, e, i)               word i of the rest of the key
     list_fetch(s, (first ...))  list_fetch_head(s, (first ...))  list_fetch_entries(s, (first ...))
-                                     ask the memory for a list, in three steps
-    list_fetch_next(s, l, j, i, t)   entries j to j + 16 will look state t up by their word i
+                                     ask the memory for a list, in three steps; list_fetch_end is
+                                     the third for one that is not visited but added to
+    linked_find(t, (w0, ...), e, k)  linked_touch(t, (w0, ...), e, k)
+                                     as indexed_find and indexed_touch of state t; a link, word k of
+                                     entry e, remembers where that was
+    list_fetch_linked(s, (first ...), k, t)  list_fetch_next(s, l, j, k, t)
+                                     ask the memory for what the links of a list lead to in state t
     and indexed_add, int_at and the like
 
     First columns and rest each end with a word of null bits if one of them is nullable. With a
-    journal every touched entry is noted as it was, and a rollback puts it back.
+    journal every touched entry is noted as it was, and a rollback puts it back. Links are words
+    behind the payload, no part of it: they are neither noted nor snapshotted.
     """
 
     first: tuple[Field, ...]
     rest: tuple[Field, ...]
     payload: tuple[Slot, ...]
     journal: bool = False
+    links: int = 0
 
     @property
     def key(self) -> tuple[Field, ...]:

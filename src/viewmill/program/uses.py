@@ -24,7 +24,8 @@ _ADDS = frozenset(
         "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_sum",
         "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide", "indexed_add_sum",
         "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
-        "list_fetch_head", "list_fetch_entries", "list_fetch_next", "ordered_add",
+        "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
+        "list_fetch_next", "linked_touch", "ordered_add",
         "ordered_add_null",
     )
 )  # fmt: skip

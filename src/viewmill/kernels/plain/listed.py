@@ -96,11 +96,9 @@ def list_fetch_head(s: PlainListed, first: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""
 
 
-def list_fetch_entries(s: PlainListed, first: Sequence[int]) -> None:
+def list_fetch_end(s: PlainListed, first: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""
 
 
-def list_fetch_next(
-    s: PlainListed, list_: list[int], j: int, word: int, other: PlainIndexed
-) -> None:
+def list_fetch_entries(s: PlainListed, first: Sequence[int]) -> None:
     """Nothing: there is no memory to ask for."""

@@ -3,10 +3,12 @@
 table   ENTRIES (address)  COUNT  ROOM  MASK (slots - 1; -1 in a table so small that it has none)
 entry   [mark]  key words  payload words
 slots   behind the last place: upper half of the hash, then the entry's number + 1; 0 is free
+tags    in their stead in a small table: the upper byte of each entry's hash
 
 Entries are dense, so visiting them is a walk through memory; a probe that meets another key hardly
-ever looks at its entry; a slot is small, so many fit the cache. Erasing moves the last entry into
-the hole. A table knows neither the length of its keys nor of its entries: who calls says both.
+ever looks at its entry; a slot is small, so many fit the cache. The tags of a small table are all
+compared at once, and entries are looked at only where one is equal. Erasing moves the last entry
+into the hole. A table knows neither the length of its keys nor of its entries: who calls says both.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from viewmill.kernels.structures.heap import (
     prefetch,
     release,
 )
-from viewmill.kernels.structures.memory import load_word, store_word
+from viewmill.kernels.structures.memory import (
+    load_byte,
+    load_word,
+    store_byte,
+    store_word,
+    trailing_zeros,
+)
 
 ENTRIES, COUNT, ROOM, MASK = 0, 8, 16, 24
 TABLE_WORDS = 4
@@ -34,7 +42,8 @@ _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
 _FETCHED = 1536  # bytes of an entry that are asked for ahead
 _LONG = 256  # bytes: what room is left over costs more than moving now and then
-_SCANNED = 16  # up to so many entries are compared one by one
+_SCANNED = 16  # up to so many entries have tags instead of slots
+_ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte the lowest, highest
 
 
 @inline_structure
@@ -70,10 +79,7 @@ def dense_find(d, key, words, h, key_at, stride):
     mask = load_word(d + MASK)
     first = load_word(d + ENTRIES) + key_at
     if mask < 0:
-        for j in range(load_word(d + COUNT)):
-            if same_key(first + j * stride, key, words):
-                return first + j * stride
-        return 0
+        return small_find(d, key, words, h, first, stride)
     slots = slots_of(d, stride)
     i = h & mask
     while True:
@@ -85,6 +91,29 @@ def dense_find(d, key, words, h, key_at, stride):
             if same_key(at, key, words):
                 return at
         i = (i + 1) & mask
+
+
+@inline_structure
+def small_find(d, key, words, h, first, stride):
+    """The same in a small table, whose keys begin at `first`."""
+    count = load_word(d + COUNT)
+    tags, wanted = slots_of(d, stride), tag_of(h) * _ONES
+    for j in range(0, count, 8):
+        differing = load_word(tags + j) ^ wanted
+        # The highest bit of each byte that is zero, and seldom that of one beside it.
+        equal = (differing - _ONES) & ~differing & _TOPS
+        while equal != 0:
+            i = j + (trailing_zeros(equal) >> 3)
+            if i < count and same_key(first + i * stride, key, words):
+                return first + i * stride
+            equal &= equal - 1
+    return 0
+
+
+@inline_structure
+def tag_of(h):
+    """The upper byte of a hash."""
+    return (h >> 56) & 0xFF
 
 
 @inline_structure
@@ -129,32 +158,49 @@ def slot_count(room):
 
 
 @structure
+def tail_bytes(room):
+    """What lies behind the entries: slots or tags."""
+    if room <= _SCANNED:
+        return (room + 7) & ~7
+    return 8 * slot_count(room)
+
+
+@structure
 def table_bytes(room, stride):
     """What a table of this room takes."""
-    return room * stride + 8 * slot_count(room)
+    return room * stride + tail_bytes(room)
 
 
 @structure
 def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
     out_of_line()
-    old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
-    n = slot_count(room)
-    entries = allocate(table_bytes(room, stride))
-    copy_bytes(entries, old, count * stride)
-    slots = entries + room * stride
-    clear_bytes(slots, 8 * n)
-    store_word(d + ENTRIES, entries)
-    store_word(d + ROOM, room)
-    store_word(d + MASK, n - 1)
-    if n > 0:
-        for j in range(count):
-            take_slot(slots, n - 1, hash_key(entries + j * stride + key_at, words), j)
+    old, old_room = load_word(d + ENTRIES), load_word(d + ROOM)
     more = table_bytes(room, stride)
+    dense_move(d, allocate(more), room, words, key_at, stride)
     if old_room > 0:
         release(old)
         more -= table_bytes(old_room, stride)
     return more
+
+
+@inline_structure
+def dense_move(d, entries, room, words, key_at, stride):
+    """Move the entries to `entries`, a place with this room; the old place is still there."""
+    n, count = slot_count(room), load_word(d + COUNT)
+    old_tags = slots_of(d, stride)
+    copy_bytes(entries, load_word(d + ENTRIES), count * stride)
+    store_word(d + ENTRIES, entries)
+    store_word(d + ROOM, room)
+    store_word(d + MASK, n - 1)
+    if n > 0:
+        slots = entries + room * stride
+        clear_bytes(slots, 8 * n)
+        for j in range(count):
+            take_slot(slots, n - 1, hash_key(entries + j * stride + key_at, words), j)
+    else:  # a small table was small before, or empty
+        for j in range(0, count, 8):
+            store_word(entries + room * stride + j, load_word(old_tags + j))
 
 
 @structure
@@ -178,6 +224,8 @@ def dense_add(d, key, words, h, key_at, stride):
     mask = load_word(d + MASK)
     if mask >= 0:
         take_slot(slots_of(d, stride), mask, h, count)
+    else:
+        store_byte(slots_of(d, stride) + count, np.uint8(tag_of(h)))
     store_word(d + COUNT, count + 1)
     return at
 
@@ -224,6 +272,9 @@ def dense_erase(d, number, words, key_at, stride):
             h = hash_key(moved + key_at, words)
             i = slot_of(slots, mask, h, last)
             store_word(slots + 8 * i, (h & _TAG) | (number + 1))
+    else:
+        tags = slots_of(d, stride)
+        store_byte(tags + number, load_byte(tags + last))
     store_word(d + COUNT, last)
     if number == last:
         return 0

@@ -29,6 +29,7 @@ from viewmill.kernels.structures.dense import (
     larger,
     slots_of,
     table_bytes,
+    tail_bytes,
 )
 from viewmill.kernels.structures.floats import add_sum, is_residue
 from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, out_of_line, release
@@ -126,8 +127,7 @@ def widen(s, e):
     for i in range(count):
         copy_bytes(entries + i * wide, old + i * stride, stride)
         clear_bytes(entries + i * wide + stride, more)
-    slots = 8 * (load_word(s + MASK) + 1)
-    copy_bytes(entries + room * wide, old + room * stride, slots)
+    copy_bytes(entries + room * wide, old + room * stride, tail_bytes(room))
     release(old)
     store_word(s + ENTRIES, entries)
     store_word(s + STRIDE, wide)

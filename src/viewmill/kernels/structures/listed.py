@@ -1,9 +1,9 @@
 """A map whose entries lie together by the first part of their key.
 
 header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS
-         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM
+         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM, the pool of small lists
 list     prefix words, then a table (see `dense`) of the entries that have them
-entry    rest words, payload words
+entry    rest words, payload words, links (see `linked`)
 log      with LOGGED: prefix words, rest words, payload words as they were before each touch
 
 What a fan-out visits is one walk through memory. A list that becomes empty is dropped.
@@ -21,6 +21,7 @@ from viewmill.kernels.structures.dense import (
     dense_add,
     dense_erase,
     dense_find,
+    dense_move,
     dense_release,
     dense_resize,
     fetch_entry,
@@ -28,18 +29,29 @@ from viewmill.kernels.structures.dense import (
     hash_key,
     is_sparse,
     larger,
+    table_bytes,
 )
 from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
-from viewmill.kernels.structures.indexed import STRIDE as INDEXED_STRIDE
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.memory import load_word, spill, store_word
+from viewmill.kernels.structures.pool import (
+    LOOSE,
+    POOL_WORDS,
+    TAKEN,
+    forget_pieces,
+    give_block,
+    release_pieces,
+    take_block,
+)
 
 BYTES = 8 * TABLE_WORDS
 PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
 LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
-HEADER_WORDS = 16
-_FETCHED = 320  # bytes of a list that are asked for ahead
+POOL = 128
+HEADER_WORDS = 16 + POOL_WORDS
+_FETCHED = 448  # bytes of a list that are asked for ahead
+_SMALL, _LONG = 16, 256  # entries, and bytes of an entry, whose room comes from the pool
 
 
 @inline_structure
@@ -82,8 +94,7 @@ def list_find(s, prefix, rest):
         return 0
     at = spill(rest)
     words = len(rest)
-    h = hash_key(at, words) if load_word(list_ + MASK) >= 0 else 0
-    found = dense_find(list_, at, words, h, 0, load_word(s + STRIDE))
+    found = dense_find(list_, at, words, hash_key(at, words), 0, load_word(s + STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
@@ -114,15 +125,14 @@ def list_fetch_entries(s, prefix):
 
 
 @structure
-def list_fetch_next(s, list_, j, word, other):
-    """Entries j to j + 16: ask for the entries of `other` whose key is word `word` of theirs."""
+def list_fetch_end(s, prefix):
+    """Ask for the memory where an entry is looked for in a list, and where it would go."""
     out_of_line()
-    stride, end = load_word(s + STRIDE), min(j + 16, load_word(list_ + COUNT))
-    first, step = load_word(list_ + ENTRIES) + 8 * word, load_word(other + INDEXED_STRIDE)
-    for i in range(j, end):
-        fetch_slot(other, first + i * stride, 1, step)
-    for i in range(j, end):
-        fetch_entry(other, first + i * stride, 1, step)
+    list_ = list_of(s, prefix)
+    if list_ != 0:
+        entries, stride = load_word(list_ + ENTRIES), load_word(s + STRIDE)
+        prefetch(entries + load_word(list_ + ROOM) * stride)
+        prefetch(entries + load_word(list_ + COUNT) * stride)
 
 
 @inline_structure
@@ -141,10 +151,8 @@ def touch_entry(s, prefix, prefix_words, rest, rest_words):
     list_ = find_list(s, prefix, prefix_words)
     if list_ == 0:
         list_ = make_list(s, prefix, prefix_words)
-    stride, h = load_word(s + STRIDE), 0
-    if load_word(list_ + MASK) >= 0:
-        h = hash_key(rest, rest_words)
-    found = dense_find(list_, rest, rest_words, h, 0, stride)
+    h = hash_key(rest, rest_words)
+    found = dense_find(list_, rest, rest_words, h, 0, load_word(s + STRIDE))
     if found == 0:
         found = make_entry(s, list_, rest, rest_words, h)
     return found + 8 * rest_words
@@ -156,7 +164,6 @@ def make_entry(s, list_, rest, words, h):
     out_of_line()
     if load_word(list_ + COUNT) == load_word(list_ + ROOM):
         grow_list(s, list_, larger(load_word(list_ + ROOM), load_word(s + STRIDE)))
-        h = hash_key(rest, words)
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
     return dense_add(list_, rest, words, h, 0, load_word(s + STRIDE))
 
@@ -183,8 +190,42 @@ def resize_lists(s, room):
 @structure
 def grow_list(s, list_, room):
     """Give a list another room."""
-    more = dense_resize(list_, room, load_word(s + REST_WORDS), 0, load_word(s + STRIDE))
-    store_word(s + BYTES, load_word(s + BYTES) + more)
+    old, old_room = load_word(list_ + ENTRIES), load_word(list_ + ROOM)
+    stride = load_word(s + STRIDE)
+    entries = take_room(s, room, stride)
+    dense_move(list_, entries, room, load_word(s + REST_WORDS), 0, stride)
+    give_room(s, old, old_room, stride)
+
+
+@inline_structure
+def is_pooled(room, stride):
+    """Whether a list of this room has it from the pool: rooms of 2, 4, 8, 12, 16."""
+    return room <= _SMALL and stride <= _LONG
+
+
+@structure
+def take_room(s, room, stride):
+    """Memory for so many entries of a list."""
+    if not is_pooled(room, stride):
+        size = table_bytes(room, stride)
+        store_word(s + BYTES, load_word(s + BYTES) + size)
+        return allocate(size)
+    before = load_word(s + POOL + TAKEN)
+    entries = take_block(s + POOL, room >> 2, table_bytes(room, stride))
+    store_word(s + BYTES, load_word(s + BYTES) + load_word(s + POOL + TAKEN) - before)
+    return entries
+
+
+@structure
+def give_room(s, entries, room, stride):
+    """Give it back."""
+    if room == 0:
+        return
+    if is_pooled(room, stride):
+        give_block(s + POOL, room >> 2, table_bytes(room, stride), entries)
+    else:
+        release(entries)
+        store_word(s + BYTES, load_word(s + BYTES) - table_bytes(room, stride))
 
 
 @structure
@@ -224,8 +265,7 @@ def drop_entry(s, list_, words, e):
 @structure
 def drop_list(s, list_, words):
     """Drop a list that became empty."""
-    given = dense_release(list_, load_word(s + STRIDE))
-    store_word(s + BYTES, load_word(s + BYTES) - given)
+    give_room(s, load_word(list_ + ENTRIES), load_word(list_ + ROOM), load_word(s + STRIDE))
     stride = load_word(s + LIST_STRIDE)
     number = (list_ - load_word(s + ENTRIES)) // stride
     dense_erase(s, number, words, 0, stride)
@@ -287,12 +327,32 @@ def drop_log(s):
 
 @structure
 def listed_commit(s):
-    """Forget the log; a large one that was hardly used is given back."""
+    """Forget the log, and give back memory that is hardly used."""
+    if load_word(s + POOL + LOOSE) != 0:
+        pack_lists(s)
     room = load_word(s + LOG_ROOM)
     if room > 4096 and load_word(s + LOG_SIZE) * 8 < room:
         drop_log(s)
     store_word(s + LOG_SIZE, 0)
     return 0
+
+
+@structure
+def pack_lists(s):
+    """Move the small lists together, into memory that they fill."""
+    out_of_line()
+    step, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
+    stride = load_word(s + STRIDE)
+    store_word(s + BYTES, load_word(s + BYTES) - load_word(s + POOL + TAKEN))
+    old = forget_pieces(s + POOL)
+    for i in range(load_word(s + COUNT)):
+        list_ = load_word(s + ENTRIES) + i * step + head
+        room = load_word(list_ + ROOM)
+        if is_pooled(room, stride):
+            entries = take_room(s, room, stride)
+            copy_bytes(entries, load_word(list_ + ENTRIES), table_bytes(room, stride))
+            store_word(list_ + ENTRIES, entries)
+    release_pieces(old)
 
 
 @structure
@@ -316,8 +376,11 @@ def listed_clear(s):
     stride, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
     given = 0
     for i in range(load_word(s + COUNT)):
-        given += dense_release(load_word(s + ENTRIES) + i * stride + head, load_word(s + STRIDE))
-    given += dense_release(s, stride)
+        list_ = load_word(s + ENTRIES) + i * stride + head
+        if not is_pooled(load_word(list_ + ROOM), load_word(s + STRIDE)):
+            given += dense_release(list_, load_word(s + STRIDE))
+    given += dense_release(s, stride) + load_word(s + POOL + TAKEN)
+    release_pieces(forget_pieces(s + POOL))
     drop_log(s)
     store_word(s + ENTRY_COUNT, 0)
     store_word(s + BYTES, load_word(s + BYTES) - given)
@@ -343,13 +406,14 @@ def listed_load(s, rows, size):
 def listed_export(s, rows):
     """Write every entry as a row of prefix, rest and payload words; gives how many."""
     head, stride = 8 * load_word(s + PREFIX_WORDS), load_word(s + STRIDE)
+    width = 8 * (load_word(s + REST_WORDS) + load_word(s + PAYLOAD_WORDS))
     n = 0
     for i in range(load_word(s + COUNT)):
         at = load_word(s + ENTRIES) + i * load_word(s + LIST_STRIDE)
         entries = load_word(at + head + ENTRIES)
         for j in range(load_word(at + head + COUNT)):
-            to = rows + n * (head + stride)
+            to = rows + n * (head + width)
             copy_bytes(to, at, head)
-            copy_bytes(to + head, entries + j * stride, stride)
+            copy_bytes(to + head, entries + j * stride, width)
             n += 1
     return n

@@ -70,6 +70,16 @@ def bits_float(typing_context, bits):
     return types.float64(types.int64), generate
 
 
+@intrinsic
+def trailing_zeros(typing_context, bits):
+    """How many lower bits are zero; not all of them are."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
 def _spiller(kind, value_type):
     def spill(typing_context, key):
         if not isinstance(key, types.BaseTuple):

@@ -10,35 +10,42 @@ costs a few steps for each row, so it is done only while a state is larger than 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.types import Boolean, Float
 from viewmill.program.states import Listed
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.deltas import Path, Step, Visit
+from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.states import Place, Places
 
 # How many rows ahead each step of asking is.
-_FIRST, _SECOND, _THIRD = 24, 12, 6
+_FIRST, _SECOND, _THIRD, _FOURTH = 24, 12, 6, 2
 
 
-Wanted = list[tuple[Place, tuple[str, ...]]]
+@dataclass(frozen=True)
+class Wanted:
+    """What later rows look up by their own keys; `visited` are lists whose links they follow."""
+
+    places: tuple[tuple[Place, tuple[str, ...]], ...]
+    visited: frozenset[str]
 
 
 def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wanted:
-    """What later rows look up by their own keys, and the line that says whether to ask for it."""
-    wanted = [
+    """What later rows look up, and the line that says whether to ask for it."""
+    wanted = tuple(
         (place, names)
         for place, names in dict.fromkeys(_reached(places, path))
         if names and all(_is_plain(block, name, path.leaf) for name in names)
-    ]
+    )
     if wanted:
         states = dict.fromkeys(place.state for place, _ in wanted)
         source.line(f"far = {' or '.join(f'is_far({state})' for state in states)}")
-    return wanted
+    known = {place.state for place, _ in wanted}
+    return Wanted(wanted, frozenset(_visited(places, path)) & known)
 
 
 def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
@@ -47,17 +54,34 @@ def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wa
         (_FIRST, ("indexed_fetch", "list_fetch")),
         (_SECOND, ("indexed_fetch_entry", "list_fetch_head")),
         (_THIRD, ("", "list_fetch_entries")),
+        (_FOURTH, ("", "list_fetch_linked")),
     ):
         calls = []
-        for place, names in wanted:
+        for place, names in wanted.places:
             function = functions[isinstance(place.kind, Listed)]
             words = [_word(block, name, path.leaf, rows, distance) for name in names]
-            if function and words:
-                calls.append(f"{function}({place.state}, ({', '.join(words)},))")
+            key = f"({', '.join(words)},)"
+            is_visited = place.state in wanted.visited
+            if function == "list_fetch_linked":
+                links = place.links if is_visited else ()
+                arguments = [f"{key}, {place.link(each)}, {each}" for each in links]
+            else:
+                arguments = [key] if function else []
+            if function == "list_fetch_entries" and not is_visited:
+                function = "list_fetch_end"
+            calls += [f"{function}({place.state}, {each})" for each in arguments]
         if calls:
             with source.block(f"if far and i + {distance} < size:"):
                 for call in calls:
                     source.line(call)
+
+
+def _visited(places: Places, path: Path) -> Iterator[str]:
+    """The lists that a change of this path goes through, but for the shorter one of two."""
+    for step in path.steps:
+        for visit in step.visits:
+            if not visit.is_lookup and visit.rival is None:
+                yield places.for_visit(visit.view, visit.bound).state
 
 
 def _reached(places: Places, path: Path) -> Iterator[tuple[Place, tuple[str, ...]]]:
@@ -98,33 +122,13 @@ def _word(block: Block, name: str, alias: str, rows: Rows, distance: int) -> str
 
 
 def write_ahead_in_list(
-    source: Source, places: Places, visit: Visit, steps: Sequence[Step], list_: str, j: str
+    source: Source, place: Place, list_: str, j: str, visited: frozenset[str]
 ) -> None:
-    """Ask for what the next entries of a list lead to: states looked up by one word of theirs."""
-    place = places.for_visit(visit.view, visit.bound)
-    assert isinstance(place.kind, Listed)
-    rest = [field.name for field in place.kind.rest]
-    found = [
-        (target, rest.index(keys[0]))
-        for target, keys in dict.fromkeys(_led_to(places, steps))
-        if len(keys) == 1
-        and keys[0] in rest
-        and not isinstance(target.kind, Listed)
-        and not target.kind.has_null_word
-    ]
-    if not found:
+    """Ask for what the next entries of a list lead to; the first ones of `visited` are at hand."""
+    if not place.links:
         return
-    with source.block(f"if {j} & 15 == 0:"):
-        for target, word in found:
-            source.line(f"list_fetch_next({place.state}, {list_}, {j}, {word}, {target.state})")
-
-
-def _led_to(places: Places, steps: Sequence[Step]) -> Iterator[tuple[Place, tuple[str, ...]]]:
-    for step in steps:
-        for visit in step.visits:
-            if visit.is_lookup:
-                yield places.for_lookup(visit.view), visit.view.keys
-    for step in steps[1:-1]:
-        if step.is_stored:
-            for place in places.of(step.view):
-                yield place, step.view.keys
+    later = f" and {j} > 0" if place.state in visited else ""
+    with source.block(f"if {j} & 15 == 0{later}:"):
+        for target in place.links:
+            word = place.link(target)
+            source.line(f"list_fetch_next({place.state}, {list_}, {j}, {word}, {target})")

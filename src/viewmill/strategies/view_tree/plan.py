@@ -16,7 +16,9 @@ from viewmill.strategies.view_tree.deltas import Path, Reaction, delta_path, rea
 from viewmill.strategies.view_tree.estimate import Sizes, average_cost, path_cost
 from viewmill.strategies.view_tree.indicators import add_indicators
 from viewmill.strategies.view_tree.layout import Layout, is_of_ring
+from viewmill.strategies.view_tree.links import add_links
 from viewmill.strategies.view_tree.materialize import materialize
+from viewmill.strategies.view_tree.result import STATE
 from viewmill.strategies.view_tree.search import find_order
 from viewmill.strategies.view_tree.states import Places, place_views
 from viewmill.strategies.view_tree.tree import View, view_tree
@@ -86,6 +88,7 @@ def plan_tree(
     layout = Layout(block, root)
     further = [reaction.path for each in reactions.values() for reaction in each]
     places = place_views(block, layout, root, kept, [*paths, *further])
+    add_links(places, [*paths, *further], STATE)
     steps = average_cost(paths, sizes)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
     costs = {path.leaf: path_cost(path, sizes) for path in paths}

@@ -357,7 +357,7 @@ class ProductWriter(TriggerWriter):
             keys, payloads = self._opened(members, stack)
             entries: dict[str, str] = {}
             for visit in visits:
-                keys, entries = self._visit(visit, keys, entries, stack, [])
+                keys, entries = self._visit(visit, keys, entries, stack)
             for visit in visits:
                 spot = self._spot(visit.view, entries)
                 payloads.append((visit.view, self.numbers.stored(visit.view, spot)))

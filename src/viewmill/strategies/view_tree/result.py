@@ -66,15 +66,16 @@ class Result:
         payloads: list[Payload],
         keys: Mapping[str, Operand],
         totals: list[Payload],
+        link: str = "",
     ) -> None:
-        """Write what adds a change of the root."""
+        """Write what adds a change of the root; `link` says which entry remembers its place."""
         spot, fields, root = self._spot(), self.fields, self.layout.root
         if not fields:
             for ring, total, payload in zip(self.layout.rings, totals, payloads, strict=True):
                 ring.gather(source, total, payload, spot)
             return
         key = key_text([keys[field.name] for field in fields], fields)
-        source.line(f"e = indexed_touch({STATE}, {key})")
+        source.line(f"e = {'linked' if link else 'indexed'}_touch({STATE}, {key}{link})")
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             ring.add(source, root, payload, spot)
 

@@ -30,6 +30,16 @@ class Place:
     views: tuple[View, ...]
     first: tuple[str, ...] = ()  # the variables that a list is found by
     names: dict[tuple[str, str], str] = field(default_factory=dict, hash=False)
+    links: tuple[str, ...] = ()  # the states where an entry of a list remembers its place
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The variables of its key."""
+        return tuple(each.name for each in self.kind.key)
+
+    def link(self, state: str) -> int:
+        """The word of the link to a state."""
+        return self.kind.payload_words + self.links.index(state)
 
     def spot(self, view: View, entry: str) -> Spot:
         """Where the payload of a view lies in an entry."""

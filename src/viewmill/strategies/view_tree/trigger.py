@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Expression
 from viewmill.program.program import Trigger
@@ -19,7 +19,7 @@ from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, Step, Visit
 from viewmill.strategies.view_tree.layout import Layout
-from viewmill.strategies.view_tree.result import Result
+from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.rings.ring import Payload, Spot
 from viewmill.strategies.view_tree.rows import Rows, key_text, key_word, read_rows
 from viewmill.strategies.view_tree.states import Place, Places
@@ -59,6 +59,9 @@ class TriggerWriter:
     layout: Layout
     places: Places
     result: Result
+    # The entries of lists at hand, the innermost last.
+    near: list[tuple[Place, str]] = field(default_factory=list, init=False)
+    visited: frozenset[str] = field(default=frozenset(), init=False)  # lists asked for ahead
 
     def write(
         self, paths: Sequence[Path], reactions: Sequence[Reaction], states: list[str]
@@ -75,6 +78,7 @@ class TriggerWriter:
             totals = self.result.begin(self.source)
             source.line("done = size")
             wanted = write_is_far(source, self.block, self.places, path)
+            self.visited = wanted.visited
             with source.block("for i in range(start, size):"):
                 write_ahead(source, self.block, path, rows, wanted)
                 source.line("m = multiplicity[i]")
@@ -145,7 +149,8 @@ class TriggerWriter:
         """
         step = path.steps[at]
         if step.view.name == self.layout.root.name:
-            self.result.add(self.source, payloads, keys, totals)
+            link = self._link_text(STATE, step.view.keys)
+            self.result.add(self.source, payloads, keys, totals, link)
             return
         settled: list[tuple[Place, str]] = []
         if step.is_stored:
@@ -155,8 +160,10 @@ class TriggerWriter:
                 settled.append((place, entry))
                 entries = {**entries, place.state: entry}
         with ExitStack() as stack:
+            for place, entry in settled:
+                self._hold(place, entry, stack)
             for visit in step.visits:
-                keys, entries = self._visit(visit, keys, entries, stack, path.steps[at:])
+                keys, entries = self._visit(visit, keys, entries, stack)
             if at + 1 < len(path.steps):
                 above = path.steps[at + 1].view
                 joined = self._join(step, above, payloads, keys, entries)
@@ -185,7 +192,21 @@ class TriggerWriter:
         if isinstance(place.kind, Listed):
             first, rest = self._parts(place, keys)
             return f"list_touch({place.state}, {first}, {rest})"
-        return f"indexed_touch({place.state}, {self._key_text(view.keys, keys)})"
+        key, link = self._key_text(view.keys, keys), self._link_text(place.state, view.keys)
+        return f"{'linked' if link else 'indexed'}_touch({place.state}, {key}{link})"
+
+    def _hold(self, place: Place, entry: str, stack: ExitStack) -> None:
+        """An entry of a list is at hand until the stack is closed."""
+        if isinstance(place.kind, Listed):
+            self.near.append((place, entry))
+            stack.callback(self.near.pop)
+
+    def _link_text(self, state: str, names: tuple[str, ...]) -> str:
+        """The arguments that say which entry at hand remembers where a key is in a state."""
+        for place, entry in reversed(self.near):
+            if state in place.links and set(names) <= set(place.keys):
+                return f", {entry}, {place.link(state)}"
+        return ""
 
     def _settle(self, place: Place, entry: str, keys: dict[str, Operand]) -> None:
         if isinstance(place.kind, Listed):
@@ -203,8 +224,7 @@ class TriggerWriter:
         return self._key_text(place.first, keys), self._key_text(rest, keys)
 
     def _visit(
-        self, visit: Visit, keys: dict[str, Operand], entries: dict[str, str], stack: ExitStack,
-        ahead: Sequence[Step],
+        self, visit: Visit, keys: dict[str, Operand], entries: dict[str, str], stack: ExitStack
     ) -> tuple[dict[str, Operand], dict[str, str]]:  # fmt: skip
         """Open what reads a sibling: a lookup, or a loop that makes the rest of its key known."""
         source, view = self.source, visit.view
@@ -228,9 +248,10 @@ class TriggerWriter:
         source.line(f"{found} = list_of({place.state}, {first})")
         loop = f"for {j} in range(list_size({place.state}, {found})):"
         stack.enter_context(source.block(loop))
-        write_ahead_in_list(source, self.places, visit, ahead, found, j)
+        write_ahead_in_list(source, place, found, j, self.visited)
         entry = source.name(f"e_{view.name}")
         source.line(f"{entry} = list_at({place.state}, {found}, {j})")
+        self._hold(place, entry, stack)
         return {**keys, **self._rest(place, entry)}, {**entries, place.state: entry}
 
     def _visit_shorter(
@@ -270,21 +291,22 @@ class TriggerWriter:
         if isinstance(place.kind, Listed):
             first, rest = self._parts(place, keys)
             return f"list_find({place.state}, {first}, {rest})"
-        return f"indexed_find({place.state}, {self._key_text(view.keys, keys)})"
+        key, link = self._key_text(view.keys, keys), self._link_text(place.state, view.keys)
+        return f"{'linked' if link else 'indexed'}_find({place.state}, {key}{link})"
 
     def _rest(self, place: Place, entry: str) -> dict[str, Operand]:
         """The variables that a visited entry makes known."""
         assert isinstance(place.kind, Listed)
         known: dict[str, Operand] = {}
         fields = place.kind.rest
-        for i, field in enumerate(fields):
-            word, null = self.source.name(f"{field.name}_key"), None
+        for i, each in enumerate(fields):
+            word, null = self.source.name(f"{each.name}_key"), None
             self.source.line(f"{word} = list_word({place.state}, {entry}, {i})")
-            if field.nullable:
-                null = self.source.name(f"{field.name}_none")
+            if each.nullable:
+                null = self.source.name(f"{each.name}_none")
                 bits = f"list_word({place.state}, {entry}, {len(fields)})"
                 self.source.line(f"{null} = ({bits} >> {i}) & 1")
-            known[field.name] = Operand(word, null)
+            known[each.name] = Operand(word, null)
         return known
 
     # Indicators.
