@@ -10,7 +10,7 @@ import numpy as np
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
-from viewmill.kernels.structures import dense, indexed, listed, pool
+from viewmill.kernels.structures import dense, indexed, listed
 from viewmill.program.states import Indexed, Listed, Passing
 
 
@@ -165,7 +165,7 @@ class ListedStore(_TreeStore):
 
     def commit(self) -> None:
         """Keep what was done."""
-        if self.get(listed.LOG_SIZE) or self.get(listed.POOL + pool.LOOSE):
+        if self.get(listed.LOG_SIZE):
             kernel(listed.listed_commit)(self.handle)
 
     def rollback(self) -> None:

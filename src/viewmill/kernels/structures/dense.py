@@ -175,32 +175,26 @@ def table_bytes(room, stride):
 def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
     out_of_line()
-    old, old_room = load_word(d + ENTRIES), load_word(d + ROOM)
-    more = table_bytes(room, stride)
-    dense_move(d, allocate(more), room, words, key_at, stride)
-    if old_room > 0:
-        release(old)
-        more -= table_bytes(old_room, stride)
-    return more
-
-
-@inline_structure
-def dense_move(d, entries, room, words, key_at, stride):
-    """Move the entries to `entries`, a place with this room; the old place is still there."""
-    n, count = slot_count(room), load_word(d + COUNT)
-    old_tags = slots_of(d, stride)
-    copy_bytes(entries, load_word(d + ENTRIES), count * stride)
+    old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
+    n, old_tags = slot_count(room), slots_of(d, stride)
+    entries = allocate(table_bytes(room, stride))
+    copy_bytes(entries, old, count * stride)
+    slots = entries + room * stride
     store_word(d + ENTRIES, entries)
     store_word(d + ROOM, room)
     store_word(d + MASK, n - 1)
     if n > 0:
-        slots = entries + room * stride
         clear_bytes(slots, 8 * n)
         for j in range(count):
             take_slot(slots, n - 1, hash_key(entries + j * stride + key_at, words), j)
     else:  # a small table was small before, or empty
         for j in range(0, count, 8):
-            store_word(entries + room * stride + j, load_word(old_tags + j))
+            store_word(slots + j, load_word(old_tags + j))
+    more = table_bytes(room, stride)
+    if old_room > 0:
+        release(old)
+        more -= table_bytes(old_room, stride)
+    return more
 
 
 @structure

@@ -1,7 +1,7 @@
 """A map whose entries lie together by the first part of their key.
 
 header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS
-         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM, the pool of small lists
+         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM
 list     prefix words, then a table (see `dense`) of the entries that have them
 entry    rest words, payload words, links (see `linked`)
 log      with LOGGED: prefix words, rest words, payload words as they were before each touch
@@ -21,7 +21,6 @@ from viewmill.kernels.structures.dense import (
     dense_add,
     dense_erase,
     dense_find,
-    dense_move,
     dense_release,
     dense_resize,
     fetch_entry,
@@ -29,29 +28,17 @@ from viewmill.kernels.structures.dense import (
     hash_key,
     is_sparse,
     larger,
-    table_bytes,
 )
 from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.memory import load_word, spill, store_word
-from viewmill.kernels.structures.pool import (
-    LOOSE,
-    POOL_WORDS,
-    TAKEN,
-    forget_pieces,
-    give_block,
-    release_pieces,
-    take_block,
-)
 
 BYTES = 8 * TABLE_WORDS
 PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
 LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
-POOL = 128
-HEADER_WORDS = 16 + POOL_WORDS
+HEADER_WORDS = 16
 _FETCHED = 448  # bytes of a list that are asked for ahead
-_SMALL, _LONG = 16, 256  # entries, and bytes of an entry, whose room comes from the pool
 
 
 @inline_structure
@@ -190,42 +177,8 @@ def resize_lists(s, room):
 @structure
 def grow_list(s, list_, room):
     """Give a list another room."""
-    old, old_room = load_word(list_ + ENTRIES), load_word(list_ + ROOM)
-    stride = load_word(s + STRIDE)
-    entries = take_room(s, room, stride)
-    dense_move(list_, entries, room, load_word(s + REST_WORDS), 0, stride)
-    give_room(s, old, old_room, stride)
-
-
-@inline_structure
-def is_pooled(room, stride):
-    """Whether a list of this room has it from the pool: rooms of 2, 4, 8, 12, 16."""
-    return room <= _SMALL and stride <= _LONG
-
-
-@structure
-def take_room(s, room, stride):
-    """Memory for so many entries of a list."""
-    if not is_pooled(room, stride):
-        size = table_bytes(room, stride)
-        store_word(s + BYTES, load_word(s + BYTES) + size)
-        return allocate(size)
-    before = load_word(s + POOL + TAKEN)
-    entries = take_block(s + POOL, room >> 2, table_bytes(room, stride))
-    store_word(s + BYTES, load_word(s + BYTES) + load_word(s + POOL + TAKEN) - before)
-    return entries
-
-
-@structure
-def give_room(s, entries, room, stride):
-    """Give it back."""
-    if room == 0:
-        return
-    if is_pooled(room, stride):
-        give_block(s + POOL, room >> 2, table_bytes(room, stride), entries)
-    else:
-        release(entries)
-        store_word(s + BYTES, load_word(s + BYTES) - table_bytes(room, stride))
+    more = dense_resize(list_, room, load_word(s + REST_WORDS), 0, load_word(s + STRIDE))
+    store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
 @structure
@@ -265,7 +218,8 @@ def drop_entry(s, list_, words, e):
 @structure
 def drop_list(s, list_, words):
     """Drop a list that became empty."""
-    give_room(s, load_word(list_ + ENTRIES), load_word(list_ + ROOM), load_word(s + STRIDE))
+    given = dense_release(list_, load_word(s + STRIDE))
+    store_word(s + BYTES, load_word(s + BYTES) - given)
     stride = load_word(s + LIST_STRIDE)
     number = (list_ - load_word(s + ENTRIES)) // stride
     dense_erase(s, number, words, 0, stride)
@@ -327,32 +281,12 @@ def drop_log(s):
 
 @structure
 def listed_commit(s):
-    """Forget the log, and give back memory that is hardly used."""
-    if load_word(s + POOL + LOOSE) != 0:
-        pack_lists(s)
+    """Forget the log; a large one that was hardly used is given back."""
     room = load_word(s + LOG_ROOM)
     if room > 4096 and load_word(s + LOG_SIZE) * 8 < room:
         drop_log(s)
     store_word(s + LOG_SIZE, 0)
     return 0
-
-
-@structure
-def pack_lists(s):
-    """Move the small lists together, into memory that they fill."""
-    out_of_line()
-    step, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
-    stride = load_word(s + STRIDE)
-    store_word(s + BYTES, load_word(s + BYTES) - load_word(s + POOL + TAKEN))
-    old = forget_pieces(s + POOL)
-    for i in range(load_word(s + COUNT)):
-        list_ = load_word(s + ENTRIES) + i * step + head
-        room = load_word(list_ + ROOM)
-        if is_pooled(room, stride):
-            entries = take_room(s, room, stride)
-            copy_bytes(entries, load_word(list_ + ENTRIES), table_bytes(room, stride))
-            store_word(list_ + ENTRIES, entries)
-    release_pieces(old)
 
 
 @structure
@@ -376,11 +310,8 @@ def listed_clear(s):
     stride, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
     given = 0
     for i in range(load_word(s + COUNT)):
-        list_ = load_word(s + ENTRIES) + i * stride + head
-        if not is_pooled(load_word(list_ + ROOM), load_word(s + STRIDE)):
-            given += dense_release(list_, load_word(s + STRIDE))
-    given += dense_release(s, stride) + load_word(s + POOL + TAKEN)
-    release_pieces(forget_pieces(s + POOL))
+        given += dense_release(load_word(s + ENTRIES) + i * stride + head, load_word(s + STRIDE))
+    given += dense_release(s, stride)
     drop_log(s)
     store_word(s + ENTRY_COUNT, 0)
     store_word(s + BYTES, load_word(s + BYTES) - given)
