@@ -25,7 +25,7 @@ class Encode(Protocol):
     """How the columns of a table become words: one by one, by number, or some at once."""
 
     def one(self, array: Any, i: int) -> Pair: ...
-    def many(self, table: Any, columns: tuple[int, ...]) -> Sequence[Pair] | None: ...
+    def many(self, table: Any, columns: tuple[int, ...]) -> Sequence[Words] | None: ...
 
 
 class LateColumns:
@@ -47,7 +47,7 @@ class LateColumns:
     ) -> None:
         self.table, self.encode, self.made = table, encode, made
         self.size: int = table.num_rows
-        self._known: dict[int, Pair] = known or {}
+        self._known: dict[int, Pair] = {} if known is None else known
         self._arrays = arrays  # columns that were asked for already
 
     def pair(self, i: int) -> Pair:
@@ -59,12 +59,19 @@ class LateColumns:
             found = self._known[i] = self.encode.one(array, i)
         return found
 
-    def read(self, columns: tuple[int, ...]) -> None:
-        """Make words of these columns at once, if that is quicker; else each is made when read."""
-        if len(columns) > 1 and not self._known and self.size:
-            pairs = self.encode.many(self.table, columns)
-            if pairs is not None:
-                self._known = dict(zip(columns, pairs, strict=True))
+    def read(self, columns: tuple[int, ...]) -> Sequence[Words] | None:
+        """Make words of these columns at once, if that is quicker; else each is made when read.
+
+        Gives the words if none of these columns was read before and none holds a NULL.
+        """
+        known = self._known
+        wanted = tuple(i for i in columns if i not in known) if known else columns
+        words = self.encode.many(self.table, wanted) if len(wanted) > 1 and self.size else None
+        if words is None:
+            return None
+        for i, each in zip(wanted, words, strict=True):
+            known[i] = each, None
+        return None if len(wanted) < len(columns) else words
 
     def array(self, i: int) -> Any:
         """The column as it came, None if it is words only."""

@@ -45,10 +45,10 @@ def to_delta(
 ) -> Delta:
     """The delta that `rows` mean for a table of `schema`."""
     sign = multiplicity or change
-    if isinstance(rows, list | tuple):
-        delta, signs = _from_list(rows, schema, dictionary, sign)
-    elif isinstance(rows, pa.Table):
+    if isinstance(rows, pa.Table):
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
+    elif isinstance(rows, list | tuple):
+        delta, signs = _from_list(rows, schema, dictionary, sign)
     else:
         delta, signs = _from_frame(rows, schema, dictionary, sign)
     if sign is not None:
@@ -184,6 +184,8 @@ def _from_arrow(
 ) -> tuple[Delta, Any]:
     reading = _reading(table.schema, schema, dictionary)
     if reading is not None:
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
         return Delta.from_late(schema, reading.columns(table)), None
     names = table.schema.names
     columns, signs = _by_name(table, names, schema, sign)
@@ -206,12 +208,13 @@ class _Reading:
         self._unsure = frozenset(i for i, (t, f) in enumerate(pairs) if not is_sure(t, f.type))
         self._converters = [converter(type_, field, dictionary) for type_, field in pairs]
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
+        self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
 
     def columns(self, table: Any) -> LateColumns:
         """The columns; those that need a look are looked at now."""
-        if isinstance(table, pa.RecordBatch):
-            table = pa.Table.from_batches([table])
+        if not self._is_looked_at:
+            return LateColumns(table, self)
         arrays = {i: table.column(i) for i in self._required}
         late = LateColumns(table, self, self._unsure, None, arrays)
         for i, array in arrays.items():
@@ -225,16 +228,19 @@ class _Reading:
         """One column as words."""
         return self._converters[i](array)
 
-    def many(self, table: Any, columns: tuple[int, ...]) -> list[Pair] | None:
+    def many(self, table: Any, columns: tuple[int, ...]) -> list[Words] | None:
         """Some columns as words, None if there is no quicker way than one by one."""
-        if columns not in self._readers:
-            types = [self.given.types[i] for i in columns]
-            # Columns that are words already are not even copied one by one.
-            is_quicker = self._unsure.isdisjoint(columns) and not all(map(is_word, types))
-            self._readers[columns] = self.dictionary.reader(types) if is_quicker else None
-        reader = self._readers[columns]
-        words = None if reader is None else reader.read(table.select(columns))
-        return None if words is None else [(each, None) for each in words]
+        try:
+            reader = self._readers[columns]
+        except KeyError:
+            reader = self._readers[columns] = self._new_reader(columns)
+        return None if reader is None else reader.read(table.select(columns))
+
+    def _new_reader(self, columns: tuple[int, ...]) -> Reader | None:
+        types = [self.given.types[i] for i in columns]
+        # Columns that are words already are not even copied one by one.
+        is_quicker = self._unsure.isdisjoint(columns) and not all(map(is_word, types))
+        return self.dictionary.reader(types) if is_quicker else None
 
 
 # The last one for each table's schema, which it keeps alive.

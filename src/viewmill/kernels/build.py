@@ -157,7 +157,7 @@ class TriggerMaintainer:
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
-        if isinstance(delta, Product):
+        if not isinstance(delta, Delta):
             product = self._product_feed(input, delta)
             if product is not None:
                 self._apply_product(product, delta)
@@ -510,6 +510,7 @@ class _Feed:
         self._columns = [
             (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
         ]
+        self._nullable = [nullable for _, _, nullable in self._columns]
         self._end = end
         types: list[Any] = [WORD, WORD, WORDS]
         for _, dtype, nullable in self._columns:
@@ -524,8 +525,15 @@ class _Feed:
             once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
         ]
         late = delta.late
-        if late is not None:
-            late.read(self._positions)
+        words_at_once = None if late is None else late.read(self._positions)
+        if words_at_once is not None:  # by code that knows their types and looked for NULL
+            zeros = no_nulls(size)
+            for words, nullable in zip(words_at_once, self._nullable, strict=True):
+                result.append(words)
+                if nullable:
+                    result.append(zeros)
+            result += self._end
+            return result
         for i, dtype, nullable in self._columns:
             words, mask = delta.pair(i)
             result.append(checked_words(words, dtype, size))

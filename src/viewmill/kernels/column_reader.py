@@ -31,7 +31,9 @@ class ColumnReader:
     """Reads some columns of tables of one schema; `reader` says of which types."""
 
     def __init__(self, types: Sequence[Any], strings: TextStore) -> None:
-        self._is_float = [each == pa.float64() for each in types]
+        self._width = len(types)
+        self._floats = [i for i, each in enumerate(types) if each == pa.float64()]
+        self._has_strings = any(map(_is_text, types))
         # How many columns there are, where a column stopped, and how each lies in memory.
         self._kinds = np.array([len(types), 0, *map(_kind, types)], np.int64)
         self._strings, self._read = strings, kernel(columns.read_columns)
@@ -46,7 +48,7 @@ class ColumnReader:
         if len(batches) != 1:
             return None
         size = table.num_rows
-        words = np.empty((len(self._is_float), size), np.int64)
+        words = np.empty((self._width, size), np.int64)
         with self._lock:
             batches[0]._export_to_c(self._place)
             try:
@@ -54,10 +56,14 @@ class ColumnReader:
                     return None
             finally:
                 _release(self._words[_RELEASE])(self._place)
-        made = zip(words, self._is_float, strict=True)
-        return [each.view(np.float64) if is_float else each for each, is_float in made]
+        made: list[Words] = list(words)
+        for i in self._floats:
+            made[i] = made[i].view(np.float64)
+        return made
 
     def _fill(self, words: IntArray, size: int) -> bool:
+        if not self._has_strings:
+            return self._read(self._place, self._kinds_place, 0, 0, size, words, 0) > 0
         strings, given = self._strings, (self._place, self._kinds_place)
         with strings.lock:
             done = self._read(*given, 0, 0, size, words, strings.handle)
@@ -77,6 +83,10 @@ def reader(types: Sequence[Any], strings: Strings) -> ColumnReader | None:
     """What reads columns of these types, None if one of them is not read here."""
     known = all(pa.types.is_decimal128(each) or each in _KINDS for each in types)
     return ColumnReader(types, strings) if known and isinstance(strings, TextStore) else None
+
+
+def _is_text(type_: Any) -> bool:
+    return _kind(type_) in (columns.TEXT, columns.WIDE_TEXT)
 
 
 def _kind(type_: Any) -> int:

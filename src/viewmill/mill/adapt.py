@@ -81,6 +81,8 @@ def is_adaptive(entry: ViewEntry) -> bool:
 
 def rebuilds(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Rebuild]:
     """The views that are better computed again, and how."""
+    if max([each.size for each in deltas.values()], default=0) < LEAST_ROWS:
+        return {}
     listed = {name: each for name, each in deltas.items() if isinstance(each, Delta)}
     if all(delta.size < LEAST_ROWS for delta in listed.values()):
         return {}

@@ -380,7 +380,7 @@ def _publish_change(
 ) -> None:
     if change.size:
         notify(core, entry, change)
-        publish(core, core.version, {entry.name: change}, outputs)
+        publish(core, core.version, {entry.name: change}, outputs, core.now())
 
 
 def _shape(schema: Schema) -> list[tuple[str, object]]:

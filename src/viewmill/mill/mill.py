@@ -148,7 +148,8 @@ class Mill:
         with core.lock:
             entry = core.catalog.table(table)
             self._take(entry.name, to_delta(rows, entry.table.schema, core.dictionary))
-        tell(core)
+        if core.notices:
+            tell(core)
 
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows, each once for each time it is given."""
@@ -248,11 +249,13 @@ class Mill:
             self._batch.setdefault(name, []).extend(parts)
 
     def _commit(self, changes: dict[str, Changed]) -> None:
+        core = self._core
         self.writer = threading.get_ident()
-        commit_batch(self._core, changes)
-        if is_checkpoint_due(self._core):
-            checkpoint(self._core)
-        self._clock.wake()
+        commit_batch(core, changes)
+        if core.store is not None and is_checkpoint_due(core):
+            checkpoint(core)
+        if core.catalog.deferred():
+            self._clock.wake()
 
     @contextmanager
     def batch(self) -> Iterator[Mill]:

@@ -60,13 +60,16 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
     outputs: dict[str, Delta] = {}
     admitted: dict[str, Changed] = {}
     by_source: dict[str, Changed] = {}
-    settle_families(core, changes)
+    if core.families:
+        settle_families(core, changes)
     try:
         for entry, whole in entries:
             staged.append(entry)
-            change = admitted[entry.key] = entry.table.admit(whole)
-            entry.table.stage(change)
-            by_source[entry.name] = _with_expired(core, entry, change)
+            table = entry.table
+            change = admitted[entry.key] = table.admit(whole)
+            table.stage(change)
+            is_kept = table.parts is None
+            by_source[entry.name] = change if is_kept else _with_expired(core, entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
@@ -126,7 +129,7 @@ def _keep(
         core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
         table.commit(version)
         has_parts = has_parts or table.parts is not None
-    publish(core, version, changed, outputs)
+    publish(core, version, changed, outputs, now)
     for change in changed.values():
         if isinstance(change, Pieces):
             change.forget_rows()
@@ -171,18 +174,21 @@ def piece_key(name: str) -> str:
 
 
 def publish(
-    core: Core, version: int, changed: Mapping[str, Changed], outputs: Mapping[str, Delta]
+    core: Core,
+    version: int,
+    changed: Mapping[str, Changed],
+    outputs: Mapping[str, Delta],
+    now: int,
 ) -> None:
     """Publish: blocks, version, what waits for the deferred views, listeners."""
-    core.version = version
+    core.version, catalog = version, core.catalog
     again = set(core.runtime.rebuilt())
     core.runtime.commit()
-    now = core.now()
     for name, output in outputs.items():
-        _note_refresh(core, core.catalog.view(name), output, now, again)
-    if core.catalog.deferred():
+        _note_refresh(core, catalog.view(name), output, now, again)
+    if catalog.deferred():
         _leave_waiting(core, changed, outputs, now)
-    if core.catalog.keepers():
+    if catalog.keepers():
         rest(core)
 
 
@@ -298,7 +304,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         raise
     entry.waiting.clear()
     entry.waiting_rows, entry.failure = 0, None
-    publish(core, core.version, {}, outputs)
+    publish(core, core.version, {}, outputs, core.now())
 
 
 def _has_moved(entry: ViewEntry) -> bool:

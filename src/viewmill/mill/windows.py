@@ -67,7 +67,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
             core.ticks[entry.name] = before
         raise
     changed = {each: delta for each, delta in outputs.items() if delta.size}
-    publish(core, core.version, {}, changed)
+    publish(core, core.version, {}, changed, core.now())
 
 
 def watermark(core: Core, entry: TableEntry) -> int | None:

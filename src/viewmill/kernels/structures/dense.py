@@ -48,7 +48,7 @@ _ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte
 
 @inline_structure
 def hash_key(key, words):
-    """The hash of `words` words: its lower bits are the home slot, the upper half is the tag."""
+    """The hash of `words` words: its upper half is the tag, whose lower bits are the home slot."""
     h = _SEED
     for i in range(words):
         h ^= U(load_word(key + 8 * i))
@@ -56,6 +56,12 @@ def hash_key(key, words):
         h ^= h >> _U32
     h *= _SECOND
     return np.int64(h ^ (h >> _U29))
+
+
+@inline_structure
+def home_of(h, mask):
+    """The home slot of a hash, or of a slot: both have the tag, so that slots move without keys."""
+    return (h >> 32) & mask
 
 
 @inline_structure
@@ -81,7 +87,7 @@ def dense_find(d, key, words, h, key_at, stride):
     if mask < 0:
         return small_find(d, key, words, h, first, stride)
     slots = slots_of(d, stride)
-    i = h & mask
+    i = home_of(h, mask)
     while True:
         slot = load_word(slots + 8 * i)
         if slot == 0:
@@ -121,7 +127,7 @@ def fetch_slot(d, key, words, stride):
     """Ask for the memory of a key's home slot."""
     mask = load_word(d + MASK)
     if mask >= 0:
-        prefetch(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
+        prefetch(slots_of(d, stride) + 8 * home_of(hash_key(key, words), mask))
 
 
 @inline_structure
@@ -129,7 +135,7 @@ def fetch_entry(d, key, words, stride):
     """Ask for the memory of the entry in a key's home slot, which is most often its own."""
     mask = load_word(d + MASK)
     if mask >= 0:
-        slot = load_word(slots_of(d, stride) + 8 * (hash_key(key, words) & mask))
+        slot = load_word(slots_of(d, stride) + 8 * home_of(hash_key(key, words), mask))
         if slot != 0:
             at = load_word(d + ENTRIES) + ((slot & _NUMBER) - 1) * stride
             prefetch(at)
@@ -138,12 +144,12 @@ def fetch_entry(d, key, words, stride):
 
 
 @structure
-def take_slot(slots, mask, h, number):
-    """Note an entry's number in the first free slot."""
-    i = h & mask
+def put_slot(slots, mask, slot):
+    """Write a slot to the first free place from its home on."""
+    i = home_of(slot, mask)
     while load_word(slots + 8 * i) != 0:
         i = (i + 1) & mask
-    store_word(slots + 8 * i, (h & _TAG) | (number + 1))
+    store_word(slots + 8 * i, slot)
 
 
 @structure
@@ -176,7 +182,8 @@ def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
     out_of_line()
     old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
-    n, old_tags = slot_count(room), slots_of(d, stride)
+    n, old_slots = slot_count(room), load_word(d + MASK) + 1
+    old_tags = slots_of(d, stride)
     entries = allocate(table_bytes(room, stride))
     copy_bytes(entries, old, count * stride)
     slots = entries + room * stride
@@ -185,8 +192,15 @@ def dense_resize(d, room, words, key_at, stride):
     store_word(d + MASK, n - 1)
     if n > 0:
         clear_bytes(slots, 8 * n)
+    if n > 0 and old_slots > 0:
+        for i in range(old_slots):
+            slot = load_word(old + old_room * stride + 8 * i)
+            if slot != 0:
+                put_slot(slots, n - 1, slot)
+    elif n > 0:
         for j in range(count):
-            take_slot(slots, n - 1, hash_key(entries + j * stride + key_at, words), j)
+            h = hash_key(entries + j * stride + key_at, words)
+            put_slot(slots, n - 1, (h & _TAG) | (j + 1))
     else:  # a small table was small before, or empty
         for j in range(0, count, 8):
             store_word(slots + j, load_word(old_tags + j))
@@ -217,7 +231,7 @@ def dense_add(d, key, words, h, key_at, stride):
         store_word(at + 8 * i, load_word(key + 8 * i))
     mask = load_word(d + MASK)
     if mask >= 0:
-        take_slot(slots_of(d, stride), mask, h, count)
+        put_slot(slots_of(d, stride), mask, (h & _TAG) | (count + 1))
     else:
         store_byte(slots_of(d, stride) + count, np.uint8(tag_of(h)))
     store_word(d + COUNT, count + 1)
@@ -227,25 +241,23 @@ def dense_add(d, key, words, h, key_at, stride):
 @structure
 def slot_of(slots, mask, h, number):
     """The slot of an entry that is there."""
-    i = h & mask
+    i = home_of(h, mask)
     while load_word(slots + 8 * i) & _NUMBER != number + 1:
         i = (i + 1) & mask
     return i
 
 
 @structure
-def free_slot(d, hole, words, key_at, stride):
+def free_slot(d, hole, stride):
     """Free a slot, moving those that were pushed past it back towards home."""
     slots, mask = slots_of(d, stride), load_word(d + MASK)
-    first = load_word(d + ENTRIES) + key_at
     i = hole
     while True:
         i = (i + 1) & mask
         slot = load_word(slots + 8 * i)
         if slot == 0:
             break
-        h = hash_key(first + ((slot & _NUMBER) - 1) * stride, words)
-        if ((i - h) & mask) >= ((i - hole) & mask):
+        if ((i - home_of(slot, mask)) & mask) >= ((i - hole) & mask):
             store_word(slots + 8 * hole, slot)
             hole = i
     store_word(slots + 8 * hole, 0)
@@ -261,7 +273,7 @@ def dense_erase(d, number, words, key_at, stride):
     if mask >= 0:
         slots = slots_of(d, stride)
         hole = slot_of(slots, mask, hash_key(entry + key_at, words), number)
-        free_slot(d, hole, words, key_at, stride)
+        free_slot(d, hole, stride)
         if number != last:
             h = hash_key(moved + key_at, words)
             i = slot_of(slots, mask, h, last)

@@ -16,6 +16,9 @@ from viewmill.runtime.runtime import Block, Family
 Rebuild = Callable[[], list[Maintainer]]
 
 _TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
+_TIMED_ALWAYS = 10_000  # rows
+_TIMED_EVERY = 8  # batches between the two
+_MOST_ROUTES = 1000
 _WEIGHT = 0.3  # of the last refresh in the pace of a view
 
 
@@ -36,9 +39,13 @@ class InProcessRuntime:
         self._members: dict[str, Block] = {}  # the blocks that are members of a family, by name
         self._joined: dict[str, list[tuple[Block, Family]]] = {}  # the same, by view
         self._families: dict[int, Family] = {}
+        # The blocks that a change of these sources may reach, with what they read; made when asked.
+        self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
+        self._timed = 0  # refreshes so far that were large enough
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
+        self._routes.clear()
         family: Family | None = getattr(block.maintainer, "family", None)
         if family is not None:
             family.join(block.maintainer)
@@ -61,6 +68,7 @@ class InProcessRuntime:
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
         self._leave_families(view)
+        self._routes.clear()
         for block in self._blocks.values():
             block.views.discard(view)
             block.shows.discard(view)
@@ -104,6 +112,7 @@ class InProcessRuntime:
         blocks = self._blocks.values()
         first = sorted(blocks, key=lambda block: min(place[view] for view in block.views))
         self._blocks = {block.name: block for block in first}
+        self._routes.clear()
 
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
@@ -135,16 +144,18 @@ class InProcessRuntime:
         rebuilds: Mapping[str, Rebuild] | None = None,
     ) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
-        turn = _Turn(dict(deltas), rebuilds or {})
+        turn = _Turn(dict(deltas), dict(rebuilds) if rebuilds else {})
+        turn.is_timed = self._is_timed(deltas)
+        changed = turn.changed
         for family in self._families.values():
-            if family.source in turn.changed and not family.names.isdisjoint(among):
+            if family.source in changed and not family.names.isdisjoint(among):
                 self._apply_family(family, turn)
-        for block in self._blocks.values():
+        for block, reads in self._route(tuple(deltas)):
             if block.views.isdisjoint(among):
                 continue
             if turn.rebuilds and self._is_rebuilt(block, turn):
                 continue
-            arrived = [each for each in self._reads[block.name] if each[1] in turn.changed]
+            arrived = [each for each in reads if each[1] in changed]
             if arrived:
                 self._apply(block, arrived, turn, among)
         for view in turn.inner:  # it was brought up to date, even if nothing came of it
@@ -153,6 +164,31 @@ class InProcessRuntime:
         if turn.is_timed:
             self._note_paces(turn)
         return turn.outputs
+
+    def _is_timed(self, deltas: Mapping[str, Changed]) -> bool:
+        """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""
+        size = sum([each.size for each in deltas.values()])
+        if size < _TIMED_ROWS:
+            return False
+        self._timed += 1
+        is_one_of_few = self._timed < _TIMED_EVERY or self._timed % _TIMED_EVERY == 0
+        return is_one_of_few or size >= _TIMED_ALWAYS
+
+    def _route(self, sources: tuple[str, ...]) -> list[tuple[Block, list[tuple[str, str]]]]:
+        """The blocks that a change of the sources may reach, in order, and what each reads."""
+        found = self._routes.get(sources)
+        if found is not None:
+            return found
+        if len(self._routes) >= _MOST_ROUTES:
+            self._routes.clear()
+        reached, route = {*sources, *self._members}, []
+        for block in self._blocks.values():
+            reads = self._reads[block.name]
+            if any(source in reached for _, source in reads):
+                route.append((block, reads))
+                reached |= {block.name, *block.shows}
+        self._routes[sources] = route
+        return route
 
     def _apply_family(self, family: Family, turn: _Turn) -> None:
         """Windows read tables only, so that they come before all blocks."""
@@ -180,20 +216,20 @@ class InProcessRuntime:
                 continue
             for part in change.parts:
                 maintainer.apply(input_, part)
-        output = maintainer.flush()
+        output, shows = maintainer.flush(), block.shows
         if turn.is_timed:
             rows = sum(changed[source].size for _, source in arrived if "#" not in source)
             turn.note(block.views & among, perf_counter_ns() - start, rows)
         for view in watched:
             self._watched[view] += (process_time_ns() - cpu) / 1e3
-        if len(block.shows) < len(block.views):
-            turn.inner += (block.views - block.shows) & among
-        for view in block.shows:
+        if len(shows) < len(block.views):
+            turn.inner += (block.views - shows) & among
+        for view in shows:
             if view in among:
                 turn.outputs[view] = self._outputs[view] = output
-        if output.size or (block.name in self._moving and _has_moved(block)):
+        if output.size or (self._moving and block.name in self._moving and _has_moved(block)):
             changed[block.name] = output
-            for view in block.shows:
+            for view in shows:
                 changed[view] = output
 
     def _is_rebuilt(self, block: Block, turn: _Turn) -> bool:
@@ -256,12 +292,14 @@ class InProcessRuntime:
 class _Turn:
     """One refresh under way: what has changed so far, what views gave, what they cost."""
 
-    def __init__(self, changed: dict[str, Changed], rebuilds: Mapping[str, Rebuild]) -> None:
-        self.changed, self.rebuilds = changed, dict(rebuilds)
+    __slots__ = ("changed", "inner", "is_timed", "outputs", "rebuilds", "spent")
+
+    def __init__(self, changed: dict[str, Changed], rebuilds: dict[str, Rebuild]) -> None:
+        self.changed, self.rebuilds = changed, rebuilds
         self.outputs: dict[str, Delta] = {}
         self.inner: list[str] = []
         self.spent: dict[str, tuple[int, int]] = {}  # nanoseconds and rows, by view
-        self.is_timed = sum(delta.size for delta in changed.values()) >= _TIMED_ROWS
+        self.is_timed = False
 
     def note(self, views: set[str], nanoseconds: int, rows: int) -> None:
         """A block of these views took so long, and so many changed rows came from outside."""
