@@ -80,8 +80,7 @@ class LateColumns:
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
         self._arrays = None
-        if self._known:
-            self._known = {i: self._known[i] for i in self.made}
+        self._known = {i: self._known[i] for i in self.made} if self.made else {}
 
     def joined(self, others: Sequence[LateColumns]) -> LateColumns:
         """The rows of all, in order, without copying what stays Arrow."""

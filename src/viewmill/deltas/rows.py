@@ -46,6 +46,9 @@ def to_delta(
     """The delta that `rows` mean for a table of `schema`."""
     sign = multiplicity or change
     if isinstance(rows, pa.Table):
+        known = _READINGS.get(id(schema)) if sign is None else None
+        if known is not None and known.takes_as_is(rows, dictionary):
+            return Delta.from_late(schema, LateColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
     elif isinstance(rows, list | tuple):
         delta, signs = _from_list(rows, schema, dictionary, sign)
@@ -211,10 +214,14 @@ class _Reading:
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
 
+    def takes_as_is(self, table: Any, dictionary: Dictionary) -> bool:
+        """Whether a table is of this kind, and no column of it needs a look."""
+        if self._is_looked_at or self.dictionary is not dictionary:
+            return False
+        return bool(self.given.equals(table.schema))
+
     def columns(self, table: Any) -> LateColumns:
         """The columns; those that need a look are looked at now."""
-        if not self._is_looked_at:
-            return LateColumns(table, self)
         arrays = {i: table.column(i) for i in self._required}
         late = LateColumns(table, self, self._unsure, None, arrays)
         for i, array in arrays.items():

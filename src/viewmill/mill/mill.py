@@ -147,7 +147,11 @@ class Mill:
         core.require_open()
         with core.lock:
             entry = core.catalog.table(table)
-            self._take(entry.name, to_delta(rows, entry.table.schema, core.dictionary))
+            delta = to_delta(rows, entry.table.schema, core.dictionary)
+            if self._batch is None:
+                self._commit({entry.name: delta})
+            else:
+                self._take(entry.name, delta)
         if core.notices:
             tell(core)
 

@@ -66,10 +66,13 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
         for entry, whole in entries:
             staged.append(entry)
             table = entry.table
+            if table.is_timeless:
+                table.stage(whole)
+                by_source[entry.name] = admitted[entry.key] = whole
+                continue
             change = admitted[entry.key] = table.admit(whole)
             table.stage(change)
-            is_kept = table.parts is None
-            by_source[entry.name] = change if is_kept else _with_expired(core, entry, change)
+            by_source[entry.name] = _with_expired(core, entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)

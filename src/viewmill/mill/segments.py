@@ -38,7 +38,10 @@ class Segments:
             if change.size:
                 if isinstance(change, Delta) and (late := change.late) is not None:
                     late.forget()  # the views have read what they need
-                self._add(change)
+                if change.size < _LARGE or self._tiers:
+                    self._add(change)
+                else:
+                    self._large.append(change)
                 self._has_deletes = self._has_deletes or has_deletes(change)
         self._staged.clear()
 
@@ -55,8 +58,6 @@ class Segments:
 
     def _seal(self) -> None:
         """Close the tiers, so that what comes next comes after them."""
-        if not self._tiers:
-            return
         waiting = [delta for tier in reversed(self._tiers) for delta in tier]
         if waiting:
             self._large.append(concat(self._schema, waiting))

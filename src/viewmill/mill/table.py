@@ -86,6 +86,10 @@ class Table:
             self._make_index()
         elif self.parts is None:
             self._segments = Segments(schema)
+        # Whether rows may come at any time, and whether any change may come.
+        self.is_timeless = options.parts is None and options.timestamp_by is None
+        is_free = self.is_timeless and not (options.static or options.append_only)
+        self._takes_all = is_free and self._segments is not None
 
     @classmethod
     def from_statement(cls, statement: CreateTable, dictionary: Dictionary) -> Table:
@@ -124,7 +128,7 @@ class Table:
 
     def admit(self, change: Changed) -> Changed:
         """The change without the rows that come too late, which are refused, counted and listed."""
-        if self.parts is None and self.options.timestamp_by is None:
+        if self.is_timeless:
             return change
         delta = as_delta(change)
         late = None if self.parts is None else self.parts.too_late(delta)
@@ -214,6 +218,12 @@ class Table:
         """Apply a change that is not committed yet; it is judged on its net effect."""
         if isinstance(change, Pieces):
             self._stage_pieces(change)
+        elif self._takes_all:
+            assert self._segments is not None
+            self._stamp += 1
+            self._arrow.add(self._stamp, change)
+            self._staged_rows = change.net_rows
+            self._segments.stage(change)
         else:
             self._stage_delta(change)
 

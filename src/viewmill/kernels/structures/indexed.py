@@ -42,7 +42,7 @@ JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
 LOW_BYTES = 112  # that an entry would need more; 0 once it has them
 HEADER_WORDS = 16
 
-_NEAR_BYTES = 3 << 20
+_NEAR_BYTES = 1 << 20
 
 EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
 

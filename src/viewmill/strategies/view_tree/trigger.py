@@ -39,6 +39,7 @@ RESERVED = (
     "out",
     "done",
     "far",
+    "taken",
 )
 
 
@@ -79,10 +80,17 @@ class TriggerWriter:
             source.line("done = size")
             wanted = write_is_far(source, self.block, self.places, path)
             self.visited = wanted.visited
+            is_picky = bool(wanted.places and occurrence.where)
+            if is_picky:
+                source.line("taken = 0")
             with source.block("for i in range(start, size):"):
                 write_ahead(source, self.block, path, rows, wanted)
+                if is_picky:  # asking for rows that are not taken would cost more than waiting
+                    source.line("far = far and (i - start < 64 or taken * 8 > i - start)")
                 source.line("m = multiplicity[i]")
                 keys, payloads = self._lift(rows, path, leaf)
+                if is_picky:
+                    source.line("taken += 1")
                 # Nothing is added before everything that can fail has not.
                 self._stop_if_failed()
                 watch = _Watch(source.name("was"), source.name("now")) if reactions else None

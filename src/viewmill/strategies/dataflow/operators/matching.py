@@ -62,6 +62,10 @@ class _Matching:
         """Keep what says whether rows meet another."""
         raise NotImplementedError
 
+    def looked_up(self, side: Side) -> str:
+        """The map that every row of a side looks up by its key, if there is one."""
+        return ""
+
     def on_row(self, side: Side, row: Mapping[str, Operand], keys: list[Operand]) -> None:
         """Write what a change of a row does."""
         raise NotImplementedError
@@ -81,7 +85,8 @@ class _Matching:
 
     def _trigger(self, side: Side) -> None:
         is_preserved = any(side is each for each in self.sides.preserved)
-        with self.writer.trigger(side.leaf.scan, side.reads, side.leaf.where) as scalar:
+        ahead = self.looked_up(side), [side.over_scan(each) for each in side.keys]
+        with self.writer.trigger(side.leaf.scan, side.reads, side.leaf.where, ahead) as scalar:
             gate = [scalar.is_true(side.over_scan(each)) for each in side.gate]
             keys = [scalar.emit(side.over_scan(each)) for each in side.keys]
             tests = [*gate, *(f"not {each.null}" for each in keys if each.null is not None)]
@@ -143,6 +148,10 @@ class _ByKey(_Matching):
         self.counts = {
             side.name: self.writer.state(f"{side.name}_keys", *side.counted()) for side in across
         }
+
+    def looked_up(self, side: Side) -> str:
+        """Its count."""
+        return self.counts.get(side.name, "")
 
     def on_row(self, side: Side, row: Mapping[str, Operand], keys: list[Operand]) -> None:
         """Keep the row, count its key, show its pairs, and itself as the other side was."""

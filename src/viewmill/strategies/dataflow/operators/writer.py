@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from viewmill.algebra.display import display
-from viewmill.algebra.expressions import Expression
+from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import Nested, Null
+from viewmill.algebra.types import Boolean, Float, Nested, Null
 from viewmill.algebra.walk import walk_relations
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State, StateKind
 from viewmill.strategies.dataflow.linear import used_columns
-from viewmill.strategies.dataflow.scalar import Scalar
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import MOST_KEYS, Argument, bind_argument
@@ -23,6 +23,8 @@ from viewmill.strategies.inputs import input_of
 _RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "settle",
 )  # fmt: skip
+
+_AHEAD = 16  # rows
 
 
 class Writer:
@@ -56,9 +58,16 @@ class Writer:
 
     @contextmanager
     def trigger(
-        self, scan: Scan, reads: Sequence[Expression], where: Sequence[Expression]
+        self,
+        scan: Scan,
+        reads: Sequence[Expression],
+        where: Sequence[Expression],
+        ahead: tuple[str, Sequence[Expression]] = ("", ()),
     ) -> Iterator[Scalar]:
-        """The head of a trigger, its loop and its filter; inside, row i of m is at hand."""
+        """The head of a trigger, its loop and its filter; inside, row i of m is at hand.
+
+        `ahead` is a state that each row looks up, and its key: later rows ask for the memory.
+        """
         source, input_ = self.source, input_of(scan)
         arguments = list(self._arguments(scan, input_, used_columns([*reads, *where])))
         bound = {each.column: bind_argument(each, scan) for each in arguments}
@@ -70,7 +79,10 @@ class Writer:
         self.inputs.append(input_)
         self.triggers.append(Trigger(input_.name, function, columns))
         with source.block(f"def {function}({', '.join(names)}):"):
+            fetch = _fetch(source, bound, *ahead)
             with source.block("for i in range(start, size):"):
+                if fetch:
+                    source.line(fetch)
                 with source.block("if failed(errors):"):
                     source.line("return i")
                 source.line("m = multiplicity[i]")
@@ -133,6 +145,20 @@ class Writer:
                 messages=tuple(self.source.messages),
             ),
         )
+
+
+def _fetch(
+    source: Source, bound: Mapping[str, Operand], state: str, keys: Sequence[Expression]
+) -> str:
+    """What asks for the memory of a later row's entry; nothing if its key must be computed."""
+    words = [bound[each.name].value for each in keys if isinstance(each, Column)]
+    is_plain = len(words) == len(keys)
+    if not state or not is_plain or any(isinstance(each.type, Float | Boolean) for each in keys):
+        return ""
+    far = source.name("far")
+    source.line(f"{far} = is_far({state})")
+    later = ", ".join(each.replace("[i]", f"[i + {_AHEAD}]") for each in words)
+    return f"if {far} and i + {_AHEAD} < size: indexed_fetch({state}, ({later},))"
 
 
 def skip_unless(scalar: Scalar, conditions: Sequence[Expression]) -> None:
