@@ -17,6 +17,8 @@ import numpy as np
 
 from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.heap import (
+    HUGE,
+    HUGE_PAGE,
     allocate,
     clear_bytes,
     copy_bytes,
@@ -41,6 +43,7 @@ _U32, _U29 = U(32), U(29)
 _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
 _FETCHED = 1536  # bytes of an entry that are asked for ahead
+_MIDDLE = 32 << 10  # bytes
 _LONG = 256  # bytes: what room is left over costs more than moving now and then
 _SCANNED = 16  # up to so many entries have tags instead of slots
 _ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte the lowest, highest
@@ -213,10 +216,21 @@ def dense_resize(d, room, words, key_at, stride):
 
 @structure
 def larger(room, stride):
-    """The next room: two, then four more while small; then half more, of long entries a quarter."""
+    """The next room: two, then four more while small; then half more, of long entries a quarter.
+
+    Memory is dear when it is first touched: a table in the middle doubles, and one that is huge
+    fills its last page.
+    """
     if room < _SCANNED:
         return room + (4 if room > 2 else 2)
-    return room + (room >> 2 if stride > _LONG else room >> 1)
+    more = room + (room >> 2 if stride > _LONG else room >> 1)
+    if stride <= _LONG and _MIDDLE <= room * stride < HUGE:
+        more = 2 * room
+    size = table_bytes(more, stride)
+    if size < HUGE:
+        return more
+    spare = (HUGE_PAGE - size) & (HUGE_PAGE - 1)
+    return min(more + spare // stride, slot_count(more) * 3 // 4)
 
 
 @structure

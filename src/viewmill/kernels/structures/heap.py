@@ -16,8 +16,8 @@ from viewmill.kernels.compiler import structure
 _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 _POINTER = _I8.as_pointer()
 _LARGE = 4096
-_HUGE = 4 << 20
-_HUGE_PAGE = 2 << 20
+HUGE = 1 << 20  # from so many bytes on memory comes in huge pages
+HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
@@ -77,19 +77,21 @@ def allocate(size):
     """The address of `size` bytes, not cleared.
 
     A large place begins with a cache line, so that entries of a line's length do not straddle two,
-    a huge one with a huge page, of which there are so few that the processor remembers them all.
+    a huge one is made of huge pages: there are so few of them that the processor remembers them
+    all, and each costs the system as much as a small one when it is first touched.
     """
     if size < _LARGE:
         place = _malloc(size)
-    elif size < _HUGE:
+    elif size < HUGE:
         place = _aligned_alloc(64, (size + 63) & ~63)
     else:
-        place = _aligned_alloc(_HUGE_PAGE, (size + 63) & ~63)
+        size = (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)
+        place = _aligned_alloc(HUGE_PAGE, size)
     if place == 0:
         # Who allocates does so before changing anything, so that what there is can be given back.
         raise MemoryError
-    if size >= _HUGE:
-        _advise(place, size & ~(_HUGE_PAGE - 1), _MADV_HUGEPAGE)
+    if size >= HUGE:
+        _advise(place, size, _MADV_HUGEPAGE)
     return place
 
 
