@@ -17,8 +17,6 @@ from viewmill.kernels import compiler
 
 SUM, MIN, MAX, FIRST, LAST, COUNT = range(6)
 
-OVERFLOW = -1
-
 
 @cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,110 +60,122 @@ def assign(words: Any, hashes: Any, table: Any, keys: Any, known: int, slots: An
 
 def advance(
     starts: Any,  # of each group's rows, and the end of the last
-    bits: Any,
+    bits: Any,  # by word and row: 32 steps in a word
+    automata: Any,  # the first phase of each automaton, and the end of the last
     enter: Any,  # the bit of each phase's step into it
     stay: Any,  # and of the step that stays, -1 if there is none
+    measured: Any,  # the first measure of each automaton, and the end of the last
     functions: Any,
     phases: Any,  # of each measure, 0 for all
+    arguments: Any,  # of each measure
     is_float: Any,
-    integers: Any,  # argument of each measure and row
+    integers: Any,  # by argument and row
     floats: Any,
     nulls: Any,
-    before: Any,  # the runs of each group before: from where to where
+    before: Any,  # by automaton and group, the runs before: from where to where
     old_phase: Any,
     old_rows: Any,
     old_integers: Any,
     old_floats: Any,
     old_counts: Any,
+    room: Any,  # where the runs of each automaton are written from
     run_group: Any,  # the runs after: written here
     run_phase: Any,
     run_rows: Any,
     run_integers: Any,
     run_floats: Any,
     run_counts: Any,
+    made: Any,  # how many of each automaton
 ) -> int:
-    """Take every group's runs through its rows. Gives the number of runs, or OVERFLOW."""
-    size, measures = len(enter), len(functions)
-    rows = np.zeros(size + 1, np.int64)
-    integer = np.zeros((size + 1, measures), np.int64)
-    real = np.zeros((size + 1, measures), np.float64)
-    count = np.zeros((size + 1, measures), np.int64)
-    made = 0
+    """Take the runs of every group and automaton through the rows, each row once.
+
+    Gives -1, or the automaton of which a sum does not fit.
+    """
+    size, width = len(enter), old_integers.shape[1]
+    rows = np.zeros(size, np.int64)
+    integer = np.zeros((size, width), np.int64)
+    real = np.zeros((size, width), np.float64)
+    count = np.zeros((size, width), np.int64)
     for group in range(len(starts) - 1):
         rows[:] = 0
-        for run in range(before[group, 0], before[group, 1]):
-            phase = old_phase[run]
-            rows[phase] = old_rows[run]
-            for m in range(measures):
-                integer[phase, m] = old_integers[run, m]
-                real[phase, m] = old_floats[run, m]
-                count[phase, m] = old_counts[run, m]
+        for k in range(len(automata) - 1):
+            for run in range(before[k, group, 0], before[k, group, 1]):
+                p = automata[k] + old_phase[run] - 1
+                rows[p] = old_rows[run]
+                for m in range(measured[k + 1] - measured[k]):
+                    integer[p, m] = old_integers[run, m]
+                    real[p, m] = old_floats[run, m]
+                    count[p, m] = old_counts[run, m]
         for row in range(starts[group], starts[group + 1]):
-            # From the last phase down, so that a step reads what was there before the row.
-            for phase in range(size, 0, -1):
-                best = -1
-                stays = stay[phase - 1] >= 0 and rows[phase] > 0
-                if stays and (bits[row] >> stay[phase - 1]) & 1:
-                    best = phase
-                if (bits[row] >> enter[phase - 1]) & 1:
-                    # Rows follow one another: who has more of them started earlier.
-                    started = phase > 1 and rows[phase - 1] > 0
-                    if started and (best < 0 or rows[phase - 1] > rows[phase]):
-                        best = phase - 1
-                    elif phase == 1 and best < 0:
-                        best = 0
-                if best < 0:
-                    rows[phase] = 0
-                    continue
-                fresh = best == 0
-                rows[phase] = 1 if fresh else rows[best] + 1
-                for m in range(measures):
-                    n = 0 if fresh else count[best, m]
-                    a = 0 if fresh else integer[best, m]
-                    b = 0.0 if fresh else real[best, m]
-                    if phases[m] == 0 or phases[m] == phase:
-                        f = functions[m]
-                        if nulls[m, row]:
-                            # first and last are of rows, NULL or not: the sign tells a NULL.
-                            if f == LAST or (f == FIRST and n == 0):
-                                n = -1
-                        else:
-                            x, y = integers[m, row], floats[m, row]
-                            if f == SUM:
-                                if is_float[m]:
-                                    b += y
-                                else:
-                                    if (x > 0 and a > 9223372036854775807 - x) or (
-                                        x < 0 and a < -9223372036854775808 - x
-                                    ):
-                                        return OVERFLOW
-                                    a += x
-                                n += 1
-                            elif f == COUNT:
-                                n += 1
-                            elif f == FIRST:
-                                if n == 0:
-                                    a, b, n = x, y, 1
-                            elif f == LAST:
-                                a, b, n = x, y, 1
+            for k in range(len(automata) - 1):
+                first = automata[k]
+                # From the last phase down, so that a step reads what was there before the row.
+                for p in range(automata[k + 1] - 1, first - 1, -1):
+                    best = -1
+                    step = stay[p]
+                    if step >= 0 and rows[p] > 0 and (bits[step >> 5, row] >> (step & 31)) & 1:
+                        best = p
+                    step = enter[p]
+                    fresh = False
+                    if (bits[step >> 5, row] >> (step & 31)) & 1:
+                        if p == first:
+                            fresh = best < 0
+                        elif rows[p - 1] > 0 and (best < 0 or rows[p - 1] > rows[p]):
+                            best = p - 1  # who has more rows started earlier
+                    if best < 0 and not fresh:
+                        rows[p] = 0
+                        continue
+                    rows[p] = 1 if fresh else rows[best] + 1
+                    for m in range(measured[k + 1] - measured[k]):
+                        n = 0 if fresh else count[best, m]
+                        a = 0 if fresh else integer[best, m]
+                        b = 0.0 if fresh else real[best, m]
+                        whole = measured[k] + m
+                        if phases[whole] == 0 or phases[whole] == p - first + 1:
+                            f, at = functions[whole], arguments[whole]
+                            if nulls[at, row]:
+                                # first and last are of rows, NULL or not: the sign tells a NULL.
+                                if f == LAST or (f == FIRST and n == 0):
+                                    n = -1
                             else:
-                                less = x < a
-                                if is_float[m]:
-                                    less = y < b or (b != b and y == y)  # NaN is the largest
-                                if n == 0 or less == (f == MIN):
-                                    a, b = x, y
-                                n += 1
-                    count[phase, m] = n
-                    integer[phase, m] = a
-                    real[phase, m] = b
-        for phase in range(1, size + 1):
-            if rows[phase] > 0:
-                run_group[made] = group
-                run_phase[made] = phase
-                run_rows[made] = rows[phase]
-                for m in range(measures):
-                    run_integers[made, m] = integer[phase, m]
-                    run_floats[made, m] = real[phase, m]
-                    run_counts[made, m] = count[phase, m]
-                made += 1
-    return made
+                                x, y = integers[at, row], floats[at, row]
+                                if f == SUM:
+                                    if is_float[whole]:
+                                        b += y
+                                    else:
+                                        if (x > 0 and a > 9223372036854775807 - x) or (
+                                            x < 0 and a < -9223372036854775808 - x
+                                        ):
+                                            return k
+                                        a += x
+                                    n += 1
+                                elif f == COUNT:
+                                    n += 1
+                                elif f == FIRST:
+                                    if n == 0:
+                                        a, b, n = x, y, 1
+                                elif f == LAST:
+                                    a, b, n = x, y, 1
+                                else:
+                                    less = x < a
+                                    if is_float[whole]:
+                                        less = y < b or (b != b and y == y)  # NaN is the largest
+                                    if n == 0 or less == (f == MIN):
+                                        a, b = x, y
+                                    n += 1
+                        count[p, m] = n
+                        integer[p, m] = a
+                        real[p, m] = b
+        for k in range(len(automata) - 1):
+            for p in range(automata[k], automata[k + 1]):
+                if rows[p] > 0:
+                    at = room[k] + made[k]
+                    run_group[at] = group
+                    run_phase[at] = p - automata[k] + 1
+                    run_rows[at] = rows[p]
+                    for m in range(measured[k + 1] - measured[k]):
+                        run_integers[at, m] = integer[p, m]
+                        run_floats[at, m] = real[p, m]
+                        run_counts[at, m] = count[p, m]
+                    made[k] += 1
+    return -1

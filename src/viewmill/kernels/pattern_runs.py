@@ -7,8 +7,8 @@ runs: they are found in the latest part before j that has a row of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -93,15 +93,6 @@ def _has_same_words(a: Delta, b: Delta) -> bool:
     )
 
 
-class Steps(NamedTuple):
-    """The bits and arguments of rows, which another pattern's query found as well."""
-
-    rows: Delta
-    order: Ints
-    bits: Ints
-    arguments: list[Column]
-
-
 class StreamOrder:
     """What all patterns over one stream and one GROUP BY share: groups, and parts in their order.
 
@@ -113,7 +104,7 @@ class StreamOrder:
         self._parts: dict[int, tuple[Delta, tuple[Ints, Ints, Ints]]] = {}
         self.sorted_parts = 0  # so often was a part sorted
         self.patterns: WeakSet[Any] = WeakSet()  # that go through every part together
-        self.steps: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # found for others
+        self.passes: dict[tuple[int, ...], Any] = {}  # by the bodies, which they hold
 
     def find(self, part: int, rows: Delta) -> tuple[Ints, Ints, Ints] | None:
         """The order of these very rows, if a view before has found it."""
@@ -177,6 +168,14 @@ def join_runs(pieces: list[Runs]) -> Runs:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     columns = [np.concatenate(each) for each in zip(*(p.columns() for p in pieces), strict=True)]
     return Runs(starts, *columns)
+
+
+def chosen_rows(order: Ints, starts: Ints, groups: Ints, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Of rows by group those of some groups: the rows, where each group starts, the groups."""
+    sizes = starts[at + 1] - starts[at]
+    own = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.repeat(starts[at] - own[:-1], sizes) + np.arange(own[-1])
+    return order[rows], own, groups[at]
 
 
 @dataclass(frozen=True)

@@ -11,35 +11,22 @@ later rows again, until they are what they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewmill.algebra.expressions import Column as ColumnOf
-from viewmill.algebra.relations import Project, Relation, Scan
+from viewmill.algebra.relations import Project, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, is_float_word
-from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
+from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
-from viewmill.errors import Overflow
-from viewmill.kernels.pattern_kernels import (
-    COUNT,
-    FIRST,
-    LAST,
-    MAX,
-    MIN,
-    OVERFLOW,
-    SUM,
-    advance,
-    compiled,
-)
+from viewmill.kernels.pattern_pass import PatternPass, Run, column_at
 from viewmill.kernels.pattern_runs import (
     NEVER,
     Column,
@@ -47,23 +34,14 @@ from viewmill.kernels.pattern_runs import (
     Ints,
     Runs,
     RunsPart,
-    Steps,
     StreamOrder,
+    chosen_rows,
     join_runs,
 )
 from viewmill.program.kept_parts import KeptParts, is_change
-from viewmill.program.patterns import (
-    MATCHES,
-    PREVIOUS,
-    ROWS,
-    MergedSteps,
-    PatternQueries,
-    merge_steps,
-)
+from viewmill.program.patterns import MATCHES, PatternQueries
 from viewmill.program.program import Program
 
-Run = Callable[[Relation, Mapping[str, Any]], Any]  # a relation over Arrow tables in, Arrow out
-_FUNCTIONS = {"sum": SUM, "min": MIN, "max": MAX, "first": FIRST, "last": LAST, "count": COUNT}
 _COMPARED = 10_000  # so many groups are compared one by one; of more, all count as changed
 
 
@@ -90,21 +68,22 @@ class PatternMaintainer(KeptParts):
             self._body.keys, StreamOrder(keys)
         )
         self._groups: Groups = self._order.groups
-        self._is_deferred = is_deferred
-        self._is_first = False  # the rows under way are the first ones of the batch
+        self.is_deferred = is_deferred
+        self._followers: list[PatternMaintainer] = []  # that this one takes along in this batch
+        self._is_taken = False  # another one has taken this one along
         if self.has_parts:
             self._order.patterns.add(self)
         self._latest = np.full(0, NEVER, np.int64)  # by group, the newest part with a row of it
+        # By group, the newest part with a row of it among those that cannot change any more.
+        self._settled = np.full(0, NEVER, np.int64)
+        self._settled_to = NEVER
         self._runs: dict[int, RunsPart] = {}
         self._new_runs: dict[int, RunsPart] = {}
         self._undo: list[tuple[Ints, Ints]] = []
         measures = self._body.measures
         self._is_float = np.array([is_float_word(m.field.type) for m in measures], np.bool_)
-        self._functions = np.array([_FUNCTIONS[m.function] for m in measures], np.int64)
-        self._phases = np.array([m.phase for m in measures], np.int64)
-        phases = self._body.phases
-        self._enter = np.array([each.enter.bit for each in phases], np.int64)
-        self._stay = np.array([-1 if p.stay is None else p.stay.bit for p in phases], np.int64)
+        self._width = len(measures)
+        self._last_phase = len(self._body.phases)
         self._applied: dict[int, list[Delta]] = {}
         self._commits = 0
         self._thin: set[int] = set()
@@ -114,6 +93,8 @@ class PatternMaintainer(KeptParts):
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Note the rows that come and go; what retention ended is no news."""
+        if self._is_taken:
+            return
         rows = rows_of(delta)
         oldest = self._source.oldest_shown()
         for part, change in self._source.split(rows):
@@ -121,20 +102,40 @@ class PatternMaintainer(KeptParts):
                 self._applied.setdefault(part, []).append(change)
 
     def flush(self) -> Delta:
-        """Take the runs through what changed; the newest part now minus the newest before."""
-        due: dict[int, Ints | None] = {}
-        for part in sorted(self._applied):
-            due[part] = self._touched_groups(part)
+        """Take the runs through what changed; the newest part now minus the newest before.
+
+        The first of the patterns over a stream takes the others along: rows are gone through once.
+        """
+        if not self._is_taken:
+            followers = [each for each in self._order.patterns if self._leads(each)]
+            self._followers = sorted(followers, key=lambda each: each.body.view)
+            for each in self._followers:
+                each.follow(self._applied)
+            advance_all([self, *self._followers])
+        self._is_taken = False
+        return self.difference()
+
+    def _leads(self, other: PatternMaintainer) -> bool:
+        """Whether another pattern will be given the same rows: those that are just coming."""
+        is_coming = set(self._applied).issubset(self._source.changed_parts())
+        is_waiting = other is not self and not other.is_busy and not other.is_deferred()
+        return is_coming and is_waiting and not self.is_deferred()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is under way here."""
+        return bool(self._applied or self._new_runs or self._is_taken)
+
+    def follow(self, applied: Mapping[int, list[Delta]]) -> None:
+        """Another pattern takes this one through these rows."""
+        self._applied, self._is_taken = dict(applied), True
+
+    def take_due(self) -> dict[int, Ints | None]:
+        """The groups to go through in each part that changed; None means all."""
+        due = {part: self._touched_groups(part) for part in sorted(self._applied)}
         self._applied = {}
         self._reach_out(due)
-        self._is_first = True
-        while due:
-            part = min(due)
-            groups = due.pop(part)
-            for later, more in self._advance(part, groups):
-                known = due.get(later, np.empty(0, np.int64))
-                due[later] = None if known is None else np.union1d(known, more)
-        return self.difference()
+        return due
 
     def fill(self) -> None:
         """Start at the oldest kept part, so that the view is what its definition says."""
@@ -143,7 +144,7 @@ class PatternMaintainer(KeptParts):
             return
         self.first, self.next = first, newest + 1
         for part in self._source.parts_within(first, newest):
-            self._advance(part, None)
+            advance_part([self], part, None)
 
     def _reach_out(self, due: Iterable[int]) -> None:
         newest = self._source.newest_part()
@@ -159,12 +160,15 @@ class PatternMaintainer(KeptParts):
         self._runs |= self._new_runs
         for part in [each for each in self._new_runs if not len(self._new_runs[each].groups)]:
             del self._runs[part]
-        self._new_runs, self._undo = {}, []
+        self._new_runs, self._undo, self._followers = {}, [], []
 
     def rollback(self) -> None:
         """Forget the new runs and parts."""
         super().rollback()
-        self._applied = {}
+        followers, self._followers = self._followers, []
+        for each in followers:
+            each.rollback()
+        self._applied, self._is_taken = {}, False
         for groups, latest in reversed(self._undo):
             self._latest[groups] = latest
         self._new_runs, self._undo = {}, []
@@ -185,6 +189,7 @@ class PatternMaintainer(KeptParts):
         limit = self._source.horizon()
         if limit is None:
             return
+        self._settle(limit)
         self._commits += 1
         if self._commits % 64 == 0:
             self._thin.clear()  # groups have moved on since
@@ -192,10 +197,16 @@ class PatternMaintainer(KeptParts):
             self._thin_out(part)
             self._thin.add(part)
 
+    def _settle(self, limit: int) -> None:
+        """The parts before this one cannot change any more."""
+        for part in sorted(each for each in self._runs if self._settled_to <= each < limit):
+            self._settled[self._runs[part].groups] = part
+        self._settled_to = max(self._settled_to, limit)
+
     def _thin_out(self, part: int) -> None:
-        """Of a part that cannot change any more, keep the runs that a group still carries."""
+        """Of a part that cannot change any more, keep the runs that groups bring to later ones."""
         old = self._runs[part]
-        needed = np.flatnonzero(self._latest[old.groups] == part)
+        needed = np.flatnonzero(self._settled[old.groups] == part)
         if not len(needed):
             del self._runs[part]
             return
@@ -223,36 +234,21 @@ class PatternMaintainer(KeptParts):
         self._make_room()
         return numbers
 
+    def _word_type(self, i: int) -> Any:
+        return np.float64 if is_float_word(self._schema[i].type) else np.int64
+
     def _make_room(self) -> None:
-        if len(self._groups) > len(self._latest):
-            grown = np.full(max(2 * len(self._latest), len(self._groups)), NEVER, np.int64)
-            grown[: len(self._latest)] = self._latest
-            self._latest = grown
+        known = len(self._latest)
+        if len(self._groups) > known:
+            more = np.full(max(2 * known, len(self._groups)) - known, NEVER, np.int64)
+            self._latest = np.concatenate([self._latest, more])
+            self._settled = np.concatenate([self._settled, more])
 
-    def _advance(self, part: int, groups: Ints | None) -> list[tuple[int, Ints]]:
-        """Take the runs of groups (None is all) through a part; which later parts that concerns."""
-        old = self._runs_part(part)
-        order, starts, present = self._ordered(part, old)
-        rows = self._source.part(part)
-        chosen = np.arange(len(present))
-        if groups is not None:
-            chosen = np.flatnonzero(np.isin(present, groups))
-        new = self._after(part, rows, order, starts, present, chosen)
-        if groups is not None and old is not None:
-            new = _merged(new, old, groups, order, starts, present)
-        self._new_runs[part] = new
-        matches = self._matches(new)
-        if is_change(self.part(part), matches) or part not in self._catalog:
-            self.keep(part, matches)
-        changed = self._changed_groups(old, new, groups)
-        self._note_latest(part, changed, new)
-        return self._later(part, changed)
-
-    def _runs_part(self, part: int) -> RunsPart | None:
+    def runs_part(self, part: int) -> RunsPart | None:
         found = self._new_runs.get(part)
         return self._runs.get(part) if found is None else found
 
-    def _ordered(self, part: int, old: RunsPart | None) -> tuple[Ints, Ints, Ints]:
+    def ordered(self, part: int, old: RunsPart | None) -> tuple[Ints, Ints, Ints]:
         """The rows of a part by group and time, where each group starts, and the groups."""
         rows = self._source.part(part)
         if old is not None and old.source is rows:
@@ -293,31 +289,12 @@ class PatternMaintainer(KeptParts):
         found: Ints = order[by.astype(np.int64)]
         return found
 
-    def _after(
-        self, part: int, rows: Delta, order: Ints, starts: Ints, present: Ints, chosen: Ints
-    ) -> RunsPart:
-        """The runs of the chosen groups after the part."""
-        if len(chosen) < len(present):
-            sizes = starts[chosen + 1] - starts[chosen]
-            own = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            at = np.repeat(starts[chosen] - own[:-1], sizes) + np.arange(own[-1])
-            taken, begin, groups = order[at], own, present[chosen]
-        else:
-            taken, begin, groups = order, starts, present
-        before, last = self._before(part, groups)
-        bits, arguments = self._shared_steps(part, rows, taken, begin, groups, last)
-        self._is_first = False
-        runs = self._run_automata(begin, bits, arguments, before)
-        self.advanced_rows += len(taken)
-        ends = taken[begin[1:] - 1] if len(groups) else taken
-        last = tuple(_column(rows, i, ends) for i in self._body.read_before)
-        return RunsPart(groups, runs, last, rows, taken, begin)
-
-    def _before(self, part: int, groups: Ints) -> tuple[Runs, tuple[Column, ...]]:
+    def before(self, part: int, groups: Ints) -> tuple[Runs, tuple[Column, ...]]:
         """The runs of groups before a part, and the values of their last rows."""
-        runs = Runs.empty(len(groups), len(self._functions))
+        self._make_room()
+        runs = Runs.empty(len(groups), self._width)
         last = [
-            (np.zeros(len(groups), _dtype(self._schema, i)), np.ones(len(groups), np.uint8))
+            (np.zeros(len(groups), self._word_type(i)), np.ones(len(groups), np.uint8))
             for i in self._body.read_before
         ]
         pieces: list[Runs] = []
@@ -331,7 +308,7 @@ class PatternMaintainer(KeptParts):
             missing = np.ones(len(groups), np.bool_)
             missing[np.concatenate(places)] = False
             places.append(np.flatnonzero(missing))
-            pieces.append(Runs.empty(len(places[-1]), len(self._functions)))
+            pieces.append(Runs.empty(len(places[-1]), self._width))
             by = np.empty(len(groups), np.int64)
             by[np.concatenate(places)] = np.arange(len(groups))
             runs = join_runs(pieces)
@@ -344,7 +321,7 @@ class PatternMaintainer(KeptParts):
         latest = self._latest[groups]
         positions = np.flatnonzero(latest < part)
         for each in np.unique(latest[positions]):
-            found = self._runs_part(int(each))
+            found = self.runs_part(int(each))
             if found is not None:
                 mine = positions[latest[positions] == each]
                 _, at = found.find(groups[mine])
@@ -353,129 +330,66 @@ class PatternMaintainer(KeptParts):
         for each in sorted({*self._runs, *self._new_runs}, reverse=True):
             if not len(positions):
                 return
-            found = self._runs_part(each)
+            found = self.runs_part(each)
             if each < part and found is not None:
                 is_here, at = found.find(groups[positions])
                 if is_here.any():
                     yield found, positions[is_here], at[is_here]
                 positions = positions[~is_here]
 
-    # Steps and runs.
-
-    def _shared_steps(
-        self, part: int, rows: Delta, order: Ints, starts: Ints, groups: Ints, last: Any
-    ) -> tuple[Ints, list[Column]]:
-        """The steps of these rows; the query also finds those of the patterns that come next."""
-        found = self._order.steps.pop(self, None)
-        if found is not None and found.rows is rows and np.array_equal(found.order, order):
-            return found.bits, found.arguments
-        if self._is_first:
-            others = [each for each in self._order.patterns if each.follows(self)]
-            merged = merge_steps([self._body, *(each.body for each in others)])
-            if others and merged is not None:
-                tails = [last, *(each.last_before(part, groups) for each in others)]
-                mine, *theirs = self._found_steps(merged, tails, rows, order, starts)
-                for each, (bits, arguments) in zip(others, theirs, strict=True):
-                    self._order.steps[each] = Steps(rows, order, bits, arguments)
-                return mine
-        return self._steps(rows, order, starts, last)
-
-    def follows(self, other: PatternMaintainer) -> bool:
-        """Whether this pattern will go through the same rows next, from its runs as they are."""
-        is_new = self is not other and not self._new_runs and not self._applied
-        return is_new and not self._is_deferred()
+    # Going through a part.
 
     @property
     def body(self) -> PatternQueries:
         """What is computed."""
         return self._body
 
-    def last_before(self, part: int, groups: Ints) -> tuple[Column, ...]:
-        """The values that groups' last rows before a part have."""
-        self._make_room()
-        return self._before(part, groups)[1]
+    @property
+    def source(self) -> Any:
+        """What has the rows."""
+        return self._source
 
-    def _steps(
-        self, rows: Delta, order: Ints, starts: Ints, last: tuple[Column, ...]
-    ) -> tuple[Ints, list[Column]]:
-        """The bits of each row, and the arguments of the measures, by the engine."""
-        alone = merge_steps([self._body])
-        assert alone is not None
-        return self._found_steps(alone, [last], rows, order, starts)[0]
-
-    def _found_steps(
-        self, merged: MergedSteps, tails: list[Any], rows: Delta, order: Ints, starts: Ints
-    ) -> list[tuple[Ints, list[Column]]]:
-        arrays: dict[str, Any] = {}
-        for body, last in zip(merged.bodies, tails, strict=True):
-            for i in body.read:
-                if self._schema[i].name not in arrays:
-                    arrays[self._schema[i].name] = self._decoded(i, *_column(rows, i, order))
-            for (first, first_mask), i in zip(last, body.read_before, strict=True):
-                name = PREVIOUS + self._schema[i].name
-                if name not in arrays:
-                    words, mask = _column(rows, i, order)
-                    words, mask = np.roll(words, 1), np.roll(mask, 1)
-                    words[starts[:-1]], mask[starts[:-1]] = first, first_mask
-                    arrays[name] = self._decoded(i, words, mask)
-        arrays = arrays or {"nothing": pa.nulls(len(order), pa.int64())}
-        result = self._run(merged.query, {ROWS: pa.table(arrays)})
-        found, at = [], 0
-        for body in merged.bodies:
-            width = len(body.bits.schema)
-            columns = range(at, at + width)
-            found.append(self._encoded_steps(body, [result.column(i) for i in columns]))
-            at += width
+    def pattern_pass(self, others: tuple[PatternMaintainer, ...]) -> PatternPass:
+        """The automata of this and other patterns side by side."""
+        bodies = (self._body, *(each.body for each in others))
+        key = tuple(map(id, bodies))
+        found = self._order.passes.get(key)
+        if found is None:
+            found = self._order.passes[key] = PatternPass(bodies, self._schema)
         return found
 
-    def _encoded_steps(self, body: PatternQueries, columns: list[Any]) -> tuple[Ints, list[Column]]:
-        schema = body.bits.schema
-        bits, _ = encode_array(columns[0], replace(schema[0], nullable=True), self._dictionary)
-        arguments = []
-        for i in range(1, len(schema)):
-            words, nulls = encode_array(columns[i], schema[i], self._dictionary)
-            arguments.append((words, np.zeros(len(words), np.uint8) if nulls is None else nulls))
-        return bits.astype(np.int64, copy=False), arguments
+    @property
+    def run(self) -> Run:
+        """How the engine is asked."""
+        return self._run
 
-    def _decoded(self, i: int, words: Any, mask: Any) -> Any:
-        shown = mask if mask.any() else None
-        return decode_column(words, shown, self._schema[i], self._dictionary)
+    @property
+    def dictionary(self) -> Dictionary:
+        """Of the strings."""
+        return self._dictionary
 
-    def _run_automata(
-        self, starts: Ints, bits: Ints, arguments: list[Column], before: Runs
-    ) -> Runs:
-        groups, measures = len(starts) - 1, len(self._functions)
-        used = [arguments[m.argument] for m in self._body.measures]
-        integers = np.zeros((measures, len(bits)), np.int64)
-        floats = np.zeros((measures, len(bits)), np.float64)
-        nulls = np.zeros((measures, len(bits)), np.uint8)
-        for m, (words, mask) in enumerate(used):
-            (floats if self._is_float[m] else integers)[m] = words
-            nulls[m] = mask
-        room = max(groups * len(self._enter), 1)  # touched only as far as runs are made
-        made = Runs(
-            np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
-            np.empty((room, measures), np.int64), np.empty((room, measures), np.float64),
-            np.empty((room, measures), np.int64),
-        )  # fmt: skip
-        spans = np.stack([before.starts[:-1], before.starts[1:]], axis=1)
-        count = compiled(advance)(
-            starts, bits, self._enter, self._stay, self._functions, self._phases, self._is_float,
-            integers, floats, nulls, spans, *before.columns(), made.starts,
-            *made.columns(),
-        )  # fmt: skip
-        if count == OVERFLOW:
-            raise Overflow(f'a sum of view "{self._body.view}" does not fit BIGINT')
-        sizes = np.bincount(made.starts[:count], minlength=groups)
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Runs(ends, *(each[:count].copy() for each in made.columns()))
+    def take(
+        self, part: int, groups: Ints | None, new: RunsPart, whole: tuple[Ints, Ints, Ints]
+    ) -> list[tuple[int, Ints]]:
+        """Keep the runs of groups (None is all) after a part; which later parts that concerns."""
+        old = self.runs_part(part)
+        self.advanced_rows += len(new.order)
+        if groups is not None and old is not None:
+            new = _merged(new, old, groups, *whole)
+        self._new_runs[part] = new
+        matches = self._matches(new)
+        if is_change(self.part(part), matches) or part not in self._catalog:
+            self.keep(part, matches)
+        changed = self._changed_groups(old, new, groups)
+        self._note_latest(part, changed, new)
+        return self._later(part, changed)
 
     # What is shown, and what must be looked at again.
 
     def _matches(self, part: RunsPart) -> Delta:
         """The rows of the view for a part."""
         runs = part.runs
-        at = np.flatnonzero(runs.phase == len(self._enter))
+        at = np.flatnonzero(runs.phase == self._last_phase)
         if not len(at):
             return self._empty
         group = np.searchsorted(runs.starts, at, side="right") - 1
@@ -543,7 +457,7 @@ class PatternMaintainer(KeptParts):
         self._latest[came] = part
         self._latest[gone] = NEVER
         for each in sorted({*self._runs, *self._new_runs}):
-            found = self._runs_part(each) if len(gone) and each < part else None
+            found = self.runs_part(each) if len(gone) and each < part else None
             if found is not None:
                 was, _ = found.find(gone)
                 self._latest[gone[was]] = each
@@ -555,13 +469,62 @@ class PatternMaintainer(KeptParts):
         for each in sorted({*self._runs, *self._new_runs}):
             if not len(left):
                 break
-            runs = self._runs_part(each) if each > part else None
+            runs = self.runs_part(each) if each > part else None
             if runs is not None:
                 is_here, _ = runs.find(left)
                 if is_here.any():
                     found.append((each, left[is_here]))
                 left = left[~is_here]
         return found
+
+
+def advance_all(members: Sequence[PatternMaintainer]) -> None:
+    """Take patterns over one stream and GROUP BY through what changed, together where they can."""
+    due = {member: member.take_due() for member in members}
+    while any(due.values()):
+        part = min(part for parts in due.values() for part in parts)
+        waiting = [(member, due[member].pop(part)) for member in members if part in due[member]]
+        while waiting:
+            groups = waiting[0][1]
+            together = [member for member, other in waiting if _are_same(groups, other)]
+            waiting = [each for each in waiting if each[0] not in together]
+            found = advance_part(together, part, groups)
+            for member, later in zip(together, found, strict=True):
+                for subscript, more in later:
+                    known = due[member].get(subscript, np.empty(0, np.int64))
+                    union = None if known is None else np.union1d(known, more)
+                    due[member][subscript] = union
+
+
+def _are_same(groups: Ints | None, others: Ints | None) -> bool:
+    return groups is others or (
+        groups is not None and others is not None and np.array_equal(groups, others)
+    )
+
+
+def advance_part(
+    members: Sequence[PatternMaintainer], part: int, groups: Ints | None
+) -> list[list[tuple[int, Ints]]]:
+    """Take the runs of groups (None is all) through a part; which later parts that concerns."""
+    lead, *others = members
+    rows = lead.source.part(part)
+    whole = lead.ordered(part, lead.runs_part(part))
+    order, starts, present = whole
+    if groups is not None:
+        at = np.flatnonzero(np.isin(present, groups))
+        order, starts, present = chosen_rows(*whole, at)
+    before = [each.before(part, present) for each in members]
+    passing = lead.pattern_pass(tuple(others))
+    lasts = [last for _, last in before]
+    steps = passing.steps(rows, order, starts, lasts, lead.run, lead.dictionary)
+    after = passing.advance(starts, steps, [runs for runs, _ in before])
+    ends = order[starts[1:] - 1] if len(present) else order
+    found = []
+    for member, runs in zip(members, after, strict=True):
+        last = tuple(column_at(rows, i, ends) for i in member.body.read_before)
+        new = RunsPart(present, runs, last, rows, order, starts)
+        found.append(member.take(part, groups, new, whole))
+    return found
 
 
 def _merged(
@@ -584,13 +547,3 @@ def _positions(rows: Delta) -> Ints:
     if rows.multiplicity is None:
         return np.arange(rows.size, dtype=np.int64)
     return np.repeat(np.arange(rows.size, dtype=np.int64), np.maximum(rows.multiplicity, 0))
-
-
-def _column(rows: Delta, i: int, at: Ints) -> Column:
-    mask = rows.nulls[i]
-    masks: npt.NDArray[np.uint8] = np.zeros(len(at), np.uint8) if mask is None else mask[at]
-    return rows.columns[i][at], masks
-
-
-def _dtype(schema: Schema, i: int) -> Any:
-    return np.float64 if is_float_word(schema[i].type) else np.int64

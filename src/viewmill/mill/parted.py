@@ -113,6 +113,14 @@ class Parted:
         low, high = (int(each) * self._scale for each in (moments.min(), moments.max()))
         return low // self._unit, high // self._unit
 
+    def part_of(self, moment: int) -> int:
+        """The part of a moment, as the time column has it."""
+        return moment * self._scale // self._unit
+
+    def end_of(self, subscript: int) -> int:
+        """The first moment after a part, as the time column has it."""
+        return -(-(subscript + 1) * self._unit // self._scale)
+
     def split(self, delta: Delta) -> Iterator[tuple[int, Delta]]:
         """The rows of each part, ascending."""
         if not delta.size:

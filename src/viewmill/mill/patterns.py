@@ -58,7 +58,7 @@ def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Pla
     lowered = lower_match if is_match else lower_pattern
     body = lowered(statement.query, sql, statement.name, source, core.catalog)
     outer = None if body.outer is None else rewrite(body.outer)
-    body = replace(body, bits=rewrite(body.bits), show=rewrite(body.show), outer=outer)
+    body = replace(body, steps=rewrite(body.steps), show=rewrite(body.show), outer=outer)
     shown = body.show if outer is None else outer
     inputs = (Input(source.name, source.name, source.schema),)
     program = Program(STRATEGY, shown, inputs, shown.schema, (), body)

@@ -114,7 +114,10 @@ def _with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
 
 
 def _keeps_parts(entry: object) -> bool:
-    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts)
+    if not isinstance(entry, ViewEntry):
+        return False
+    maintainer = entry.block.maintainer
+    return isinstance(maintainer, KeptParts) and maintainer.has_parts
 
 
 def _keep(

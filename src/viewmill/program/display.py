@@ -74,9 +74,9 @@ def state_label(state: State) -> str:
 
 
 def display_automaton(body: PatternQueries) -> str:
-    """The phases with the bits of their steps, and the query that computes the bits."""
+    """The phases with the edges of their steps, and the query that computes the edges."""
     phases = []
     for i, phase in enumerate(body.phases):
-        stays = "" if phase.stay is None else f", stays by bit {phase.stay.bit}"
-        phases.append(f"phase {i + 1} {phase.variable}: enters by bit {phase.enter.bit}{stays}")
-    return "\n".join([tree("automaton", phases), display(body.bits), display(body.show)])
+        stays = "" if phase.stay is None else f", stays by edge {phase.stay.bit}"
+        phases.append(f"phase {i + 1} {phase.variable}: enters by edge {phase.enter.bit}{stays}")
+    return "\n".join([tree("automaton", phases), display(body.steps), display(body.show)])

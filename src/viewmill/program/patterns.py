@@ -11,19 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.expressions import Call, Expression, Literal
 from viewmill.algebra.relations import Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT
 
 MeasureFunction = OneOf["sum", "min", "max", "first", "last", "count"]
 
-ROWS = "pattern rows"  # the source that `Automaton.bits` reads: a row and the one before it
+ROWS = "pattern rows"  # the source that `PatternQueries.steps` reads: a row and the one before it
 MATCHES = "pattern matches"  # the source that `PatternQueries.show` reads
+NOTHING = "nothing"  # the column of ROWS where no other is read
 PREVIOUS = "previous "  # the prefix of the columns of the row before
 
 
 @dataclass(frozen=True)
 class Edge:
-    """The bits that a row must have to take this step."""
+    """The column of `steps` that tells whether a row may take this step."""
 
     bit: int
 
@@ -43,7 +46,7 @@ class Measure:
 
     name: str
     function: MeasureFunction
-    argument: int  # column of `bits`, after the first
+    argument: int  # column of `steps`, after the edges
     field: Field  # of the argument
     phase: int = 0
 
@@ -59,9 +62,10 @@ class PatternQueries:
     time: int  # column of the source
     phases: tuple[Phase, ...]
     measures: tuple[Measure, ...]
-    read: tuple[int, ...]  # columns of the source that `bits` reads of a row
+    read: tuple[int, ...]  # columns of the source that `steps` reads of a row
     read_before: tuple[int, ...]  # and of the row before it
-    bits: Relation  # over ROWS: one number with a bit for each edge, then the arguments
+    steps: Relation  # over ROWS: 1 or 0 for each edge, then the arguments
+    edges: int  # how many
     shown: Schema  # of MATCHES: the keys, the number of rows, a value and a count for each measure
     show: Relation  # over MATCHES: the rows of the view
     outer: Relation | None = None  # over MATCHES with the columns of `show`: what stands around it
@@ -70,26 +74,55 @@ class PatternQueries:
 
 @dataclass(frozen=True)
 class MergedSteps:
-    """The bits of several patterns over the same rows in one query, one pattern after another."""
+    """The steps and arguments of several patterns over the same rows in one query, equal ones once.
+
+    The query gives words with the bits of 32 steps each, then the arguments.
+    """
 
     bodies: tuple[PatternQueries, ...]
     query: Relation
+    words: int
+    edges: tuple[tuple[int, ...], ...]  # for each pattern the bits of its edges
+    arguments: tuple[tuple[int, ...], ...]  # and the places of its arguments
 
 
-def merge_steps(bodies: Sequence[PatternQueries]) -> MergedSteps | None:
-    """One query for all; None if one of them is more than columns of rows."""
-    if len(bodies) == 1:
-        return MergedSteps(tuple(bodies), bodies[0].bits)
-    outputs = []
+STEPS_IN_A_WORD = 32
+
+
+def merge_steps(bodies: Sequence[PatternQueries]) -> MergedSteps:
+    """One query for all patterns over the same rows."""
     fields: dict[str, Field] = {}
-    scan: Scan | None = None
-    for i, body in enumerate(bodies):
-        bits = body.bits
-        if not isinstance(bits, Project) or not isinstance(bits.input, Scan):
-            return None
-        scan = bits.input
+    steps: list[Expression] = []
+    arguments: list[Expression] = []
+    edges, places = [], []
+    for body in bodies:
+        assert isinstance(body.steps, Project)
+        assert isinstance(body.steps.input, Scan)
+        scan = body.steps.input
         fields |= {each.name: each for each in scan.schema}
-        outputs += [(f"{i} {name}", each) for name, each in bits.outputs]
-    assert scan is not None
+        outputs = [each for _, each in body.steps.outputs]
+        edges.append(tuple(_place(each, steps) for each in outputs[: body.edges]))
+        places.append(tuple(_place(each, arguments) for each in outputs[body.edges :]))
+    if len(fields) > 1:
+        fields.pop(NOTHING, None)
     rows = replace(scan, schema=Schema(tuple(fields.values())))
-    return MergedSteps(tuple(bodies), Project(rows, tuple(outputs)))
+    words = [steps[i : i + STEPS_IN_A_WORD] for i in range(0, len(steps), STEPS_IN_A_WORD)]
+    columns = [(f"steps {i}", _packed(each)) for i, each in enumerate(words)]
+    columns += [(f"argument {i}", each) for i, each in enumerate(arguments)]
+    query = Project(rows, tuple(columns))
+    return MergedSteps(tuple(bodies), query, len(words), tuple(edges), tuple(places))
+
+
+def _place(expression: Expression, among: list[Expression]) -> int:
+    if expression not in among:
+        among.append(expression)
+    return among.index(expression)
+
+
+def _packed(steps: Sequence[Expression]) -> Expression:
+    """One number with a bit for each step."""
+    total: Expression = Literal(0, BIGINT)
+    for bit, step in enumerate(steps):
+        weighted = Call("*", (step, Literal(1 << bit, BIGINT)), BIGINT, False)
+        total = weighted if bit == 0 else Call("+", (total, weighted), BIGINT, False)
+    return total

@@ -22,6 +22,7 @@ from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, Nested, Stri
 from viewmill.errors import MalformedSQL, UnknownName, UnsupportedQuery, nearest
 from viewmill.program.patterns import (
     MATCHES,
+    NOTHING,
     PREVIOUS,
     ROWS,
     Edge,
@@ -102,15 +103,16 @@ class _Lowering:
         keys = [self._column(each) for each in self._group_by()]
         edges, phases = self._edges()
         shown = self._shown_query(keys)
-        bits = self._bits_relation(edges)
-        measures = self._typed(bits)
+        steps = self._steps_relation(edges)
+        measures = self._typed(steps, len(edges))
         schema = self._shown_schema(keys, measures)
         show = self._lowered(shown, {MATCHES: schema})
         time = self.source.schema.find(self.source.timestamp_by)
         assert time is not None
         return PatternQueries(
             view, self.source.name, self.source.length, tuple(keys), time, tuple(phases),
-            tuple(measures), tuple(self.read), tuple(self.read_before), bits, schema, show,
+            tuple(measures), tuple(self.read), tuple(self.read_before), steps, len(edges), schema,
+            show,
         )  # fmt: skip
 
     # Names.
@@ -210,13 +212,11 @@ class _Lowering:
         made.this.meta.update(column.this.meta)
         return made
 
-    def _bits_relation(self, edges: list[exp.Expr]) -> Relation:
-        total: exp.Expr = exp.Literal.number(0)
-        for bit, edge in enumerate(edges):
-            weight = exp.cast(exp.Literal.number(1 << bit), "BIGINT")
-            case = exp.Case(ifs=[exp.If(this=edge, true=weight)], default=_zero())
-            total = case if bit == 0 else exp.Add(this=total, expression=case)
-        bits = exp.alias_(exp.cast(total, "BIGINT"), "bits")
+    def _steps_relation(self, edges: list[exp.Expr]) -> Relation:
+        steps = []
+        for i, edge in enumerate(edges):
+            case = exp.Case(ifs=[exp.If(this=edge, true=_number(1))], default=_number(0))
+            steps.append(exp.alias_(case, f"edge {i}", quoted=True))
         arguments = [exp.alias_(each, f"argument {i}", quoted=True)
                      for i, each in enumerate(self.arguments)]  # fmt: skip
         fields = [self.source.schema[i] for i in self.read]
@@ -226,8 +226,8 @@ class _Lowering:
             )
             for i in self.read_before
         ]
-        fields = fields or [Field("nothing", BIGINT, True)]
-        query = exp.select(bits, *arguments).from_(exp.to_table(ROWS, quoted=True))
+        fields = fields or [Field(NOTHING, BIGINT, True)]
+        query = exp.select(*steps, *arguments).from_(exp.to_table(ROWS, quoted=True))
         query.args["from_"].this.this.set("quoted", True)
         return self._lowered(query, {ROWS: Schema(tuple(fields))})
 
@@ -270,7 +270,7 @@ class _Lowering:
     def _measure(self, call: exp.AggFunc) -> exp.Expr:
         if isinstance(call, exp.Avg):
             total, count = self._value("sum", call), self._value("count", call)
-            return exp.Div(this=total, expression=exp.Nullif(this=count, expression=_zero()))
+            return exp.Div(this=total, expression=exp.Nullif(this=count, expression=_number(0)))
         function = _FUNCTIONS.get(type(call))
         if function is None or isinstance(call.this, exp.Distinct):
             raise UnsupportedQuery(
@@ -298,10 +298,10 @@ class _Lowering:
         self._columns_made = self._columns_made | {name}
         return exp.column(name, quoted=True)
 
-    def _typed(self, bits: Relation) -> list[Measure]:
+    def _typed(self, steps: Relation, edges: int) -> list[Measure]:
         made = []
         for i, (function, argument, phase) in enumerate(self.measures):
-            field = bits.schema[argument + 1]
+            field = steps.schema[edges + argument]
             if function in ("min", "max", "sum") and isinstance(field.type, String | Nested):
                 raise UnsupportedQuery(f"{function} of {field.type} is not kept for a pattern")
             made.append(Measure(f"{function} {i}", function, argument, field, phase))
@@ -353,5 +353,5 @@ def _position(node: exp.Expr, among: list[exp.Expr]) -> int:
     return len(among) - 1
 
 
-def _zero() -> exp.Expr:
-    return exp.cast(exp.Literal.number(0), "BIGINT")
+def _number(value: int) -> exp.Expr:
+    return exp.cast(exp.Literal.number(value), "BIGINT")
