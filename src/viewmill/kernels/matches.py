@@ -31,7 +31,7 @@ from viewmill.kernels.patterns import PatternMaintainer
 from viewmill.program.patterns import MATCHES
 
 _NONE = np.empty(0, np.int64)
-_PIECES = 16  # changes that are kept side by side until someone reads
+_MANY = 1 << 20  # rows of changes that are kept side by side until someone reads
 
 
 class MatchMaintainer(PatternMaintainer):
@@ -80,12 +80,9 @@ class MatchMaintainer(PatternMaintainer):
         """Keep the new matches."""
         if self._change.size:
             self._pieces.append(self._change)
-            rows = [each.size for each in self._pieces]
-            # Pieces grow by a factor, so that a batch costs what it brings.
-            while len(rows) > 1 and (rows[-1] * 2 > rows[-2] or len(rows) > _PIECES):
-                whole = consolidate(concat(self.schema, self._pieces[-2:]))
-                self._pieces[-2:] = [whole]
-                rows[-2:] = [whole.size]
+            first, *others = (each.size for each in self._pieces)
+            if sum(others) > first + _MANY:  # so that a batch costs what it brings
+                self.contents()
         self._change = self._empty
         self._chains.commit()
 
@@ -138,8 +135,10 @@ class MatchMaintainer(PatternMaintainer):
         lasts = self._lasts(cuts[has_rows])
         order = np.arange(rows.size, dtype=np.int64)
         steps = self._pass.steps(rows, order, starts, [lasts], self._run, self._dictionary)
-        came = self._match(groups[has_rows], rows, starts, steps)
-        return consolidate(concat(self.schema, [self._rows_of(came), removed.negated()]))
+        came = self._rows_of(self._match(groups[has_rows], rows, starts, steps))
+        if not removed.size:
+            return came
+        return consolidate(concat(self.schema, [came, removed.negated()]))
 
     def _match(self, groups: Ints, rows: Delta, starts: Ints, steps: Steps) -> Ints:
         """Match the rows of groups; the new matches."""
