@@ -213,11 +213,11 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path):
     for target, point, count in copies:
         with vm.connect(target) as mill, vm.connect() as other:
             create(other, RETENTION)
-            found = {name: history(mill, name) for name in ("m", "c")}
+            found = {name: history(mill, name) for name in ("m", "c", "p")}
             expected = []
             for i, batch in enumerate(batches[:count]):
                 other.insert("m", batch)
                 if i >= count - 2:
-                    expected.append({name: history(other, name) for name in ("m", "c")})
+                    expected.append({name: history(other, name) for name in ("m", "c", "p")})
             assert found in expected, point
-            assert mill["c"].verify() == [], point
+            assert mill["p"].verify() == mill["c"].verify() == [], point

@@ -7,7 +7,7 @@ runs: they are found in the latest part before j that has a row of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -178,6 +178,15 @@ def chosen_rows(order: Ints, starts: Ints, groups: Ints, at: Ints) -> tuple[Ints
     return order[rows], own, groups[at]
 
 
+class Carried(NamedTuple):
+    """The runs that groups bring from one part to later ones; their last rows are there."""
+
+    part: int
+    keys: Delta
+    runs: Runs
+    last: tuple[Column, ...]
+
+
 @dataclass(frozen=True)
 class RunsPart:
     """What is known after a part about the groups that have a row in it, by ascending number."""
@@ -197,6 +206,13 @@ class RunsPart:
         at[at == len(self.groups)] = 0
         is_here = self.groups[at] == groups if len(self.groups) else np.zeros(len(at), np.bool_)
         return is_here, at
+
+    def thinned(self, at: Ints) -> RunsPart:
+        """Some of the groups without their rows, which cannot change any more."""
+        last = tuple((words[at], mask[at]) for words, mask in self.last)
+        none, starts = np.empty(0, np.int64), np.zeros(len(at) + 1, np.int64)
+        empty = Delta.empty(self.source.schema)
+        return RunsPart(self.groups[at], self.runs.take(at), last, empty, none, starts)
 
     @property
     def nbytes(self) -> int:

@@ -29,6 +29,7 @@ from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.pattern_pass import PatternPass, Run, column_at
 from viewmill.kernels.pattern_runs import (
     NEVER,
+    Carried,
     Column,
     Groups,
     Ints,
@@ -117,7 +118,8 @@ class PatternMaintainer(KeptParts):
 
     def _leads(self, other: PatternMaintainer) -> bool:
         """Whether another pattern will be given the same rows: those that are just coming."""
-        is_coming = set(self._applied).issubset(self._source.changed_parts())
+        parts = set(self._applied)
+        is_coming = bool(parts) and parts.issubset(self._source.changed_parts())
         is_waiting = other is not self and not other.is_busy and not other.is_deferred()
         return is_coming and is_waiting and not self.is_deferred()
 
@@ -142,7 +144,9 @@ class PatternMaintainer(KeptParts):
         first, newest = self._source.first_part(), self._source.newest_part()
         if first is None or newest is None:
             return
-        self.first, self.next = first, newest + 1
+        self.first = first if self.first is None else min(first, self.first)
+        self.next = newest + 1
+        first = max(first, self._settled_to)
         for part in self._source.parts_within(first, newest):
             advance_part([self], part, None)
 
@@ -207,16 +211,38 @@ class PatternMaintainer(KeptParts):
         """Of a part that cannot change any more, keep the runs that groups bring to later ones."""
         old = self._runs[part]
         needed = np.flatnonzero(self._settled[old.groups] == part)
-        if not len(needed):
+        if len(needed):
+            self._runs[part] = old.thinned(needed)
+        else:
             del self._runs[part]
-            return
-        last = tuple((words[needed], mask[needed]) for words, mask in old.last)
-        none = np.empty(0, np.int64)
-        starts = np.zeros(len(needed) + 1, np.int64)
-        empty = Delta.empty(old.source.schema)
-        self._runs[part] = RunsPart(
-            old.groups[needed], old.runs.take(needed), last, empty, none, starts
-        )
+
+    # From one life to the next.
+
+    def carried(self) -> tuple[int | None, list[Carried]]:
+        """The first part that may change, None if all may, and the runs that groups bring there."""
+        limit = self._source.horizon()
+        if limit is None:
+            return None, []
+        self._settle(limit)
+        found = []
+        for part in sorted(each for each in self._runs if each < limit):
+            runs = self._runs[part]
+            needed = np.flatnonzero(self._settled[runs.groups] == part)
+            if len(needed):
+                thin = runs.thinned(needed)
+                found.append(Carried(part, self._groups.keys(thin.groups), thin.runs, thin.last))
+        return limit, found
+
+    def carry(self, limit: int, carried: Iterable[Carried]) -> None:
+        """Begin with such runs; `fill` goes on from there."""
+        empty, none = Delta.empty(self._schema), np.empty(0, np.int64)
+        for each in carried:
+            numbers = self._numbers_of(each.keys)
+            starts = np.zeros(len(numbers) + 1, np.int64)
+            whole = RunsPart(numbers, each.runs, each.last, empty, none, starts)
+            self._runs[each.part] = whole.thinned(np.argsort(numbers))
+            self._latest[numbers] = self._settled[numbers] = each.part
+        self._settled_to = limit
 
     # One part.
 
@@ -230,7 +256,10 @@ class PatternMaintainer(KeptParts):
         keys = self._body.keys
         columns = tuple(rows.columns[i] for i in keys)
         nulls = tuple(rows.nulls[i] for i in keys)
-        numbers = self._groups.numbers(Delta(self._groups.schema, columns, nulls, None, rows.size))
+        return self._numbers_of(Delta(self._groups.schema, columns, nulls, None, rows.size))
+
+    def _numbers_of(self, keys: Delta) -> Ints:
+        numbers = self._groups.numbers(keys)
         self._make_room()
         return numbers
 

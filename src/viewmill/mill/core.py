@@ -86,6 +86,8 @@ class Core:
         self.preparations: list[Preparation] = []
         # The temporal views; each gives its catalog record when the batch under way starts it.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
+        # While a mill is opened: what brings a pattern view back before it is filled.
+        self.restore_pattern: Callable[[ViewEntry, Any], None] | None = None
         # The Parquet files of what is in parts, by name.
         self.part_files: dict[str, PartFiles] = {}
         # How far time has been said to have come, by table.

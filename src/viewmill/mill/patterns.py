@@ -107,6 +107,8 @@ def prepare_pattern_view(core: Core, statement: CreateMaterializedView, sql: str
     )
     maintainer: Any = build_pattern(core, entry)
     entry.blocks.append(Block(statement.name, plan.program, maintainer, {statement.name}))
+    if core.restore_pattern is not None and maintainer.has_parts:
+        core.restore_pattern(entry, maintainer)
     maintainer.fill()
     maintainer.commit()
     entry.rows = int(maintainer.contents().multiplicities().sum())

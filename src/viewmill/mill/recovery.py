@@ -33,6 +33,7 @@ from viewmill.mill.part_snapshots import (
     part_notes,
     settle,
 )
+from viewmill.mill.pattern_snapshots import pattern_checkpoint, restore_pattern
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
@@ -144,7 +145,7 @@ def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) ->
                 open_temporal_view(core, store, saved, statement, policies)
             else:
                 with _missing_ring(name):
-                    _open_view(core, name, saved, statement)
+                    _open_view(core, store, name, saved, statement)
 
 
 @contextmanager
@@ -178,7 +179,11 @@ def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:
 
 
 def _open_view(
-    core: Core, name: str, saved: dict[str, Any], statement: CreateView | CreateMaterializedView
+    core: Core,
+    store: Store,
+    name: str,
+    saved: dict[str, Any],
+    statement: CreateView | CreateMaterializedView,
 ) -> None:
     sql = saved["sql"]
     if isinstance(statement, CreateView) and saved["kind"] == "view":
@@ -190,7 +195,11 @@ def _open_view(
         core.catalog.add(PlainEntry(name, sql, view, query.schema, names))
         return
     statement = replace(statement, policies=_policies(name, saved["policies"]))
-    entry = prepare_view(core, statement, sql)
+    core.restore_pattern = restore_pattern(core, store, f"{name.lower()}@{saved['created']}")
+    try:
+        entry = prepare_view(core, statement, sql)
+    finally:
+        core.restore_pattern = None
     entry.created = saved["created"]
     install_view(core, entry)
 
@@ -236,7 +245,8 @@ def checkpoint(core: Core) -> None:
         tables |= {
             name: encoded(core, p) for name, p in zip(names, entry.table.products, strict=False)
         }
-    core.store.checkpoint(core.version, tables, {}, part_notes(core))
+    states, notes = pattern_checkpoint(core)
+    core.store.checkpoint(core.version, tables, states, {**part_notes(core), **notes})
     note_checkpoint(core)
 
 

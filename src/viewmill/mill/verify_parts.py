@@ -73,6 +73,10 @@ def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
     maintainer: Any = entry.block.maintainer
     calls = entry.engine_calls
     rebuilt: Any = build_pattern(core, entry, alone=True)
+    # Runs may have begun in parts that are gone: what groups bring from there is taken as it is.
+    limit, carried = (None, []) if not maintainer.has_parts else maintainer.carried()
+    if limit is not None:
+        rebuilt.carry(limit, carried)
     rebuilt.fill()
     entry.engine_calls = calls
     if not maintainer.has_parts:
@@ -81,9 +85,8 @@ def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
     first, following = maintainer.first, maintainer.next
     if first is None or following is None:
         return []
-    oldest = maintainer.oldest_shown()
-    start = first if oldest is None else max(first, oldest)
-    return _compared(core, entry, start, following, rebuilt)
+    bounds = [each for each in (maintainer.oldest_shown(), limit) if each is not None]
+    return _compared(core, entry, max([first, *bounds]), following, rebuilt)
 
 
 def _verify_window(core: Core, entry: ViewEntry) -> list[Difference]:

@@ -1,0 +1,150 @@
+"""The runs of pattern views in checkpoints, where no rows tell them any more.
+
+A run may have begun in a part that retention has ended. So a checkpoint holds the runs that groups
+bring into the first part that may still change; older parts of the view are files, and the later
+ones are gone through again when the mill is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import String, is_float_word
+from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.mill.part_folders import Owner, open_parts, part_owners
+from viewmill.mill.store import Store
+from viewmill.program.parts import PartInfo
+from viewmill.program.patterns import PatternQueries
+
+# They import Numba, so only where there is a pattern.
+CARRIED = "viewmill.kernels.pattern_runs:Carried"
+RUNS = "viewmill.kernels.pattern_runs:Runs"
+
+
+def _patterns(core: Core) -> list[tuple[Owner, ViewEntry]]:
+    views = {each.name: each for each in core.catalog.views()}
+    found = [(owner, views[owner.name]) for owner in part_owners(core) if owner.name in views]
+    return [
+        (owner, entry)
+        for owner, entry in found
+        if isinstance(entry.plan.program.body, PatternQueries)
+    ]
+
+
+def pattern_checkpoint(core: Core) -> tuple[dict[str, Any], dict[str, str]]:
+    """The states and the notes of all pattern views."""
+    states: dict[str, Any] = {}
+    notes: dict[str, str] = {}
+    for owner, entry in _patterns(core):
+        limit, carried = owner.parts.carried()
+        if limit is None:
+            continue
+        layout = _Layout(core, entry)
+        if carried:
+            states[f"groups of {owner.key}"] = pa.concat_tables(map(layout.groups, carried))
+            states[f"runs of {owner.key}"] = pa.concat_tables(map(layout.runs, carried))
+        older = [each for each in owner.parts.catalog() if each.subscript < limit]
+        saved = {"limit": limit, "reach": owner.parts.reach, "catalog": older}
+        notes[f"runs of {owner.key}"] = json.dumps(saved)
+    return states, notes
+
+
+def restore_pattern(core: Core, store: Store, key: str) -> Callable[[ViewEntry, Any], None] | None:
+    """What brings a pattern view back to the checkpoint before it is filled; None: nothing."""
+    note = store.notes().get(f"runs of {key}")
+    if note is None:
+        return None
+    saved = json.loads(note)
+
+    def restore(entry: ViewEntry, maintainer: Any) -> None:
+        infos = [PartInfo(*each) for each in saved["catalog"]]
+        filed = open_parts(core, Owner(entry.name, key, maintainer), infos)
+        parts = {info.subscript: rows for info, rows in filed.items()}
+        maintainer.restore(*saved["reach"], parts, infos)
+        groups, runs = (store.load_state(f"{what} of {key}") for what in ("groups", "runs"))
+        carried = [] if groups is None else _Layout(core, entry).carried(groups, runs)
+        maintainer.carry(saved["limit"], carried)
+
+    return restore
+
+
+class _Layout:
+    """Runs as Arrow tables, and back."""
+
+    def __init__(self, core: Core, entry: ViewEntry) -> None:
+        body = entry.plan.program.body
+        assert isinstance(body, PatternQueries)
+        schema = entry.plan.program.inputs[0].schema
+        self._dictionary, self._measures = core.dictionary, body.measures
+        self._keys = Schema(tuple(schema[i] for i in body.keys))
+        self._lasts = [replace(schema[i], nullable=True) for i in body.read_before]
+
+    def groups(self, carried: Any) -> pa.Table:
+        """A row for each group: its part, how many runs it has, its key, its last row."""
+        size = len(carried.runs.starts) - 1
+        made = decode_delta(carried.keys, self._dictionary)
+        arrays = [np.full(size, carried.part, np.int64), np.diff(carried.runs.starts)]
+        arrays += [made.column(i) for i in range(made.num_columns)]
+        for (words, mask), field in zip(carried.last, self._lasts, strict=True):
+            arrays.append(decode_column(words, mask, field, self._dictionary))
+        return pa.table(arrays, names=[f"_{i}" for i in range(len(arrays))])
+
+    def runs(self, carried: Any) -> pa.Table:
+        """A row for each run."""
+        runs = carried.runs
+        arrays = [runs.phase, runs.rows]
+        for m, measure in enumerate(self._measures):
+            field, counts = replace(measure.field, nullable=True), runs.counts[:, m]
+            values: Any = np.ascontiguousarray(runs.integers[:, m])
+            if is_float_word(field.type):
+                values = np.ascontiguousarray(runs.floats[:, m])
+            elif isinstance(field.type, String):
+                is_null = (counts <= 0).astype(np.uint8)
+                values = decode_column(values, is_null, field, self._dictionary)
+            arrays += [values, np.ascontiguousarray(counts)]
+        return pa.table(arrays, names=[f"_{i}" for i in range(len(arrays))])
+
+    def carried(self, groups: pa.Table, runs: pa.Table) -> list[Any]:
+        """The inverse of both."""
+        width = len(self._keys)
+        keys = encode_columns(
+            self._keys, groups.select(range(2, 2 + width)).rename_columns(self._keys.names),
+            self._dictionary,
+        )  # fmt: skip
+        lasts = []
+        for i, field in enumerate(self._lasts):
+            words, mask = encode_array(groups.column(2 + width + i), field, self._dictionary)
+            lasts.append((words, np.zeros(len(words), np.uint8) if mask is None else mask))
+        shape = (runs.num_rows, len(self._measures))
+        integers, floats = np.zeros(shape, np.int64), np.zeros(shape, np.float64)
+        counts = np.zeros(shape, np.int64)
+        for m, measure in enumerate(self._measures):
+            column = runs.column(2 + 2 * m)
+            counts[:, m] = runs.column(3 + 2 * m).to_numpy()
+            if is_float_word(measure.field.type):
+                floats[:, m] = column.to_numpy()
+            elif isinstance(measure.field.type, String):
+                field = replace(measure.field, nullable=True)
+                integers[:, m] = encode_array(column, field, self._dictionary)[0]
+            else:
+                integers[:, m] = column.to_numpy()
+        starts = np.concatenate([[0], np.cumsum(groups.column(1).to_numpy())]).astype(np.int64)
+        phase, rows = (runs.column(i).to_numpy().astype(np.int64) for i in range(2))
+        whole = pkgutil.resolve_name(RUNS)(starts, phase, rows, integers, floats, counts)
+        parts = groups.column(0).to_numpy()
+        found, made = [], pkgutil.resolve_name(CARRIED)
+        for part in np.unique(parts):
+            at = np.flatnonzero(parts == part)
+            last = tuple((words[at], mask[at]) for words, mask in lasts)
+            found.append(made(int(part), keys.take(at), whole.take(at), last))
+        return found
