@@ -314,7 +314,7 @@ class PatternMaintainer(KeptParts):
         table = decode_delta(rows.take(order), self._dictionary).select([*names, time])
         table = table.append_column(" group", pa.array(numbers))
         keys = [(" group", "ascending"), (time, "ascending"), *((n, "ascending") for n in names)]
-        by = pc.sort_indices(table, sort_keys=keys).to_numpy()
+        by = pc.sort_indices(table, sort_keys=keys, null_placement="at_start").to_numpy()
         found: Ints = order[by.astype(np.int64)]
         return found
 

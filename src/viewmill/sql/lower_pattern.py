@@ -175,10 +175,13 @@ class _Lowering:
 
     def _conjuncts(self) -> Iterator[exp.Expr]:
         where = self.select.args.get("where")
-        if where is None:
-            return
-        node = where.this.unnest()
-        yield from (node.flatten() if isinstance(node, exp.And) else [node])
+        waiting = [] if where is None else [where.this]
+        while waiting:
+            node = waiting.pop().unnest()
+            if isinstance(node, exp.And):
+                waiting += [node.expression, node.this]
+            else:
+                yield node
 
     def _of_row(self, predicate: exp.Expr, phase: int) -> exp.Expr:
         """The predicate on columns of a row and of the row before it."""
