@@ -25,8 +25,8 @@ from viewmill.errors import Overflow
 from viewmill.kernels.match_chains import Chains
 from viewmill.kernels.match_kernel import match_groups, measure_matches
 from viewmill.kernels.pattern_kernels import compiled
-from viewmill.kernels.pattern_pass import PatternPass, Steps, column_at
 from viewmill.kernels.pattern_runs import NEVER, Column, Ints, Runs, RunsPart, chosen_rows
+from viewmill.kernels.pattern_sweep import PatternSweep, Steps, column_at
 from viewmill.kernels.patterns import PatternMaintainer
 from viewmill.program.patterns import MATCHES
 
@@ -41,7 +41,7 @@ class MatchMaintainer(PatternMaintainer):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._pass = PatternPass([self._body], self._schema)
+        self._sweep = PatternSweep([self._body], self._schema)
         self._chains = Chains(self._width, len(self._body.read_before))
         self._coming: list[Delta] = []
         self._index: dict[int, RunsPart] = {}
@@ -134,7 +134,7 @@ class MatchMaintainer(PatternMaintainer):
         starts = np.searchsorted(owner, [*has_rows, len(groups)]).astype(np.int64)
         lasts = self._lasts(cuts[has_rows])
         order = np.arange(rows.size, dtype=np.int64)
-        steps = self._pass.steps(rows, order, starts, [lasts], self._run, self._dictionary)
+        steps = self._sweep.steps(rows, order, starts, [lasts], self._run, self._dictionary)
         came = self._rows_of(self._match(groups[has_rows], rows, starts, steps))
         if not removed.size:
             return came
@@ -142,7 +142,7 @@ class MatchMaintainer(PatternMaintainer):
 
     def _match(self, groups: Ints, rows: Delta, starts: Ints, steps: Steps) -> Ints:
         """Match the rows of groups; the new matches."""
-        chains, passing = self._chains, self._pass
+        chains, sweep = self._chains, self._sweep
         matches, cuts = chains.matches, chains.cuts
         matches.reserve(rows.size)
         cuts.reserve(rows.size)
@@ -151,7 +151,7 @@ class MatchMaintainer(PatternMaintainer):
         last_match, last_cut = chains.last_match[groups], chains.last_cut[groups]
         sizes = np.array([matches.size, cuts.size], np.int64)
         count = compiled(match_groups)(
-            starts, steps.bits, moments, passing.enter, passing.stay, last_match, last_cut,
+            starts, steps.bits, moments, sweep.enter, sweep.stay, last_match, last_cut,
             borders, matches["group"], matches["before"], cuts["row"], cuts["known"],
             cuts["match"], cuts["before"], sizes,
         )  # fmt: skip
@@ -170,9 +170,9 @@ class MatchMaintainer(PatternMaintainer):
         return new
 
     def _measure(self, borders: Ints, steps: Steps, new: slice) -> None:
-        matches, passing = self._chains.matches, self._pass
+        matches, sweep = self._chains.matches, self._sweep
         failed = compiled(measure_matches)(
-            borders, passing.functions, passing.of_phase, passing.arguments, passing.is_float,
+            borders, sweep.functions, sweep.of_phase, sweep.arguments, sweep.is_float,
             steps.integers, steps.floats, steps.nulls, matches["integers"][new],
             matches["floats"][new], matches["counts"][new],
         )  # fmt: skip

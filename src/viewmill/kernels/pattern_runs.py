@@ -104,7 +104,7 @@ class StreamOrder:
         self._parts: dict[int, tuple[Delta, tuple[Ints, Ints, Ints]]] = {}
         self.sorted_parts = 0  # so often was a part sorted
         self.patterns: WeakSet[Any] = WeakSet()  # that go through every part together
-        self.passes: dict[tuple[int, ...], Any] = {}  # by the bodies, which they hold
+        self.sweeps: dict[tuple[int, ...], Any] = {}  # by the bodies, which they hold
 
     def find(self, part: int, rows: Delta) -> tuple[Ints, Ints, Ints] | None:
         """The order of these very rows, if a view before has found it."""

@@ -26,7 +26,6 @@ from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
-from viewmill.kernels.pattern_pass import PatternPass, Run, column_at
 from viewmill.kernels.pattern_runs import (
     NEVER,
     Carried,
@@ -39,6 +38,7 @@ from viewmill.kernels.pattern_runs import (
     chosen_rows,
     join_runs,
 )
+from viewmill.kernels.pattern_sweep import PatternSweep, Run, column_at
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.patterns import MATCHES, PatternQueries
 from viewmill.program.program import Program
@@ -97,9 +97,9 @@ class PatternMaintainer(KeptParts):
         if self._is_taken:
             return
         rows = rows_of(delta)
-        oldest = self._source.oldest_shown()
+        oldest, coming = self._source.oldest_shown(), self._source.changed_parts()
         for part, change in self._source.split(rows):
-            if oldest is None or part >= oldest:
+            if oldest is None or part >= oldest or part in coming:
                 self._applied.setdefault(part, []).append(change)
 
     def flush(self) -> Delta:
@@ -311,10 +311,13 @@ class PatternMaintainer(KeptParts):
         """Rows of one group and moment come in the order of their other values."""
         time = self._schema[self._body.time].name
         names = [f.name for f in rows.schema if not isinstance(f.type, Nested) and f.name != time]
-        table = decode_delta(rows.take(order), self._dictionary).select([*names, time])
-        table = table.append_column(" group", pa.array(numbers))
-        keys = [(" group", "ascending"), (time, "ascending"), *((n, "ascending") for n in names)]
-        by = pc.sort_indices(table, sort_keys=keys, null_placement="at_start").to_numpy()
+        whole = decode_delta(rows.take(order), self._dictionary)
+        columns = {" group": pa.array(numbers), time: whole.column(time)}
+        for name in names:
+            columns[f"{name} is there"] = whole.column(name).is_valid()  # NULL comes first
+            columns[name] = whole.column(name)
+        keys = [(name, "ascending") for name in columns]
+        by = pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy()
         found: Ints = order[by.astype(np.int64)]
         return found
 
@@ -378,13 +381,13 @@ class PatternMaintainer(KeptParts):
         """What has the rows."""
         return self._source
 
-    def pattern_pass(self, others: tuple[PatternMaintainer, ...]) -> PatternPass:
+    def pattern_sweep(self, others: tuple[PatternMaintainer, ...]) -> PatternSweep:
         """The automata of this and other patterns side by side."""
         bodies = (self._body, *(each.body for each in others))
         key = tuple(map(id, bodies))
-        found = self._order.passes.get(key)
+        found = self._order.sweeps.get(key)
         if found is None:
-            found = self._order.passes[key] = PatternPass(bodies, self._schema)
+            found = self._order.sweeps[key] = PatternSweep(bodies, self._schema)
         return found
 
     @property
@@ -543,10 +546,10 @@ def advance_part(
         at = np.flatnonzero(np.isin(present, groups))
         order, starts, present = chosen_rows(*whole, at)
     before = [each.before(part, present) for each in members]
-    passing = lead.pattern_pass(tuple(others))
+    sweep = lead.pattern_sweep(tuple(others))
     lasts = [last for _, last in before]
-    steps = passing.steps(rows, order, starts, lasts, lead.run, lead.dictionary)
-    after = passing.advance(starts, steps, [runs for runs, _ in before])
+    steps = sweep.steps(rows, order, starts, lasts, lead.run, lead.dictionary)
+    after = sweep.advance(starts, steps, [runs for runs, _ in before])
     ends = order[starts[1:] - 1] if len(present) else order
     found = []
     for member, runs in zip(members, after, strict=True):

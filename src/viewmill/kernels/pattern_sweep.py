@@ -1,4 +1,4 @@
-"""One pass over the sorted rows of a part takes all automata of its stream through them.
+"""One sweep over the sorted rows of a part takes all automata of its stream through them.
 
 takes  the patterns over one stream and one GROUP BY, rows by group and time, the runs before
 does   one query for the steps that each row allows and for the arguments of the measures, equal
@@ -61,7 +61,7 @@ class Steps:
             self.nulls[i] = mask
 
 
-class PatternPass:
+class PatternSweep:
     """The automata of some patterns side by side."""
 
     def __init__(self, bodies: Sequence[PatternQueries], schema: Schema) -> None:
