@@ -30,7 +30,7 @@ class SortedStore:
         self._set(ordered_nodes.KEYS, len(kind.words))
         self._set(ordered_nodes.WORDS, len(kind.payload))
         self._set(structure.KINDS, address_of(self._kinds))
-        self._set(structure.LOGGED, int(not kind.sweep))
+        self._set(structure.LOGGED, int(not kind.passing))
         for place, row in zip(("TOTALS", "NULLS", "PICKED", "STRAIN"), self._sums, strict=True):
             self._set(getattr(ordered_nodes, place), address_of(row))
         self._clear = kernel(ordered.ordered_clear)
@@ -66,7 +66,7 @@ class SortedStore:
 
     def commit(self) -> None:
         """Keep what was done; rows that were on their way have arrived."""
-        if self.kind.sweep:
+        if self.kind.passing:
             if self._get(ordered_nodes.LEVELS):
                 self.clear()
         elif self._get(ordered_nodes.LOG_SIZE):
