@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from viewmill.kernels.window_edges import Edges
 from viewmill.kernels.window_lane import Lane, LaneRows
 from viewmill.kernels.window_payloads import WholeSum
 from viewmill.kernels.window_tree import Tree, Watch, paired
-from viewmill.program.windows import Asked, TreePlan, WindowsPlan
+from viewmill.program.windows import Asked, TreePlan, WindowAggregate, WindowsPlan
 
 if TYPE_CHECKING:
+    from viewmill.kernels.lane_reading import Reading
     from viewmill.kernels.window_family import Planner
     from viewmill.kernels.window_view import WindowView
 
 Array = npt.NDArray[Any]
+
+LaneKey = tuple[str, Asked]
 
 _LARGE = 2.0**62  # sums of less cannot overflow
 
@@ -27,8 +32,11 @@ _LARGE = 2.0**62  # sums of less cannot overflow
 class PlannedLane:
     """Views that prepare rows alike, planned together."""
 
-    def __init__(self, lane: Lane, asked: Asked) -> None:
-        self.lane, self._asked = lane, asked
+    def __init__(self, lane: Lane, asked: Asked, why: str = "") -> None:
+        self.lane, self._asked, self.why = lane, asked, why
+        self.readings: dict[LaneKey, Reading] = {}  # of a joined lane
+        self.keys: Counter[LaneKey] = Counter()  # how many views have which parts
+        self.fragments = 0  # when it was last decided that views share it
         self.views: dict[int, WindowView] = {}
         self.trees: list[Tree] = []
         self.plan: WindowsPlan | None = None
@@ -48,6 +56,7 @@ class PlannedLane:
     def add(self, view: WindowView) -> None:
         """A view joins: a tree that has its edges and its past takes it as it is."""
         self.views[id(view)] = view
+        self.keys[view.key] += 1
         self._forget_windows()
         if not self._is_spoilt and len(self.views) <= 2 * self._planned_for:
             view.tree = next((tree for tree in self.trees if tree.can_answer(view.window)), None)
@@ -59,12 +68,28 @@ class PlannedLane:
     def remove(self, view: WindowView) -> None:
         """A view goes. Trees that cut more finely than they need stay right."""
         del self.views[id(view)]
+        self.keys[view.key] -= 1
+        if not self.keys[view.key]:
+            del self.keys[view.key]
         self._forget_windows()
         if view.tree is not None:
             view.tree.readers -= 1
         if self.views and 2 * len(self.views) < self._planned_for:
             self.is_marked = True
         self.trees = [tree for tree in self.trees if tree.readers]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its rows are cut more finely than one kind of view needs."""
+        return bool(self.readings)
+
+    def calls_of(self, view: WindowView) -> tuple[WindowAggregate, ...]:
+        """The aggregates of a view over the arguments of this lane."""
+        own = view.body.aggregates
+        if not self.readings:
+            return own
+        to = self.readings[view.key].how.arguments
+        return tuple(replace(c, arguments=tuple(to[i] for i in c.arguments)) for c in own)
 
     def _forget_windows(self) -> None:
         self._windows.clear()
@@ -160,11 +185,6 @@ class PlannedLane:
         for tree in self.trees:
             tree.begin()
             tree.take(rows, None)
-
-    @property
-    def farthest(self) -> int:
-        """So many rows before the newest can a window begin."""
-        return max(each.window.size + each.window.slide for each in self.views.values())
 
     # Rows.
 

@@ -10,24 +10,26 @@ are planned again, all at once, and trees that changed are filled from the strea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.schema import Schema
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels import compiler
 from viewmill.kernels.build import build
-from viewmill.kernels.planned_lane import PlannedLane
+from viewmill.kernels.lane_reading import Reading
+from viewmill.kernels.planned_lane import LaneKey, PlannedLane
 from viewmill.kernels.row_order import RowOrder
 from viewmill.kernels.window_lane import InOrder, Lane
 from viewmill.kernels.window_view import WindowView
 from viewmill.program.program import Program
-from viewmill.program.windows import Asked, Windowed, WindowsPlan
+from viewmill.program.windows import Asked, LanePlan, LaneSpec, LaneUse, Windowed, WindowsPlan
 
 Array = npt.NDArray[Any]
 # Windows, which of them are followed, what was asked for, what the lane offers, rows per unit.
@@ -35,7 +37,12 @@ Planner = Callable[
     [Sequence[SlidingWindow], Sequence[bool], Asked, frozenset[str], float | None], WindowsPlan
 ]
 
-_LARGE = 2.0**62
+# Kinds of views, some rows, rows per unit, the fragments that joined lanes have.
+LanePlanner = Callable[
+    [Sequence[LaneUse], Delta, float | None, Mapping[frozenset[int], int]], list[LanePlan]
+]
+
+_FEW = 64  # so many fragments do no harm
 
 
 class WindowFamily:
@@ -51,6 +58,7 @@ class WindowFamily:
         *,
         has_deletes: bool = True,
         may_owe: bool = False,
+        lanes: LanePlanner | None = None,
         is_shared: bool = False,
         compiled: bool | None = None,
     ) -> None:
@@ -61,9 +69,11 @@ class WindowFamily:
         self.refreshes = 0  # batches since the family began
         self.reached: int | None = None  # the watermark, or the number of rows
         self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
+        self._plan_lanes = lanes  # without it only views that prepare rows alike share a lane
         self._has_deletes, self._may_owe = has_deletes, may_owe
         self._compiled = compiler.is_on(compiled)
-        self._lanes: dict[tuple[str, Asked], PlannedLane] = {}
+        self._lanes: list[PlannedLane] = []
+        self._open: set[tuple[Asked, str]] = set()  # kinds of views whose lanes are not decided
         self._finishes: dict[str, InOrder] = {}
         self._arrived = 0
         self._order: RowOrder | None = None  # of rows that windows of rows count by time
@@ -91,22 +101,35 @@ class WindowFamily:
         """A view comes, or comes back."""
         if id(member) in self.views:
             return
-        body = member.body
-        planned = self._lanes.get((body.lane, body.asked))
-        if planned is None:
-            lane = Lane(
-                body,
-                self._dictionary,
-                self._compiled,
-                has_deletes=self._has_deletes,
-                may_owe=self._may_owe,
-            )
-            planned = self._lanes[body.lane, body.asked] = PlannedLane(lane, body.asked)
-        if planned.lane.add(body.aggregates):
-            planned.spoil()
-        member.take_place(planned.lane, self.refreshes)
         self.views[id(member)] = member
         self._named[member.view_name] += 1
+        member.begin_at(self.refreshes)
+        planned = next((each for each in self._lanes if member.key in each.keys), None)
+        if planned is None and self._plan_lanes is not None and member.body.parts is not None:
+            self._open.add(_kind(member))
+            return
+        if planned is None:
+            body = member.body
+            spec = LaneSpec(body.keys, body.prepare, body.picked)
+            planned = self._new_lane(spec, body.asked)
+        self._put(member, planned)
+
+    def _new_lane(self, spec: LaneSpec, asked: Asked, why: str = "") -> PlannedLane:
+        lane = Lane(
+            spec,
+            self._dictionary,
+            self._compiled,
+            has_deletes=self._has_deletes,
+            may_owe=self._may_owe,
+        )
+        self._lanes.append(PlannedLane(lane, asked, why))
+        return self._lanes[-1]
+
+    def _put(self, member: WindowView, planned: PlannedLane) -> None:
+        calls = planned.calls_of(member)
+        if planned.lane.add(calls):
+            planned.spoil()
+        member.take_place(planned, planned.readings.get(member.key), calls)
         planned.add(member)
 
     def _finish(self, program: Program) -> InOrder:
@@ -123,43 +146,50 @@ class WindowFamily:
         self._named[member.view_name] -= 1
         if not self._named[member.view_name]:
             del self._named[member.view_name]
-        key = member.body.lane, member.body.asked
-        planned = self._lanes[key]
+        if member.planned is not None:
+            self._take_out(member, member.planned)
+            if member.planned.is_joined and len(member.planned.keys) == 1:
+                self._open.add(_kind(member))
+
+    def _take_out(self, member: WindowView, planned: PlannedLane) -> None:
         planned.remove(member)
         if not planned.views:
-            del self._lanes[key]
+            self._lanes.remove(planned)
 
     def follow(self, view: WindowView, followed: bool) -> None:
         """Whether somebody wants every change of a view."""
         if view.followed != followed:
             view.follow(followed)
-            self._lanes[view.body.lane, view.body.asked].forget_listed()
+            if view.planned is not None:
+                view.planned.forget_listed()
 
     def spoil(self, view: WindowView) -> None:
         """Build what a view reads again, from the stream's rows."""
         view.forget_shown()
-        self._lanes[view.body.lane, view.body.asked].spoil()
+        if view.planned is not None:
+            view.planned.spoil()
+
+    def _planned(self, view: WindowView) -> PlannedLane:
+        self.settle()
+        assert view.planned is not None
+        return view.planned
 
     def plan_of(self, view: WindowView) -> WindowsPlan:
         """How the view's lane is run."""
-        self.settle()
-        plan = self._lanes[view.body.lane, view.body.asked].plan
+        plan = self._planned(view).plan
         assert plan is not None
         return plan
 
     def sharing(self, view: WindowView) -> list[str]:
         """The other views that read the same tree."""
-        self.settle()
-        planned = self._lanes[view.body.lane, view.body.asked]
-        others = (each for each in planned.views.values() if each is not view)
+        others = (each for each in self._planned(view).views.values() if each is not view)
         return sorted(each.view_name for each in others if each.tree is view.tree)
 
     def shares(self, view: WindowView) -> dict[str, int]:
         """The bytes of a view's tree and lane, spread over the views that share them."""
-        tree = view.tree
-        if tree is None:
+        tree, planned = view.tree, view.planned
+        if tree is None or planned is None:
             return {"partials": 0}
-        planned = self._lanes[view.body.lane, view.body.asked]
         return {
             "partials": tree.nbytes // max(1, tree.readers),
             "lane": view.lane.nbytes // len(planned.views),
@@ -167,18 +197,69 @@ class WindowFamily:
 
     def settle(self) -> None:
         """Plan the lanes that changed, and fill their new trees from the stream's rows."""
-        marked = [each for each in self._lanes.values() if each.is_marked]
-        if not marked:
+        if not self.views or not (self._open or any(each.is_marked for each in self._lanes)):
             return
         rows = self._rows()
         self._arrived = max(self._arrived, rows.size)
         self._reach_tick()
         times, rows = self._all_moments(rows)
         rate = _rate(rows, times, self._unit)
-        for planned in marked:
-            fresh = planned.replan(self._plan, self._compiled, rate)
-            if fresh:
-                planned.fill(fresh, rows, times, self.reached)
+        self._place(rows, rate)
+        for planned in self._lanes:
+            if planned.is_marked:
+                fresh = planned.replan(self._plan, self._compiled, rate)
+                if fresh:
+                    planned.fill(fresh, rows, times, self.reached)
+
+    def _place(self, rows: Delta, rate: float | None) -> None:
+        """Decide which views share a lane, where some came or went or fragments became many."""
+        for kind in self._open:
+            views: dict[LaneKey, list[WindowView]] = {}
+            for each in self.views.values():
+                if each.body.parts is not None and _kind(each) == kind:
+                    views.setdefault(each.key, []).append(each)
+            if views:
+                self._share(views, rows, rate)
+        self._open.clear()
+
+    def _share(
+        self, views: dict[LaneKey, list[WindowView]], rows: Delta, rate: float | None
+    ) -> None:
+        assert self._plan_lanes is not None
+        keys = list(views)
+        uses = [_use(each) for each in views.values()]
+        at = {key: i for i, key in enumerate(keys)}
+        measured = {
+            frozenset(at[key] for key in lane.keys): len(lane.lane.numbers)
+            for lane in self._lanes
+            if lane.is_joined and lane.keys.keys() <= at.keys()
+        }
+        for plan in self._plan_lanes(uses, rows, rate, measured):
+            own = [keys[i] for i in plan.members]
+            planned = self._lane_for(own, views[own[0]][0], plan)
+            planned.fragments = len(planned.lane.numbers)
+            for member in (each for key in own for each in views[key]):
+                if member.planned is planned:
+                    continue
+                if member.planned is not None:
+                    self._take_out(member, member.planned)
+                self._put(member, planned)
+
+    def _lane_for(self, keys: list[LaneKey], example: WindowView, plan: LanePlan) -> PlannedLane:
+        """The lane of these views if there is one, or a new one."""
+        body, wanted = example.body, set(keys)
+        for each in self._lanes:
+            same = each.keys.keys() == wanted if plan.joined else keys[0] in each.keys
+            if same and each.is_joined == (plan.joined is not None):
+                each.why = plan.why
+                return each
+        if plan.joined is None:
+            return self._new_lane(LaneSpec(body.keys, body.prepare, body.picked), body.asked)
+        planned = self._new_lane(plan.joined.spec, body.asked, plan.why)
+        for key, how in zip(keys, plan.joined.readings, strict=True):
+            schema = Schema(tuple(plan.joined.spec.keys[i] for i in how.keys))
+            planned.readings[key] = Reading(planned.lane, how, schema, self._compiled)
+        return planned
 
     def _reach_tick(self) -> None:
         tick = self._tick()
@@ -214,7 +295,7 @@ class WindowFamily:
         self._count_late(times, delta, before)
         if not delta.size:
             return
-        for planned in self._lanes.values():
+        for planned in self._lanes:
             planned.take(planned.lane.rows(delta, times, first), before)
 
     def _all_moments(self, rows: Delta) -> tuple[Array, Delta]:
@@ -228,16 +309,16 @@ class WindowFamily:
     @property
     def _farthest(self) -> int:
         """So many rows can windows see."""
-        return max(each.farthest for each in self._lanes.values())
+        return max(each.window.size + each.window.slide for each in self.views.values())
 
     def _number_anew(self, delta: Delta, before: int | None) -> None:
         """Rows of a window of rows come late: those after them move on by so many places."""
         assert self._order is not None
-        shown = {id(v): v.contents() for p in self._lanes.values() for v in p.listed}
+        shown = {id(v): v.contents() for p in self._lanes for v in p.listed}
         rows, numbers = self._order.add_late(delta, self._arrived)
         self._reach(self._arrived)
         self._count_unseen(delta, rows, before)
-        for planned in self._lanes.values():
+        for planned in self._lanes:
             planned.refill(planned.lane.rows(rows, numbers, int(numbers[0])), self.reached)
             for view in planned.listed:
                 view.note_difference(shown[id(view)])
@@ -281,7 +362,7 @@ class WindowFamily:
         if reached is None or not len(times):
             return
         earliest = int(times.min())
-        if earliest >= reached - min(each.shortest for each in self._lanes.values()):
+        if earliest >= reached - min(each.shortest for each in self._lanes):
             return
         coming = np.sort(times if delta.multiplicity is None else times[delta.multiplicity > 0])
         for view in self.views.values():
@@ -296,7 +377,7 @@ class WindowFamily:
             self._saved = self.reached, self._arrived
             if self._order is not None:
                 self._order.begin()
-            for planned in self._lanes.values():
+            for planned in self._lanes:
                 planned.begin()
 
     def advance(self, watermark: int) -> None:
@@ -311,7 +392,7 @@ class WindowFamily:
             return {}
         before = self._saved[0]
         outputs = {}
-        for planned in self._lanes.values():
+        for planned in self._lanes:
             for view in planned.listed:
                 if self.reached is not None:
                     end = view.window.last_end(self.reached)
@@ -331,10 +412,13 @@ class WindowFamily:
         self.refreshes += 1
         self._saved = None
         self._late.clear()
-        for planned in self._lanes.values():
+        for planned in self._lanes:
             planned.commit(self.reached)
         if self._order is not None:
             self._order.forget(self._farthest)
+        for planned in self._lanes:
+            if planned.is_joined and len(planned.lane.numbers) > 2 * planned.fragments + _FEW:
+                self._open.add(_kind(next(iter(planned.views.values()))))
 
     def rollback(self) -> None:
         """Go back to the last commit."""
@@ -347,7 +431,7 @@ class WindowFamily:
         self._late.clear()
         if self._order is not None:
             self._order.rollback()
-        for planned in self._lanes.values():
+        for planned in self._lanes:
             planned.rollback()
 
 
@@ -357,3 +441,16 @@ def _rate(rows: Delta, times: Array, unit: str) -> float | None:
         return 1.0
     span = int(times.max()) - int(times.min()) if len(times) > 1 else 0
     return len(times) / span if span else None
+
+
+def _kind(view: WindowView) -> tuple[Asked, str]:
+    """Views of different kinds are never joined."""
+    assert view.body.parts is not None
+    return view.body.asked, view.body.parts.kind
+
+
+def _use(views: Sequence[WindowView]) -> LaneUse:
+    parts = views[0].body.parts
+    assert parts is not None
+    windows = tuple(view.window for view in views)
+    return LaneUse(parts, windows, tuple(view.is_listed for view in views))

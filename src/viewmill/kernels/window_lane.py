@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.algebra.schema import Schema
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import BIGINT
 from viewmill.deltas.consolidate import group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
@@ -21,9 +22,10 @@ from viewmill.kernels.build import build
 from viewmill.kernels.group_numbers import GroupNumbers
 from viewmill.kernels.linear import Linear
 from viewmill.kernels.sorted_runs import SortedRuns
+from viewmill.kernels.window_library import window_kernel
 from viewmill.kernels.window_payloads import Component, Count, Rows, UserOperation, component_of
-from viewmill.kernels.window_store import Layout
-from viewmill.program.windows import WindowAggregate, Windowed
+from viewmill.kernels.window_store import Layout, Payloads, nothing
+from viewmill.program.windows import FRAGMENT, LaneSpec, WindowAggregate
 
 Array = npt.NDArray[Any]
 
@@ -55,23 +57,26 @@ class LaneRows:
 
 
 class Lane:
-    """What is common to views with the same WHERE, keys and arguments."""
+    """What is common to views with the same WHERE, keys and arguments, or to views whose rows are
+    cut finely enough for all of them."""
 
     def __init__(
         self,
-        body: Windowed,
+        spec: LaneSpec,
         dictionary: Dictionary,
         compiled: bool,
         *,
         has_deletes: bool,
         may_owe: bool = False,
     ) -> None:
-        self._body, self._has_deletes = body, has_deletes
+        self.spec, self._has_deletes = spec, has_deletes
         self._may_owe, self._owes = may_owe, False
-        self.numbers = GroupNumbers(Schema(body.keys), compiled)
+        self._compiled = compiled
+        fragment = (Field(FRAGMENT, BIGINT, False),) if spec.predicates else ()
+        self.numbers = GroupNumbers(Schema((*spec.keys, *fragment)), compiled)
         self._prepare: Linear | None = None
-        if body.prepare is not None:
-            self._prepare = Linear(build(body.prepare, dictionary, compiled=compiled))
+        if spec.prepare is not None:
+            self._prepare = Linear(build(spec.prepare, dictionary, compiled=compiled))
         # The first component counts rows: a group is there while it has some.
         self.components: list[Component] = [Count(())]
         self.layout = Layout(self.components)
@@ -141,9 +146,9 @@ class Lane:
 
     def rows(self, delta: Delta, times: Array, first: int) -> LaneRows:
         """The rows of a batch, whose arrivals count from `first`."""
-        keys = len(self._body.keys)
+        keys = len(self.spec.keys)
         if self._prepare is None:
-            picked = self._body.picked
+            picked = self.spec.picked
             columns = tuple(delta.columns[i] for i in picked)
             nulls = tuple(delta.nulls[i] for i in picked)
             arrivals = np.arange(first, first + delta.size)
@@ -153,10 +158,15 @@ class Lane:
         done = self._prepare.run(_numbered(delta, self._prepare.schema, first))
         columns, nulls = tuple(done.columns), tuple(done.nulls)
         rest = 2 + keys  # after arrival, time and keys come the arguments
-        groups = self.numbers.of(columns[2:rest], nulls[2:rest], done.size)
+        end = len(columns) - (1 if self.spec.predicates else 0)
+        own_keys, masks = (*columns[2:rest], *columns[end:]), (*nulls[2:rest], *nulls[end:])
+        groups = self.numbers.of(own_keys, masks, done.size)
         arrivals = columns[0]
         m = done.multiplicities()
-        return LaneRows(times[arrivals - first], arrivals, groups, m, columns[rest:], nulls[rest:])
+        found = LaneRows(
+            times[arrivals - first], arrivals, groups, m, columns[rest:end], nulls[rest:end]
+        )
+        return found if self.spec.takes_all else found.take(own_keys[-1] != 0)
 
     def hold(self, rows: LaneRows) -> None:
         """Keep the rows themselves, where they may be needed again."""
@@ -197,6 +207,13 @@ class Lane:
             pairs, count, rows.multiplicity, rows.times, rows.arrivals, rows.columns, rows.nulls
         )
         return self.layout.packed([each.lift(lifted) for each in self.components], count)
+
+    def folded(self, payloads: Payloads, at: Array, count: int) -> Payloads:
+        """Payloads of fragments put together: each into the place that is said."""
+        words, reals = nothing(self.layout, count)
+        fold = window_kernel("stretches", "fold", self._compiled, self.operations)
+        fold(at, *payloads, words, reals, self.layout.ops)
+        return words, reals
 
     @property
     def nbytes(self) -> int:

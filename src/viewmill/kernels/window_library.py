@@ -33,6 +33,7 @@ _NEW = (WORD, WORDS, WORDS, WORDS, *_PAYLOAD, WORDS, *_PAYLOAD, *_PAYLOAD)
 SIGNATURES = {
     "change": (*_NEW, ROWS, WORDS, *_STORE),
     "answer": (*_ASKED, ROWS, *_PAYLOAD, ROWS, *_STORE),
+    "fold": (WORDS, *_PAYLOAD, *_PAYLOAD, ROWS),
     "forget": (WORDS, WORD, ROWS, WORDS, WORDS),
     "number_rows": (WORD, ROWS, WORDS, ROWS, WORDS, WORDS),
     "fill_slots": (ROWS, WORDS, WORDS),

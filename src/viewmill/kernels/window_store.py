@@ -80,6 +80,11 @@ class Layout:
 Payloads = tuple[Array, Array]
 
 
+def nothing(layout: Layout, count: int) -> Payloads:
+    """The payloads of no rows."""
+    return np.zeros((count, layout.words), np.int64), np.zeros((count, layout.reals))
+
+
 def _widths(component: Component, kind: int) -> tuple[int, int]:
     whole = component.width
     if len(component.kinds) == 1:

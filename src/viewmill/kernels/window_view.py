@@ -6,7 +6,7 @@ slides listed: for each group that changed the old one deleted, the new one inse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +18,15 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
 from viewmill.kernels.shown_answers import ShownAnswers
-from viewmill.kernels.window_store import Layout, Payloads
+from viewmill.kernels.window_store import Layout, Payloads, nothing
 from viewmill.kernels.window_tree import EARLIEST, Tree
 from viewmill.program.program import Program
-from viewmill.program.windows import Windowed
+from viewmill.program.windows import Asked, WindowAggregate, Windowed
 
 if TYPE_CHECKING:
+    from viewmill.kernels.group_numbers import GroupNumbers
+    from viewmill.kernels.lane_reading import Reading
+    from viewmill.kernels.planned_lane import PlannedLane
     from viewmill.kernels.window_family import WindowFamily
     from viewmill.kernels.window_lane import InOrder, Lane
 
@@ -34,6 +37,8 @@ class WindowView:
     """A view's handle on its family."""
 
     lane: Lane
+    planned: PlannedLane | None = None  # the lane with its trees, once it has a place
+    reading: Reading | None = None  # of a lane that is cut more finely
     places: list[int]  # of the components that keep the aggregates
 
     def __init__(
@@ -52,10 +57,46 @@ class WindowView:
         self._changes: list[Delta] = []
         self._output: Delta | None = None  # flushed, not committed
 
-    def take_place(self, lane: Lane, batch: int) -> None:
-        """The lane that the view reads from now on."""
-        self.lane, self.tree, self._joined, self._shown = lane, None, batch, None
-        self.places = [lane.place_of(call) for call in self.body.aggregates]
+    def begin_at(self, batch: int) -> None:
+        """It comes, or comes back."""
+        self._joined, self._shown, self.planned, self.tree = batch, None, None, None
+
+    def take_place(
+        self, planned: PlannedLane, reading: Reading | None, calls: Sequence[WindowAggregate]
+    ) -> None:
+        """The lane that the view reads from now on; what followers have been told stays."""
+        told = None if self._shown is None else self._told(self._shown)
+        self.planned, self.lane, self.reading, self.tree = planned, planned.lane, reading, None
+        self.places = [self.lane.place_of(call) for call in calls]
+        self._shown = None if told is None else self._shown_again(*told)
+
+    @property
+    def _numbers(self) -> GroupNumbers:
+        """Of its groups."""
+        return self.lane.numbers if self.reading is None else self.reading.numbers
+
+    def _told(self, shown: ShownAnswers) -> tuple[Delta, list[Payloads]]:
+        """What followers have been told: keys, and the payloads of its components."""
+        groups, layout = shown.groups(), self.lane.layout
+        words, reals = shown.get(layout, groups)
+        places = [layout.places[each] for each in (0, *self.places)]
+        return self._numbers.keys(groups), [
+            (words[:, w:end_w], reals[:, r:end_r]) for w, end_w, r, end_r in places
+        ]
+
+    def _shown_again(self, keys: Delta, told: list[Payloads]) -> ShownAnswers:
+        groups = self._numbers.of(keys.columns, keys.nulls, keys.size)
+        layout = Layout(self.lane.components)
+        words, reals = nothing(layout, keys.size)
+        for each, payload in zip((0, *self.places), told, strict=True):
+            w, end_w, r, end_r = layout.places[each]
+            words[:, w:end_w], reals[:, r:end_r] = payload
+        return ShownAnswers(layout, groups, (words, reals))
+
+    @property
+    def key(self) -> tuple[str, Asked]:
+        """Equal for views that prepare rows alike and ask for the same."""
+        return self.body.lane, self.body.asked
 
     @property
     def batches(self) -> int:
@@ -87,7 +128,7 @@ class WindowView:
         if self.body.keys:
             there = words[:, 0] > 0
             groups, words, reals, signs = groups[there], words[there], reals[there], signs[there]
-        keys = self.lane.numbers.keys(groups) if self.body.keys else None
+        keys = self._numbers.keys(groups) if self.body.keys else None
         columns: list[Array] = [] if keys is None else list(keys.columns)
         nulls: list[Array | None] = [] if keys is None else list(keys.nulls)
         for call, place in zip(self.body.aggregates, self.places, strict=True):
@@ -127,11 +168,22 @@ class WindowView:
     def _answers(self, tree: Tree) -> tuple[Array, Payloads]:
         """The groups, and the answers at the last end of a window."""
         reached = self.family.reached
-        groups = tree.store.groups() if self.body.keys else np.zeros(1, np.int64)
+        groups = np.zeros(1, np.int64)
+        if self.body.keys:
+            groups = tree.store.groups()
+            groups = groups if self.reading is None else self.reading.groups(groups)
         if reached is None:
             groups = groups[:0] if self.body.keys else groups
-            return groups, tree.answer(groups, 0, 0, self.window)
-        return groups, tree.answer(groups, *self._span(self.window.last_end(reached)), self.window)
+            return groups, self._answer(tree, groups, 0, 0)
+        return groups, self._answer(tree, groups, *self._span(self.window.last_end(reached)))
+
+    def _answer(self, tree: Tree, groups: Array, first: Array | int, end: Array | int) -> Payloads:
+        """The aggregate of groups over [first, end)."""
+        if self.reading is None:
+            return tree.answer(groups, first, end, self.window)
+        fragments, at = self.reading.members(groups)
+        first, end = (np.broadcast_to(each, groups.shape)[at] for each in (first, end))
+        return self.lane.folded(tree.answer(fragments, first, end, self.window), at, len(groups))
 
     def begin(self) -> None:
         """A change comes: remember what is shown before it, to let that very rows go."""
@@ -156,17 +208,21 @@ class WindowView:
         if end is None:
             return None
         first, _ = self._span(end)
-        seen = np.unique(groups[(panes >= first) & (panes < end)])
+        seen = self._own(groups[(panes >= first) & (panes < end)])
         if not len(seen):
             return None
         tree, shown, layout = self._tree(), self._listed(), self.lane.layout
 
         def changed() -> None:
-            old, new = shown.get(layout, seen), tree.answer(seen, first, end, self.window)
+            old, new = shown.get(layout, seen), self._answer(tree, seen, first, end)
             shown.put(layout, seen, new)
             self._note(seen, old, new)
 
         return changed
+
+    def _own(self, groups: Array) -> Array:
+        """The view's groups among those of the lane."""
+        return np.unique(groups) if self.reading is None else self.reading.groups(groups)
 
     def _listed(self) -> ShownAnswers:
         assert self._shown is not None
@@ -178,7 +234,7 @@ class WindowView:
         moments, groups = self._events(tree, old_end, end)
         if not len(moments):
             return
-        new = tree.answer(groups, *self._span(moments), self.window)
+        new = self._answer(tree, groups, *self._span(moments))
         # The answer before: that of the group's last event, or of the end that was reached before.
         by_group = np.lexsort((moments, groups))
         first = np.empty(len(groups), np.bool_)
@@ -209,6 +265,9 @@ class WindowView:
         was_seen = gone >= (gone // slide + 1) * slide - size
         moments = np.concatenate([enters[seen], leaves[was_seen]])
         both = np.concatenate([groups[seen], gone_groups[was_seen]])
+        if self.reading is not None:
+            both = self.reading.owners(both)
+            moments, both = moments[both >= 0], both[both >= 0]
         order = np.lexsort((both, moments))
         moments, both = moments[order], both[order]
         new = np.ones(len(moments), np.bool_)
@@ -221,8 +280,7 @@ class WindowView:
         groups, payloads = self._answers(self._tree())
         shown, layout = self._listed(), self.lane.layout
         gone = np.setdiff1d(shown.groups(), groups)
-        nothing = _nothing(layout, len(gone))
-        shown.put(layout, gone, nothing)
+        shown.put(layout, gone, nothing(layout, len(gone)))
         shown.put(layout, groups, payloads)
         after = self.contents()
         self._output = consolidate(concat(after.schema, [before.negated(), after]))
@@ -299,8 +357,3 @@ class WindowView:
     def schema(self) -> Schema:
         """Of the output."""
         return self.program.output
-
-
-def _nothing(layout: Layout, count: int) -> Payloads:
-    """The payloads of no rows."""
-    return np.zeros((count, layout.words), np.int64), np.zeros((count, layout.reals))

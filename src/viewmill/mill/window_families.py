@@ -15,6 +15,7 @@ from viewmill.mill.core import Core
 from viewmill.program.program import Program
 from viewmill.program.windows import Windowed
 from viewmill.strategies.shared_window.joint import plan_windows
+from viewmill.strategies.shared_window.lanes import plan_lanes
 
 FAMILY = "viewmill.kernels.window_family:WindowFamily"
 
@@ -46,6 +47,7 @@ def _made(core: Core, source: str, *, is_shared: bool) -> Any:
         lambda: core.ticks.get(table.name),
         may_owe=table.table.options.unchecked,
         has_deletes=not table.table.options.append_only,
+        lanes=plan_lanes,
         is_shared=is_shared,
     )
 
@@ -86,7 +88,22 @@ def _facts(window: Any) -> dict[str, Any]:
         "formula": _FORMULAS[plan.optimizer],
         "cost": plan.cost,
         "offers": list(plan.why),
+        "lane": _lane(window),
         "components": [type(each).__name__ for each in window.lane.components],
+    }
+
+
+def _lane(window: Any) -> dict[str, Any] | None:
+    """What a lane has in common, if views with other predicates or keys share it."""
+    planned = window.planned
+    if not planned.is_joined:
+        return None
+    return {
+        "fragments": len(planned.lane.numbers),
+        "kinds": len(planned.keys),
+        "predicates": planned.lane.spec.predicates,
+        "keys": len(planned.lane.spec.keys),
+        "why": planned.why,
     }
 
 

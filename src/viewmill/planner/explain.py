@@ -190,9 +190,22 @@ def _window(facts: Mapping[str, Any]) -> str:
         f"{facts['optimizer']}: {facts['formula']}",
         f"{trees}, edges every {edges}",
         f"shared with {shown}" if others else "shared with no other view",
+        *_joined(facts["lane"]),
         *facts["offers"],
     ]
     return tree(f"windows   {facts['technique']}, {facts['cost']:.4g} operations/row", lines)
+
+
+def _joined(lane: Mapping[str, Any] | None) -> list[str]:
+    """What views with other predicates or keys have in common."""
+    if lane is None:
+        return []
+    fragments = f"{lane['fragments']} fragments by {lane['keys']} keys"
+    return [
+        f"rows are cut once for {lane['kinds']} kinds of views: {fragments}"
+        f" and {lane['predicates']} predicates",
+        lane["why"],
+    ]
 
 
 def _adaptive(facts: Mapping[str, Any]) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.operation_calls import OperationCall
+from viewmill.algebra.relations import Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Type
 from viewmill.algebra.windows import SlidingWindow
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 # The columns that number prepared rows and answers, so that order survives a bag.
 ARRIVAL, TIME = "_arrival", "_time"
+FRAGMENT = "_fragment"  # which predicates hold, beside the keys
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,66 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class LaneParts:
+    """What rows become for a view, in parts, so that views whose parts differ can share a lane.
+
+    Keys are columns, and arguments can be computed for any row: only `where` may be about some.
+    """
+
+    scan: Scan  # under the same alias for all views
+    where: tuple[Expression, ...]
+    keys: tuple[Column, ...]
+    arguments: tuple[Expression, ...]
+    kind: str  # views of different kinds are not joined
+
+
+@dataclass(frozen=True)
+class LaneSpec:
+    """What rows of a stream become in a lane: keys, arguments, and which predicates hold."""
+
+    keys: tuple[Field, ...]
+    prepare: Program | None  # None: `picked` says it all
+    picked: tuple[int, ...] = ()
+    predicates: int = 0
+    takes_all: bool = True  # also rows for which no predicate holds
+
+
+@dataclass(frozen=True)
+class LaneReading:
+    """How a view reads a joined lane."""
+
+    keys: tuple[int, ...]  # which of the lane's
+    predicate: int | None
+    arguments: tuple[int, ...]  # where its own are among the lane's
+
+
+@dataclass(frozen=True)
+class JoinedLane:
+    """One lane for views whose parts differ, and how each reads it."""
+
+    spec: LaneSpec
+    readings: tuple[LaneReading, ...]
+
+
+@dataclass(frozen=True)
+class LaneUse:
+    """Views of one kind of parts, and which of them are followed."""
+
+    parts: LaneParts
+    windows: tuple[SlidingWindow, ...]
+    followed: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class LanePlan:
+    """Views that share a lane: which of those that were given."""
+
+    members: tuple[int, ...]
+    joined: JoinedLane | None  # None: there is only one
+    why: str
+
+
+@dataclass(frozen=True)
 class Windowed:
     """Rows are prepared, gathered in panes, aggregated per window and group, and finished.
 
@@ -54,6 +117,7 @@ class Windowed:
     finish: Program | None  # None: `shown` says it all
     shown: tuple[int, ...]  # which of keys and aggregates the columns of the output are
     is_safe: bool  # whether what is shown can always be computed
+    parts: LaneParts | None = None  # None: it shares a lane only with its like
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,10 @@ from viewmill.program.windows import Asked, TreePlan, WindowsPlan
 from viewmill.strategies.shared_window.cost import STORED, WORST, Omega, Windows
 from viewmill.strategies.shared_window.edges import edge_rate, without_contained
 from viewmill.strategies.shared_window.queries import Progression, WindowQuery, pairs
+from viewmill.strategies.shared_window.rates import pause, rows_per_unit
 from viewmill.strategies.shared_window.techniques import FOR_ONE, applicable, why_not
 from viewmill.strategies.shared_window.weave import Tree, weave_trees
 
-_PER_MICROSECOND = 1e-3  # rows, where nothing is known of a stream
-_BATCH = 1000  # rows after which a view that nobody follows is read, at most
 _MOST_TREES = 48  # to start from: more of them are first joined by their slides
 
 Array = npt.NDArray[Any]
@@ -41,12 +40,10 @@ def plan_windows(
     rate: float | None,
 ) -> WindowsPlan:
     """The cheapest plan for these windows."""
-    usual = 1.0 if windows[0].unit == "rows" else _PER_MICROSECOND
-    rows = usual if rate is None else rate
-    batch = _BATCH / rows
+    rows = rows_per_unit(windows[0], rate)
     omegas = WORST if asked.worst and asked.technique is None else STORED
     names = [asked.technique] if asked.technique is not None else applicable(offers)
-    together, apart = _groups(windows, followed, batch), _groups(windows, followed, batch, True)
+    together, apart = _groups(windows, followed, rows), _groups(windows, followed, rows, True)
     found: list[_Offer] = []
     for name in (each for each in names if each in omegas):
         if name not in FOR_ONE:
@@ -128,7 +125,7 @@ class _Group:
 def _groups(
     windows: Sequence[SlidingWindow],
     followed: Sequence[bool],
-    batch: float,
+    rows: float,
     is_apart: bool = False,
 ) -> list[_Group]:
     """One for each slide and offset: those share all edges and always weave (ERRATA W7). Or one for
@@ -142,7 +139,7 @@ def _groups(
         group = found[key]
         group.members.append(i)
         group.ranges.append(window.size)
-        group.pauses.append(window.slide if each else max(window.slide, batch))
+        group.pauses.append(pause(window, each, rows))
     return list(found.values())
 
 

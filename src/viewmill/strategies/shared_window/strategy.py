@@ -19,7 +19,7 @@ from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Time
 from viewmill.algebra.walk import scans, substitute
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.program.program import Program
-from viewmill.program.windows import ARRIVAL, TIME, Asked, WindowAggregate, Windowed
+from viewmill.program.windows import ARRIVAL, TIME, Asked, LaneParts, WindowAggregate, Windowed
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.linear import filtered
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
@@ -87,6 +87,7 @@ class SharedWindow:
             None if shown is not None else found.finish,
             shown or (),
             _is_safe(shape),
+            _parts(shape, keys, found.arguments),
         )
         return Program(
             strategy=self.name,
@@ -185,13 +186,40 @@ def _shown(shape: Shape, keys: tuple[Named, ...]) -> tuple[int, ...] | None:
 def _lane(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> str:
     """Equal for queries that prepare rows alike, whatever they call the table, and have as many
     techniques to choose from: a sum does not lose its inverse because another asks for MAX."""
-    read = {
-        field.name: Column(field.name.partition(".")[2], field.type, field.nullable)
-        for field in shape.scan.schema
-    }
+    read = _renamed(shape.scan)
     parts = [*shape.where, None, *(each for _, each in keys), None, *arguments]
     kind = offered([call for _, call in shape.aggregates])
     return repr([kind, *(each and substitute(each, read) for each in parts)])
+
+
+def _renamed(scan: Scan) -> dict[str, Expression]:
+    """The scan's columns under a name that does not depend on the alias."""
+    return {
+        field.name: Column(f"row.{field.name.partition('.')[2]}", field.type, field.nullable)
+        for field in scan.schema
+    }
+
+
+def _parts(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> LaneParts | None:
+    """What rows become, if that can be computed for rows that the view does not take."""
+    calls = [call for _, call in shape.aggregates]
+    operations = [each for each in map(operation_of, calls) if each is not None]
+    plain = all(isinstance(each, Column) for _, each in keys)
+    if not plain or not all(map(_cannot_fail, arguments)):
+        return None
+    if not all(each.commutes for each in operations):
+        return None
+    read = _renamed(shape.scan)
+    fields = tuple(
+        replace(field, name=f"row.{field.name.partition('.')[2]}") for field in shape.scan.schema
+    )
+    return LaneParts(
+        replace(shape.scan, alias="row", schema=Schema(fields)),
+        tuple(substitute(each, read) for each in shape.where),
+        tuple(substitute(each, read) for _, each in keys),  # type: ignore[misc]  # columns
+        tuple(substitute(each, read) for each in arguments),
+        offered(calls),
+    )
 
 
 def _is_safe(shape: Shape) -> bool:

@@ -355,3 +355,11 @@ def fix_up(group, base, cursors, kept_w, kept_r, more_w, more_r, ops):
                 copy_row(kept_w, kept_r, middle, more_w, more_r, base + half)
     cursors[U(group), U(2)], cursors[U(group), U(3)] = left, right
     cursors[U(group), U(4)], cursors[U(group), U(5)] = half, back_start
+
+
+def fold(at, words, reals, out_w, out_r, ops):
+    """Each payload into its place, together with those before it."""
+    for i in range(at.size):
+        to = at[U(i)]
+        combine(ops, out_w, out_r, to, out_w, out_r, to, words, reals, i)
+    return 0
