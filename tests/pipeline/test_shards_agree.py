@@ -5,6 +5,7 @@ Slots over stores in memory stand for Spark here, so that many queries can be tr
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -121,6 +122,16 @@ ODD_VIEWS = {
     "no type": ("SELECT broker, NULL AS x, count(*) FROM bids GROUP BY broker", "no VOID"),
     "window of time": (
         "SELECT sum(volume) AS v FROM bids [WINDOW 10 MINUTES SLIDE 1 MINUTE]",
+        "partials of 1 minute of rows spread by",
+    ),
+    "window of time by key": (
+        "SELECT broker, avg(volume) AS a, min(price) AS m, count(*) AS n FROM bids"
+        " [WINDOW 1 MINUTE SLIDE 20 SECONDS] WHERE price <> 5 GROUP BY broker HAVING count(*) > 1",
+        "partials of 20 seconds by key broker",
+    ),
+    "window that only the driver can keep": (
+        "SELECT broker, last(price) AS l FROM bids [WINDOW 1 MINUTE SLIDE 20 SECONDS]"
+        " GROUP BY broker",
         "one shard, the driver: shared_window",
     ),
     "window of rows": (
@@ -161,6 +172,53 @@ def test_odd_views_show_the_same_wherever_they_run(tmp_path, name, uncompiled):
             shards.take({"bids": rows.append_column("m", pa.array([1] * 12, pa.int64()))})
             assert differences(mill["v"].rows(), shards.mill["v"].rows()) == []
     assert words in str(shards.mill["v"].explain())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_panes_take_late_rows_and_deletes(tmp_path, seed, uncompiled):
+    """Time goes on alike where shards keep panes, also by rows that WHERE leaves out."""
+    chance = random.Random(seed)
+    lateness = chance.choice(["", " LATENESS INTERVAL '15' SECONDS"])
+    columns = "t TIMESTAMP, id BIGINT, broker INT, volume BIGINT"
+    options = f"UNCHECKED TIMESTAMP BY t{lateness}"
+    views = {
+        "total": "SELECT sum(volume) AS v, max(id) AS m FROM bids"
+        " [WINDOW 1 MINUTE SLIDE 10 SECONDS]",
+        "some": "SELECT broker, avg(volume) AS a, count(*) AS n FROM bids"
+        " [WINDOW 25 SECONDS SLIDE 10 SECONDS] WHERE volume > 3 GROUP BY broker",
+    }
+    shards = LocalShards(tmp_path, {"bids": columns}, views, options)
+    live: list[tuple[object, ...]] = []
+    now = 0
+    with vm.connect() as mill:
+        mill.sql(f"CREATE TABLE bids ({columns}) {options}")
+        for name, sql in views.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        schema = arrow_schema(mill.core.catalog.table("bids").table.schema)
+        for i in range(12):
+            now += chance.randint(0, 12)
+            gone = chance.sample(live, min(2, len(live))) if chance.random() < 0.4 else []
+            live = [each for each in live if each not in gone]
+            new = [_bid(chance, now, 9 * i + j) for j in range(chance.randint(1, 6))]
+            live += new
+            arrays = zip(*(new + gone), strict=True)
+            rows = pa.Table.from_arrays(
+                [pa.array(list(v), f.type) for v, f in zip(arrays, schema, strict=True)],
+                names=schema.names,
+            )
+            rows = rows.append_column("m", pa.array([1] * len(new) + [-1] * len(gone), pa.int64()))
+            mill.apply("bids", rows, multiplicity="m")
+            shards.take({"bids": rows})
+            for name in views:
+                assert differences(mill[name].rows(), shards.mill[name].rows()) == [], (i, name)
+                assert shards.mill[name].verify() == []
+    assert "puts windows together from the shards' panes" in str(shards.mill["some"].explain())
+
+
+def _bid(chance, now, number):
+    at = datetime(2024, 1, 1) + timedelta(seconds=max(0, now - chance.choice([0, 0, 3, 20])))
+    broker = chance.choice([None, 1, 2])
+    return at, number, broker, chance.choice([None, 1, 4, 9])
 
 
 FAULTS = st.sampled_from(["none", "none", "rerun", "worker lost"])

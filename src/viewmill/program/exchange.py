@@ -54,7 +54,20 @@ class Partials:
         return f"partial aggregates of rows spread by {', '.join(self.columns)}"
 
 
-Exchange = Single | ByKey | HyperCube | Partials
+@dataclass(frozen=True)
+class Panes:
+    """Each shard aggregates its rows by pane; the driver puts windows together from panes."""
+
+    columns: tuple[str, ...]
+    pane: str  # how long
+    by_key: bool  # whether a group has all its rows on one shard
+
+    def __str__(self) -> str:
+        spread = "by key" if self.by_key else "of rows spread by"
+        return f"partials of {self.pane} {spread} {', '.join(self.columns)}"
+
+
+Exchange = Single | ByKey | HyperCube | Partials | Panes
 
 ONE_SHARD = Single()
 

@@ -296,7 +296,7 @@ def _gather(mill: Mill, name: str, made: ShardedView, shard: Shard) -> None:
     if table in mill:
         mill.sql(f"DROP TABLE {table}")
     columns = ", ".join(f"`{each.name}` {each.type}" for each in made.program.output)
-    mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED")
+    mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED{made.options}")
     contents = shard.contents()[name]
     if contents.size:
         rows = decode_delta(contents, shard.dictionary, multiplicity=MULTIPLICITY)

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Interval, Nested, Null, Type
+from viewmill.algebra.units import interval_sql
+from viewmill.algebra.walk import scans
 from viewmill.algebra.walk import sources as sources_of
 from viewmill.mill.catalog import Catalog
 from viewmill.planner.planner import plan
+from viewmill.planner.sharding.panes import PANE_COLUMN
 from viewmill.planner.sharding.split import Split, split
 from viewmill.program.display import state_label
-from viewmill.program.exchange import ByKey, Exchange, HyperCube, Partials, Route, Single
+from viewmill.program.exchange import ByKey, Exchange, HyperCube, Panes, Partials, Route, Single
 from viewmill.program.program import Triggers
 from viewmill.program.states import Passing
 from viewmill.runtime.spark.programs import ShardProgram
@@ -35,6 +38,7 @@ class ShardedView:
     routes: tuple[Route, ...]
     cells: int
     words: tuple[str, ...]  # the same for people
+    options: str = ""  # of the table that gathers what shards give
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,15 @@ def shard_view(
         if not isinstance(state.kind, Passing)
     ]
     words = (*_words(found), f"on each  {made.strategy}", *kept_states)
-    return ShardedView(program, found.exchange, found.routes, found.cells, words)
+    options = _options(query) if isinstance(found.exchange, Panes) else ""
+    return ShardedView(program, found.exchange, found.routes, found.cells, words, options)
+
+
+def _options(query: Relation) -> str:
+    """Panes have a time, and it goes on as that of the rows does."""
+    window = next(scan.window for scan in scans(query) if scan.window is not None)
+    late = f" LATENESS {interval_sql(window.lateness)}" if window.lateness else ""
+    return f" TIMESTAMP BY {PANE_COLUMN}{late}"
 
 
 def _word(type_: Type) -> str:
@@ -105,6 +117,8 @@ def _words(found: Split) -> list[str]:
     merged = isinstance(found.exchange, HyperCube) and found.exchange.finish
     merged = merged or isinstance(found.exchange, Partials)
     words = "merges the parts" if merged else "holds the result"
+    if isinstance(found.exchange, Panes):
+        words = "puts windows together from the shards' panes"
     if isinstance(found.exchange, ByKey) and found.exchange.finish:
         words = "merges the value of all, then takes the groups for which the comparison holds"
     lines.append(f"driver   {words}")
@@ -117,6 +131,8 @@ def _reason(exchange: Exchange) -> str:
             return "rows of all shards would have to meet"
         case HyperCube():
             return "a row goes to the cells that agree on the join variables that it has"
+        case Panes():
+            return "a pane's rows can be aggregated wherever they are, and windows share panes"
         case Partials():
             return "what shards know of a group can be merged"
         case _:

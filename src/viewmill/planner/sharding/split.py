@@ -32,10 +32,11 @@ from viewmill.planner.sharding.hypercube import (
     is_plain_join,
     own_names,
 )
+from viewmill.planner.sharding.panes import pane_halves
 from viewmill.planner.sharding.partials import Halves, halve
 from viewmill.planner.sharding.placed import Names, NotPlaced, placed, routed, variables
 from viewmill.planner.sharding.two_steps import two_steps
-from viewmill.program.exchange import ByKey, Exchange, HyperCube, Partials, Route, Single
+from viewmill.program.exchange import ByKey, Exchange, HyperCube, Panes, Partials, Route, Single
 from viewmill.rewrite.correlation import transform_everywhere
 from viewmill.rewrite.rules import rewrite
 
@@ -129,7 +130,8 @@ def _spread(relation: Relation, cells: int, weights: Mapping[str, float]) -> _Fo
     if is_plain_join(relation):
         return _by_grid(relation, relation, None, cells, weights) or answer
     if isinstance(relation, Aggregate):
-        return _in_parts(relation, cells, weights) or _in_two_steps(relation, cells) or answer
+        found = _in_parts(relation, cells, weights) or _in_two_steps(relation, cells)
+        return found or _in_panes(relation, cells) or answer
     if isinstance(relation, Distinct):
         return _distinct_rows(relation, cells) or answer
     return answer
@@ -191,6 +193,21 @@ def _in_two_steps(aggregate: Aggregate, cells: int) -> _Found | None:
     routes = {found.scan.alias: Route(found.scan.source, (cells,), (columns,))}
     exchange = ByKey(columns or (), finish=True)
     return _Found(exchange, routes, found.halves.part, found.halves.merge)
+
+
+def _in_panes(aggregate: Aggregate, cells: int) -> _Found | None:
+    """A window of time: shards keep panes, by key if there is one, and the driver the windows."""
+    found = pane_halves(aggregate)
+    if found is None:
+        return None
+    part = found.halves.part
+    for below, by_key in ((part, True), (part.input, False)):
+        spread = _by_key(below, cells)
+        if isinstance(spread, _Found):
+            columns = next(iter(spread.routes.values())).columns[0] or ()
+            exchange = Panes(columns, found.pane, by_key)
+            return _Found(exchange, spread.routes, part, found.halves.merge)
+    return None
 
 
 def _distinct_rows(relation: Distinct, cells: int) -> _Found | None:
