@@ -32,6 +32,7 @@ COLUMNS = {
     "t": ", ".join(f"{c.name} {c.type}" for c in ALL.columns),
     "u": "k INT, w BIGINT, name STRING",
     "bids": "t TIMESTAMP, id BIGINT, broker INT, volume BIGINT, price BIGINT",
+    "readings": "t TIMESTAMP, k INT, x BIGINT",
 }
 JOINS = {
     "join": "SELECT t.k, u.name, sum(u.w) AS s, count(*) AS c FROM t JOIN u ON t.k = u.k"
@@ -50,7 +51,16 @@ JOINS = {
     "views_view": "SELECT sum(c) AS total FROM join_",
 }
 BIDS = {name.replace(" ", "_"): sql for name, (sql, _) in ODD_VIEWS.items()}
+WINDOWS = {
+    "window_total": "SELECT sum(x) AS s, max(x) AS m FROM readings"
+    " [WINDOW 1 MINUTE SLIDE 10 SECONDS]",
+    "window_by_key": "SELECT k, avg(x) AS a, count(*) AS n FROM readings"
+    " [WINDOW 40 SECONDS SLIDE 15 SECONDS] WHERE x <> 3 GROUP BY k HAVING count(*) > 1",
+    "window_in_driver": "SELECT k, stddev(x) AS d, last(x) AS l FROM readings"
+    " [WINDOW 1 MINUTE SLIDE 10 SECONDS] GROUP BY k",
+}
 VIEWS = {
+    **WINDOWS,
     **{f"{name}_": each.spark for name, each in SHAPES.items()},
     **{f"{name}_": sql for name, sql in JOINS.items()},
     **{f"bids_{name}": sql for name, sql in BIDS.items()},
@@ -59,7 +69,7 @@ VIEWS = {
 SHORT = (
     "copy_", "sum_decimal_", "avg_", "total_", "having_", "distinct_", "float_key_", "join_",
     "left_join_", "triangle_", "anti_", "extremes_", "top_", "views_view_",
-    *(f"bids_{name}" for name in BIDS),
+    *(f"bids_{name}" for name in BIDS), *WINDOWS,
 )  # fmt: skip
 
 
@@ -69,7 +79,7 @@ class Data:
     def __init__(self) -> None:
         self._chance = random.Random(11)
         self._there: dict[str, list[Row]] = {"t": [], "u": []}
-        self._bids = 0
+        self._bids = self._seconds = 0
 
     def batch(self) -> dict[str, list[tuple[Row, int]]]:
         """For each table rows and what is added of each."""
@@ -82,7 +92,14 @@ class Data:
             there += new
             made[name] = [(each, 1) for each in new] + [(each, -1) for each in gone]
         made["bids"] = [(self._bid(), 1) for _ in range(15)]
+        made["readings"] = [(self._reading(), 1) for _ in range(15)]
         return made
+
+    def _reading(self) -> Row:
+        self._seconds += self._chance.randrange(4)
+        late = self._chance.choice([0, 0, 0, 4, 30])
+        at = dt.datetime(2024, 1, 1) + dt.timedelta(seconds=max(0, self._seconds - late))
+        return (at, self._maybe(self._chance.randrange(3)), self._maybe(self._chance.randrange(9)))
 
     def _maybe(self, value: Any) -> Any:
         return None if self._chance.random() < 0.2 else value
@@ -133,6 +150,8 @@ class Both:
     def _options(self, name: str) -> str:
         if name == "bids":
             return "APPEND ONLY TIMESTAMP BY t PARTITION LENGTH 60"
+        if name == "readings":
+            return "UNCHECKED TIMESTAMP BY t LATENESS INTERVAL '5' SECONDS"
         return "UNCHECKED"
 
     def add(self) -> None:
@@ -156,6 +175,9 @@ class Both:
             for name in self._views:
                 found = differences(self.mill[name].rows(), pipe[name].rows())
                 assert found == [], f"{name}: {found[:3]}\n{pipe[name].explain()}"
+            if self._placement == "shards":
+                assert "partials of 5 seconds by key k" in str(pipe["window_by_key"].explain())
+                assert "one shard, the driver" in str(pipe["window_in_driver"].explain())
 
     def _pipeline(self) -> Pipeline:
         pipe: Pipeline = vm.Pipeline(self._spark, self._root / "storage", placement=self._placement)
@@ -166,6 +188,8 @@ class Both:
             if name == "bids":
                 more = {"timestamp": "t", "checked": True,
                         "options": "APPEND ONLY PARTITION LENGTH 60"}  # fmt: skip
+            if name == "readings":
+                more = {"timestamp": "t", "options": "LATENESS INTERVAL '5' SECONDS"}
             pipe.source(name, frame, multiplicity="m", **more)
         for name in self._views:
             pipe.view(name, VIEWS[name])
