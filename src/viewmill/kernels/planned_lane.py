@@ -132,8 +132,9 @@ class PlannedLane:
     def replan(self, plan: Planner, compiled: bool, rate: float | None) -> list[Tree]:
         """Plan all windows together; the trees that are new and empty."""
         views = list(self.views.values())
-        windows = [view.window for view in views]
-        followed = [view.is_listed for view in views]
+        asked = [(view, window) for view in views for window in view.ranges()]
+        windows = [window for _, window in asked]
+        followed = [view.is_listed for view, _ in asked]
         self.plan = made = plan(windows, followed, self._asked, self.lane.offers, rate)
         kept = [] if self._is_spoilt else self.trees
         self.is_marked = self._is_spoilt = False
@@ -141,7 +142,7 @@ class PlannedLane:
         self._forget_windows()
         self.trees, fresh = [], []
         for wanted in made.trees:
-            members = [views[i] for i in wanted.members]
+            members = list({id(asked[i][0]): asked[i][0] for i in wanted.members}.values())
             longest = max(view.window.size for view in members)
             tree = next((each for each in kept if _serves(each, wanted, longest)), None)
             if tree is None:
@@ -206,11 +207,11 @@ class PlannedLane:
 
     def _watch(self, tree: Tree, reached: int | None) -> Watch | None:
         views = [view for view in self.listed if view.tree is tree]
-        if not views or reached is None:
+        if not views or (reached is None and not any(view.is_every for view in views)):
             return None
 
         def watch(groups: Array, panes: Array) -> Callable[[], None]:
-            calls = [each.watch(groups, panes, each.window.last_end(reached)) for each in views]
+            calls = [each.watch(groups, panes, _last_end(each, reached)) for each in views]
 
             def changed() -> None:
                 for call in calls:
@@ -235,7 +236,7 @@ class PlannedLane:
 
     def _first_of(self, tree: Tree, reached: int | None) -> int | None:
         """The first moment that a window of a tree can still see."""
-        if reached is None:
+        if reached is None or any(view.is_every for view in self.views.values()):
             return None
         sizes, slides = self._windows_of(tree)
         return int((reached // slides * slides - sizes).min())
@@ -276,6 +277,10 @@ class PlannedLane:
             tree.rollback()
         for view in self.listed:
             view.forget_changes(undo=True)
+
+
+def _last_end(view: WindowView, reached: int | None) -> int | None:
+    return None if reached is None else view.window.last_end(reached)
 
 
 def _serves(tree: Tree, wanted: TreePlan, longest: int) -> bool:

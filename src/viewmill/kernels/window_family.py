@@ -23,6 +23,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels import compiler
 from viewmill.kernels.build import build
+from viewmill.kernels.every_window import EveryWindowView
 from viewmill.kernels.lane_reading import Reading
 from viewmill.kernels.planned_lane import LaneKey, PlannedLane
 from viewmill.kernels.row_order import RowOrder
@@ -71,7 +72,7 @@ class WindowFamily:
         self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
         self._plan_lanes = lanes  # without it only views that prepare rows alike share a lane
         self._has_deletes, self._may_owe = has_deletes, may_owe
-        self._compiled = compiler.is_on(compiled)
+        self.compiled = compiler.is_on(compiled)
         self._lanes: list[PlannedLane] = []
         self._open: set[tuple[Asked, str]] = set()  # kinds of views whose lanes are not decided
         self._finishes: dict[str, InOrder] = {}
@@ -91,7 +92,8 @@ class WindowFamily:
         """A view joins; `name` is that of its block."""
         body = program.body
         assert isinstance(body, Windowed)
-        view = WindowView(name, view_name, program, body, self)
+        made = WindowView if body.every is None else EveryWindowView
+        view = made(name, view_name, program, body, self)
         if body.finish is not None:
             view.finish = self._finish(body.finish)
         self.join(view)
@@ -118,7 +120,7 @@ class WindowFamily:
         lane = Lane(
             spec,
             self._dictionary,
-            self._compiled,
+            self.compiled,
             has_deletes=self._has_deletes,
             may_owe=self._may_owe,
         )
@@ -135,7 +137,7 @@ class WindowFamily:
     def _finish(self, program: Program) -> InOrder:
         known = self._finishes.get(program.fingerprint)
         if known is None:
-            known = InOrder(build(program, self._dictionary, compiled=self._compiled))
+            known = InOrder(build(program, self._dictionary, compiled=self.compiled))
             self._finishes[program.fingerprint] = known
         return known
 
@@ -207,7 +209,7 @@ class WindowFamily:
         self._place(rows, rate)
         for planned in self._lanes:
             if planned.is_marked:
-                fresh = planned.replan(self._plan, self._compiled, rate)
+                fresh = planned.replan(self._plan, self.compiled, rate)
                 if fresh:
                     planned.fill(fresh, rows, times, self.reached)
 
@@ -258,7 +260,7 @@ class WindowFamily:
         planned = self._new_lane(plan.joined.spec, body.asked, plan.why)
         for key, how in zip(keys, plan.joined.readings, strict=True):
             schema = Schema(tuple(plan.joined.spec.keys[i] for i in how.keys))
-            planned.readings[key] = Reading(planned.lane, how, schema, self._compiled)
+            planned.readings[key] = Reading(planned.lane, how, schema, self.compiled)
         return planned
 
     def _reach_tick(self) -> None:
@@ -366,6 +368,8 @@ class WindowFamily:
             return
         coming = np.sort(times if delta.multiplicity is None else times[delta.multiplicity > 0])
         for view in self.views.values():
+            if view.is_every:
+                continue
             late = int(np.searchsorted(coming, view.window.last_end(reached) - view.window.size))
             if late:
                 self._late.setdefault(id(view), view.late_rows)

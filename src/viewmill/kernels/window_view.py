@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.algebra.schema import Schema
+from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
@@ -36,6 +37,7 @@ Array = npt.NDArray[Any]
 class WindowView:
     """A view's handle on its family."""
 
+    is_every = False  # whether all windows are shown, and not the last one
     lane: Lane
     planned: PlannedLane | None = None  # the lane with its trees, once it has a place
     reading: Reading | None = None  # of a lane that is cut more finely
@@ -99,6 +101,15 @@ class WindowView:
         return self.body.lane, self.body.asked
 
     @property
+    def is_grouped(self) -> bool:
+        """Whether groups without rows are not shown."""
+        return bool(self.body.keys)
+
+    def ranges(self) -> list[SlidingWindow]:
+        """The windows that it asks for."""
+        return [self.window]
+
+    @property
     def batches(self) -> int:
         """How many batches it has taken."""
         return self.family.refreshes - self._joined
@@ -125,12 +136,10 @@ class WindowView:
     def _rows(self, groups: Array, payloads: Payloads, signs: Array) -> Delta:
         """Answers as rows of the finish program, without those of groups that are not there."""
         words, reals = payloads
-        if self.body.keys:
+        if self.is_grouped:
             there = words[:, 0] > 0
             groups, words, reals, signs = groups[there], words[there], reals[there], signs[there]
-        keys = self._numbers.keys(groups) if self.body.keys else None
-        columns: list[Array] = [] if keys is None else list(keys.columns)
-        nulls: list[Array | None] = [] if keys is None else list(keys.nulls)
+        columns, nulls = self._keys(groups)
         for call, place in zip(self.body.aggregates, self.places, strict=True):
             own = self.lane.layout.columns(place, words, reals)
             values, null = self.lane.components[place].finish(call, *own)
@@ -145,6 +154,13 @@ class WindowView:
         schema = self.finish.schema
         return Delta(schema, (numbers, *columns), (None, *nulls), signs, len(signs))
 
+    def _keys(self, groups: Array) -> tuple[list[Array], list[Array | None]]:
+        """The keys of groups as columns."""
+        if not self.body.keys:
+            return [], []
+        keys = self._numbers.keys(groups)
+        return list(keys.columns), list(keys.nulls)
+
     def _finished(self, parts: list[Delta]) -> Delta:
         if not parts:
             return Delta.empty(self.program.output)
@@ -156,7 +172,7 @@ class WindowView:
         """The last answer of each group, as committed."""
         tree = self._tree()
         if self._shown is not None:
-            groups = self._shown.groups() if self.body.keys else np.zeros(1, np.int64)
+            groups = self._shown.groups() if self.is_grouped else np.zeros(1, np.int64)
             payloads = self._shown.get(self.lane.layout, groups)
         else:
             groups, payloads = self._answers(tree)

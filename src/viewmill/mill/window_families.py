@@ -30,7 +30,9 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
         view = _made(core, read.source, is_shared=False).add(name, entry.name, program)
         view.followed = True
         return view
-    key = read.source.lower(), body.window.unit
+    # Views by GROUP BY window are shown whole, whatever the watermark: a family of their own.
+    every = "" if body.every is None else f" by {body.window.column}"
+    key = read.source.lower(), body.window.unit + every
     family = core.families.get(key)
     if family is None or not family.views:
         family = core.families[key] = _made(core, read.source, is_shared=True)
@@ -89,6 +91,7 @@ def _facts(window: Any) -> dict[str, Any]:
         "cost": plan.cost,
         "offers": list(plan.why),
         "lane": _lane(window),
+        "ranges": len(window.ranges()),
         "components": [type(each).__name__ for each in window.lane.components],
     }
 

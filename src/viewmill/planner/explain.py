@@ -190,10 +190,18 @@ def _window(facts: Mapping[str, Any]) -> str:
         f"{facts['optimizer']}: {facts['formula']}",
         f"{trees}, edges every {edges}",
         f"shared with {shown}" if others else "shared with no other view",
+        *_ranges(facts["ranges"]),
         *_joined(facts["lane"]),
         *facts["offers"],
     ]
     return tree(f"windows   {facts['technique']}, {facts['cost']:.4g} operations/row", lines)
+
+
+def _ranges(count: int) -> list[str]:
+    """What GROUP BY window asks for."""
+    if count == 1:
+        return []
+    return [f"every window, open ones too: queries of {count} ranges over the newest panes"]
 
 
 def _joined(lane: Mapping[str, Any] | None) -> list[str]:

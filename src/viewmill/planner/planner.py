@@ -60,6 +60,7 @@ class Wish:
     strategy: str | None = None
     hints: Hints = field(default_factory=Hints)
     result: OneOf["listed", "factorized"] = "listed"
+    in_triggers: bool = False  # only what compiles to triggers, as shards run
 
 
 def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
@@ -135,7 +136,9 @@ def _ask(
     windowed = any(scan.window for scan in scans(query))
     answers: list[Candidate | Rejection] = []
     for strategy in STRATEGIES:
-        if windowed and strategy.name not in WINDOWED:
+        if wish.in_triggers and strategy.name == "shared_window":
+            answers.append(Rejection(strategy.name, "it works on the driver's tables"))
+        elif windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
         elif strategy.name == "view_tree":
             answers.append(ViewTree(wish.hints).match(query, statistics))

@@ -37,6 +37,7 @@ class Asked:
 
     technique: str | None = None
     worst: bool = False  # the slowest answer counts, not the usual one
+    every: bool = False  # any stretch may be asked for, not only one that slides
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Windowed:
     finish: Program | None  # None: `shown` says it all
     shown: tuple[int, ...]  # which of keys and aggregates the columns of the output are
     is_safe: bool  # whether what is shown can always be computed
+    every: tuple[int, int] | None = None  # GROUP BY window: where start and end are among the keys
     parts: LaneParts | None = None  # None: it shares a lane only with its like
 
 

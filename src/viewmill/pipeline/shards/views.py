@@ -16,7 +16,7 @@ from viewmill.algebra.units import interval_sql
 from viewmill.algebra.walk import scans
 from viewmill.algebra.walk import sources as sources_of
 from viewmill.mill.catalog import Catalog
-from viewmill.planner.planner import plan
+from viewmill.planner.planner import Wish, plan
 from viewmill.planner.sharding.panes import PANE_COLUMN
 from viewmill.planner.sharding.split import Split, split
 from viewmill.program.display import state_label
@@ -77,7 +77,7 @@ def shard_view(
             return NotSharded(
                 f"what shards give is gathered in a table, which holds no {_word(field.type)}"
             )
-    made = plan(view, found.below, Statistics())
+    made = plan(view, found.below, Statistics(), Wish(in_triggers=True))
     slow = [each.program.strategy for each in made.blocks if not _runs_on_shards(each.program.body)]
     if slow:
         return NotSharded(f"{slow[0]} works on the driver's tables")

@@ -48,7 +48,7 @@ def plan_windows(
     for name in (each for each in names if each in omegas):
         if name not in FOR_ONE:
             found += _woven(name, _first_trees(together, omegas[name]), rows)
-        elif len(apart) <= _MOST_TREES or asked.technique is not None:
+        elif not asked.every and (len(apart) <= _MOST_TREES or asked.technique is not None):
             found += _one_by_one(name, [_tree(each, omegas[name]) for each in apart], rows)
     best = min(found, key=lambda each: each.cost)
     why = [each.words for each in sorted(found, key=lambda each: each.cost)]

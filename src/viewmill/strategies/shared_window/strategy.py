@@ -24,6 +24,7 @@ from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.dataflow.linear import filtered
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.inputs import input_of
+from viewmill.strategies.shared_window.every_window import every_window
 from viewmill.strategies.shared_window.queries import PARTIALS
 from viewmill.strategies.shared_window.techniques import check_technique, offered, operation_of
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
@@ -51,14 +52,16 @@ class SharedWindow:
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer what is one scan with a window, grouped."""
         try:
-            found = windowed(query)
+            found = _found(query)
+            found.check()
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         window = found.window
         technique = self._hints.technique
         if technique is not None:
             calls = [call for _, call in found.shape.aggregates]
-            check_technique(technique, calls, self._hints.technique_span)
+            every = found.every is not None
+            check_technique(technique, calls, self._hints.technique_span, every=every)
         counts = {name: f"{_partials(name, window):,}" for name in PARTIALS}
         notes = (
             f"{window}: {counts['pairs']} partials per window by Pairs "
@@ -72,22 +75,23 @@ class SharedWindow:
     def emit(self, candidate: Candidate, view: str) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""
         query = candidate.query
-        found = windowed(query)
+        found = _found(query)
         shape, keys = found.shape, found.keys
         picked = _picked(shape, keys, found.arguments)
-        shown = _shown(shape, keys)
+        shown = _shown(shape, found.all_keys)
         body = Windowed(
             found.window,
             tuple(Field(name, each.type, each.nullable) for name, each in keys),
             found.aggregates,
-            _asked(candidate.way),
+            replace(_asked(candidate.way), every=found.every is not None),
             _lane(shape, keys, found.arguments),
             None if picked is not None else found.prepare,
             picked or (),
             None if shown is not None else found.finish,
             shown or (),
             _is_safe(shape),
-            _parts(shape, keys, found.arguments),
+            found.every,
+            None if found.every is not None else _parts(shape, keys, found.arguments),
         )
         return Program(
             strategy=self.name,
@@ -126,6 +130,15 @@ class WindowShape:
     keys: tuple[Named, ...]
     arguments: list[Expression]
     aggregates: tuple[WindowAggregate, ...]
+    all_keys: tuple[Named, ...]  # with the start and the end of GROUP BY window
+    every: tuple[int, int] | None = None  # where those two are
+
+    def check(self) -> None:
+        """`NotTaken` where something that is computed cannot be compiled."""
+        if _picked(self.shape, self.keys, self.arguments) is None:
+            _ = self.prepare
+        if _shown(self.shape, self.all_keys) is None:
+            _ = self.finish
 
     @property
     def prepare(self) -> Program:
@@ -135,7 +148,7 @@ class WindowShape:
     @property
     def finish(self) -> Program:
         """What answers become."""
-        return _finish(self.shape, self.keys)
+        return _finish(self.shape, self.all_keys)
 
     @property
     def scan(self) -> Scan:
@@ -149,6 +162,17 @@ class WindowShape:
         return self.scan.window
 
 
+def _found(query: Relation) -> WindowShape:
+    """A query over one window, or by every window, or `NotTaken` with what is in the way."""
+    if any(scan.window for scan in scans(query)):
+        return windowed(query)
+    every = every_window(query)
+    assert every.shape.keys is not None
+    arguments, aggregates = _aggregates(every.shape)
+    places = every.start, every.end
+    return WindowShape(every.shape, every.shape.keys, arguments, aggregates, every.keys, places)
+
+
 def windowed(query: Relation) -> WindowShape:
     """A grouped query over one window, or `NotTaken` with what is in the way."""
     read = scans(query)
@@ -160,7 +184,7 @@ def windowed(query: Relation) -> WindowShape:
     if shape.keys is None:
         raise NotTaken("the rows of a window are not aggregated", shape.scan.span)
     arguments, aggregates = _aggregates(shape)
-    return WindowShape(shape, shape.keys, arguments, aggregates)
+    return WindowShape(shape, shape.keys, arguments, aggregates, shape.keys)
 
 
 def _picked(

@@ -51,12 +51,20 @@ def offered(calls: Sequence[AggregateCall]) -> str:
     return "selective" if all(map(_is_selective, others)) else ""
 
 
-def check_technique(technique: str, calls: Sequence[AggregateCall], span: Span | None) -> None:
-    """Refuse a technique that these aggregates cannot use."""
+def check_technique(
+    technique: str, calls: Sequence[AggregateCall], span: Span | None, *, every: bool = False
+) -> None:
+    """Refuse a technique that these aggregates cannot use, or that cannot answer every window."""
     if technique not in TECHNIQUES:
         raise InvalidArgument(
             f"there is no technique {technique!r} for windows in SQL",
             hint=f"{nearest(technique, TECHNIQUES) or ''} One of {', '.join(TECHNIQUES)}.".strip(),
+            span=span,
+        )
+    if every and technique in FOR_ONE:
+        raise InvalidArgument(
+            f"{technique} keeps one range only, and GROUP BY window asks for many",
+            hint="naive, flatfat, bint and flatfit take any associative operation.",
             span=span,
         )
     need = NEEDS.get(technique)

@@ -1,0 +1,113 @@
+"""GROUP BY window(...): every window is put together from panes, open ones too."""
+
+import datetime as dt
+import random
+from collections import Counter
+
+import pytest
+
+import viewmill as vm
+from viewmill.errors import InvalidArgument
+
+EPOCH = dt.datetime(2024, 1, 1)
+SHOWN = {
+    "inverse": "sum(x) AS a, count(*) AS n, avg(x) AS m",
+    "selective": "max(x) AS a, min(d) AS b, count(x) AS n",
+    "any": "stddev_pop(d) AS a, sum(d) AS b, max(x) AS c",
+}
+SIZES = [("10 seconds", "5 seconds"), ("9 seconds", "2 seconds"), ("1 minute", "10 seconds")]
+
+
+@pytest.fixture
+def mill(monkeypatch):
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE s (t TIMESTAMP, k STRING, x BIGINT, d DOUBLE)")
+        yield mill
+
+
+def view(mill, name, shown, size, slide, *, keys="k, ", where="", having="", hint=""):
+    mill.sql(
+        f"CREATE MATERIALIZED VIEW {name} AS SELECT {hint} {keys}window.start, window.end, {shown}"
+        f" FROM s {where} GROUP BY {keys}window(t, '{size}', '{slide}') {having}"
+    )
+
+
+def row(chance, now):
+    x = chance.choice([None, 1, 2, 3, -4])
+    time = EPOCH + dt.timedelta(seconds=now - chance.choice([0, 0, 1, 40]))
+    time = None if chance.random() < 0.05 else time
+    return time, chance.choice(["a", "b", None]), x, chance.choice([None, 0.5, 2.25])
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_window_is_right(mill, kind, seed):
+    chance = random.Random(seed)
+    for i, (size, slide) in enumerate(SIZES):
+        view(mill, f"v{i}", SHOWN[kind], size, slide)
+    view(
+        mill,
+        "w",
+        SHOWN[kind],
+        *SIZES[1],
+        keys="",
+        where="WHERE x > 1",
+        having="HAVING n > 1" if kind != "any" else "",
+    )
+    bag: Counter[str] = Counter()
+
+    def hear(change):
+        for shown, m in change:
+            bag[repr(shown)] += m
+
+    mill["v1"].subscribe(hear)
+    live: list[tuple[object, ...]] = []
+    now = 0
+    for step in range(10):
+        now += chance.randint(0, 7)
+        if live and chance.random() < 0.4:
+            gone = chance.sample(live, min(3, len(live)))
+            mill.delete("s", gone)
+            for each in gone:
+                live.remove(each)
+        rows = [row(chance, now) for _ in range(chance.randint(1, 6))]
+        mill.insert("s", rows)
+        live += rows
+        names = ("v0", "v1", "v2", "w")
+        assert {name: mill[name].verify() for name in names} == {name: [] for name in names}, step
+        assert {k: m for k, m in bag.items() if m} == Counter(map(repr, mill["v1"].rows()))
+    status = mill["v1"].status()
+    assert (status["strategy"], status["engine_calls"]) == ("shared_window", 0)
+
+
+def test_open_windows_are_queries_of_many_ranges(mill):
+    view(mill, "v", "sum(x) AS a", "1 hour", "1 minute")
+    view(mill, "w", "max(x) AS a", "1 hour", "1 minute", hint="/*+ TECHNIQUE(slickdeque_noninv) */")
+    mill.insert("s", [(EPOCH + dt.timedelta(minutes=i), "a", i, None) for i in range(100)])
+    text = mill["v"].explain()
+    assert "every window, open ones too: queries of 60 ranges" in text
+    assert mill["v"].explain()["windows"][0]["technique"] == "slickdeque_inv"
+    assert mill["w"].explain()["windows"][0]["technique"] == "slickdeque_noninv"
+    assert len(mill["v"].rows()) == 159
+    assert mill["v"].verify() == mill["w"].verify() == []
+    for name in ("daba", "twostacks"):
+        with pytest.raises(InvalidArgument, match=f"{name} keeps one range only"):
+            view(mill, "u", "sum(x) AS a", "1 hour", "1 minute", hint=f"/*+ TECHNIQUE({name}) */")
+
+
+def test_every_window_survives_failures_and_reopening(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+    rows = [(EPOCH + dt.timedelta(seconds=i), "ab"[i % 2], i, i / 2) for i in range(40)]
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql("CREATE TABLE s (t TIMESTAMP, k STRING, x BIGINT, d DOUBLE)")
+        view(mill, "v", "sum(x) AS a", "10 seconds", "5 seconds")
+        mill.insert("s", rows[:20])
+        before = mill["v"].rows()
+        with pytest.raises(vm.ViewmillError):
+            mill.insert("s", [(EPOCH, "a", 2**63 - 1, None), (EPOCH, "a", 2**63 - 1, None)])
+        assert mill["v"].rows() == before
+    with vm.connect(tmp_path / "m.mill") as mill:
+        assert sorted(map(repr, mill["v"].rows())) == sorted(map(repr, before))
+        mill.insert("s", rows[20:])
+        assert mill["v"].verify() == []
