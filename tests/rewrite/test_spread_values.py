@@ -12,9 +12,12 @@ import viewmill as vm
     ("window", "strategy"),
     [
         ("window(ts, '10 minutes')", "dataflow"),
-        ("window(ts, '10 minutes', '2 minutes')", "dataflow"),
-        ("window(ts, '10 minutes', '4 minutes')", "dataflow"),
-        ("window(ts, '70 minutes', '1 minute')", "recompute"),  # too many windows per row
+        # What does not begin at multiples of the slide is not put together from panes.
+        ("window(ts, '10 minutes', '2 minutes', '1 minute')", "dataflow"),
+        ("window(ts, '10 minutes', '4 minutes', '1 minute')", "dataflow"),
+        ("window(ts, '70 minutes', '1 minute', '10 seconds')", "recompute"),  # too many per row
+        ("window(ts, '10 minutes', '4 minutes', '8 minutes')", "shared_window"),
+        ("window(ts, '70 minutes', '1 minute')", "shared_window"),
     ],
 )
 def test_group_by_window(window, strategy, monkeypatch):
