@@ -35,8 +35,8 @@ def view(mill, name, shown, size, slide, *, keys="k, ", where="", having="", hin
 
 def row(chance, now):
     x = chance.choice([None, 1, 2, 3, -4])
-    time = EPOCH + dt.timedelta(seconds=now - chance.choice([0, 0, 1, 40]))
-    time = None if chance.random() < 0.05 else time
+    at = EPOCH + dt.timedelta(seconds=now - chance.choice([0, 0, 1, 40]))
+    time = None if chance.random() < 0.05 else at
     return time, chance.choice(["a", "b", None]), x, chance.choice([None, 0.5, 2.25])
 
 
