@@ -32,17 +32,19 @@ def load(size, volume, price, by_price, by_sum, kept):
 def replay(start, size, multiplicity, volume, price, by_price, by_sum, kept, answers):
     for i in range(start, size):
         change = multiplicity[i] * volume[i]
-        upto = relative_sum(by_price, price[i], 0)
-        own = relative_get(by_price, price[i])
-        relative_shift(by_sum, upto - own, change)
-        relative_add(by_price, price[i], change)
-        relative_add(by_sum, upto + change, change * price[i])
+        below = relative_sum(by_price, price[i], 1)
+        own = relative_add(by_price, price[i], change)
+        if change < 0:  # what goes is taken away before its level comes nearer to the one below
+            relative_add(by_sum, below + own - change, change * price[i])
+        relative_shift(by_sum, below, change)
+        if change > 0:
+            relative_add(by_sum, below + own, change * price[i])
         kept[0] += change
         kept[1] += change * price[i]
         answers[i] = kept[1] - relative_sum(by_sum, 3 * kept[0] // 4, 0)
     return size
 """
-_USED = ("relative_add", "relative_get", "relative_sum", "relative_shift")
+_USED = ("relative_add", "relative_sum", "relative_shift")
 
 
 class RelativeTrigger:

@@ -201,7 +201,7 @@ def relative_get(s, key):
 
 @structure
 def relative_add(s, key, value):
-    """Value of a key += value; a key whose value is 0 goes."""
+    """Value of a key += value; a key whose value is 0 goes. Gives the value."""
     if load_word(s + SIZE) == 0:
         _first(s, key)
     i = _block_of(s, key)
@@ -230,7 +230,7 @@ def relative_add(s, key, value):
     store_at(_group_sums(s), g, load_at(_group_sums(s), g) + value)
     if left == 0:
         _drop(s, i, block, p - 1)
-    return 0
+    return left
 
 
 @structure
@@ -318,7 +318,7 @@ def relative_shift(s, key, by):
     i = _block_of(s, key)
     block = _block(s, i)
     p = count_upto(_keys(block), load_word(block), key - _base(s, i))
-    if by < 0 and p > 0:
+    if by < 0 and p > 0 and _next_key(s, i, block, p, key - by + 1) <= key - by:
         _reinsert(s, key, key - by, by)
         if load_word(s + SIZE) == 0:  # what met gave 0, and there is no block left to look at
             return 0
@@ -331,6 +331,14 @@ def relative_shift(s, key, by):
     add_to_words(_keys(block), p, load_word(block), by)
     _shift_from(s, i + 1, by)
     return 0
+
+
+@structure
+def _next_key(s, i, block, p, last):
+    """The key at place p of block i, or the first one of the next block, or else `last`."""
+    if p < load_word(block):
+        return load_at(_keys(block), p) + _base(s, i)
+    return _base(s, i + 1) if i + 1 < load_word(load_word(s + TOP)) else last
 
 
 @structure
