@@ -310,3 +310,23 @@ def test_a_table_created_again_expects_nothing_of_the_one_dropped() -> None:
     mill.expect("r", late=0.5, every="60 seconds", total=1000)
     mill.sql("DROP TABLE r; CREATE TABLE r (a INT, b INT)")
     assert mill.status()["tables"]["r"]["expected"]["basis"] == "nothing known"
+
+
+def test_states_of_few_groups_are_kept_for_large_deltas_before_any_was_built() -> None:
+    """A state has as many rows as its keys have values, not as many as the table."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE big (k INT, v INT) UNCHECKED")
+        mill.insert("big", [(n % 4, n) for n in range(40_000)])
+        mill.expect("big", late=0.9, every="60 seconds", total=44_000)
+        for name, sql in (("few", "SELECT k, sum(v) AS s FROM big GROUP BY k"),
+                          ("one", "SELECT sum(v) AS s FROM big"),
+                          ("many", "SELECT v, count(*) AS n FROM big GROUP BY v")):  # fmt: skip
+            head = f"CREATE MATERIALIZED VIEW {name} REFRESH ON DEMAND MEMORY '1 GB'"
+            mill.sql(f"{head} AS {sql}")
+        assert [bool(mill[each].status()["kept"]) for each in ("few", "one")] == [True, True]
+        mill.insert("big", [(1, 5), (7, 8)])
+        calls = mill["few"].status()["engine_calls"]
+        for name in ("few", "one", "many"):
+            mill[name].refresh()
+            assert mill[name].verify() == []
+        assert mill["few"].status()["engine_calls"] == calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ def words_of(
             reason = f": {why}" if str(why) else ""
             raise InvalidRow(
                 f'row {row} does not fit: column "{field.name}" is {field.type}, '
-                f"got {value!r} ({type(value).__name__}){reason}",
+                f"got {reprlib.repr(value)} ({type(value).__name__}){reason}",
                 hint=f"Column {field}.",
             ) from None
     array = np.array(words, word_dtype(field.type))

@@ -27,6 +27,7 @@ class Keeping:
     mode: Mode = "incremental"
     away: set[Unit] = field(default_factory=set)
     sizes: dict[Unit, StateSize] = field(default_factory=dict)
+    guessed: dict[Unit, StateSize] | None = None  # of those that were never built
     used: dict[str, int] = field(default_factory=dict)  # how often a refresh needed a state
     selection: Selection | None = None
     selector: Selector | None = None  # the mill's, if none

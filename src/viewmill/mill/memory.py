@@ -33,6 +33,7 @@ from viewmill.mill.fill import (
     rows_owed,
     unbuilt_blocks,
 )
+from viewmill.mill.guess import guessed_sizes
 from viewmill.mill.keeping import Keeping, Unit
 from viewmill.planner.allot import Claim, allot
 from viewmill.planner.operators import (
@@ -484,7 +485,10 @@ def _operators(
 ) -> Operator:
     rows = {name: float(core.row_count(name)) for name in entry.reads}
     blocks = [(block.name, block.program) for block in keeping.own]
-    situation = Situation(rows, expected, keeping.sizes, costs_of(core))
+    if keeping.guessed is None:
+        keeping.guessed = guessed_sizes(core, keeping.own)
+    sizes = keeping.guessed | keeping.sizes
+    situation = Situation(rows, expected, sizes, costs_of(core))
     root = operators_of(blocks, situation)
     if not keeping.measured.is_known:
         return root

@@ -63,7 +63,7 @@ def _distinct(core: Core, query: Relation) -> dict[tuple[str, str], int]:
         for name in names:
             own = name.removeprefix(f"{scan.alias}.")
             if (scan.source, own) not in found:
-                values = _values(core, scan, own)
+                values = values_of(core, scan, own)
                 if values:
                     found[scan.source, own] = values
     return found
@@ -95,7 +95,7 @@ def _columns_in(expression: Expression) -> Iterator[Column]:
     return (part for part in walk(expression) if isinstance(part, Column))
 
 
-def _values(core: Core, scan: Scan, column: str) -> int:
+def values_of(core: Core, scan: Scan, column: str) -> int:
     """Different values of a column now, 0 if that is not known."""
     entry = core.catalog.get(scan.source)
     if isinstance(entry, TableEntry):

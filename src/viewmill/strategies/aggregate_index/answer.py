@@ -7,6 +7,7 @@ gives  source that selects levels and sets the entries of `result`
 from __future__ import annotations
 
 from viewmill.algebra.display import display_expression
+from viewmill.algebra.types import Float
 from viewmill.program.states import Slot
 from viewmill.strategies.aggregate_index.bounds import (
     LOWEST,
@@ -17,7 +18,7 @@ from viewmill.strategies.aggregate_index.bounds import (
 from viewmill.strategies.aggregate_index.classify import Side, Test
 from viewmill.strategies.aggregate_index.layout import Kept, Layout
 from viewmill.strategies.aggregate_index.levels import Levels, Word
-from viewmill.strategies.aggregate_index.products import Term
+from viewmill.strategies.aggregate_index.products import Term, scale_of
 from viewmill.strategies.aggregate_index.query import Value
 from viewmill.strategies.dataflow.aggregates import Argument
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -56,6 +57,8 @@ class Answer:
     def _fixed(self, value: Value, made: Levels, count: Word, total: Word | None) -> Operand:
         """Write what reads an uncorrelated aggregate."""
         source = self.source
+        if value.call.function in ("min", "max"):
+            return self._extreme(value, made, count)
         counted = source.name("count")
         source.line(f"{counted} = ordered_total({made.name}, {made.number(count)})")
         if value.call.function == "count":
@@ -64,7 +67,40 @@ class Answer:
         summed = source.name("total")
         read = "ordered_total_real" if total.is_real else "ordered_total"
         source.line(f"{summed} = {read}({made.name}, {made.number(total)})")
+        if value.call.function == "avg":
+            summed = self._ratio(value, summed, counted)
         return Operand(summed, f"({counted} == 0)")
+
+    def _ratio(self, value: Value, total: str, count: str) -> str:
+        """Write what divides a sum by its count, if there is a row."""
+        source, type_ = self.source, value.call.type
+        ratio, is_real = source.name("average"), isinstance(type_, Float)
+        source.line(f"{ratio} = {'0.0' if is_real else '0'}")
+        with source.block(f"if {count} != 0:"):
+            if is_real:
+                source.line(f"{ratio} = {total} / {count}")
+            else:
+                scalar = Scalar(source, {}, "-1")
+                why = scalar.failure(value.call, "Overflow", f"the average does not fit {type_}")
+                digits = scale_of(type_) - scale_of(value.call.arguments[0].type)
+                source.line(f"{ratio} = div_decimal({why}, {total}, {count}, {10**digits})")
+        return ratio
+
+    def _extreme(self, value: Value, made: Levels, count: Word) -> Operand:
+        """Write what reads the first or the last of the values."""
+        source, name = self.source, made.name
+        best, none = source.name(value.call.function), source.name("none")
+        j, at = made.number(count), "0"
+        if value.call.function == "max":
+            whole = f"ordered_total({name}, {j}) - ordered_null({name}, {j})"
+            at = f"ordered_reach({name}, {j}, {whole})"
+        is_real = isinstance(value.call.type, Float)
+        source.line(f"{none} = ordered_size({name}) == 0")
+        source.line(f"{best} = {'0.0' if is_real else '0'}")
+        with source.block(f"if not {none}:"):
+            word = f"ordered_key({name}, {at}, 0)"
+            source.line(f"{best} = {f'key_float(sort_word({word}))' if is_real else word}")
+        return Operand(best, none)
 
     # Which levels count.
 

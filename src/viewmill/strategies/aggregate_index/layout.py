@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Expression
-from viewmill.strategies.aggregate_index.classify import Classified, Side
+from viewmill.strategies.aggregate_index.classify import Classified, Side, require_ordered
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word
 from viewmill.strategies.aggregate_index.pairs import Groups, Sums
 from viewmill.strategies.aggregate_index.products import Term, products
@@ -142,12 +142,22 @@ class Layout:
     # Aggregates that are the same for all rows.
 
     def _fixed(self, value: Value) -> tuple[Levels, Word, Word | None]:
-        """Where the count and the sum of an uncorrelated aggregate are kept."""
+        """Where the count and the sum of an uncorrelated aggregate are kept, or its values."""
         call = value.call
-        if call.function not in ("sum", "count") or call.distinct or call.where is not None:
+        is_extreme = call.function in ("min", "max")
+        if call.function not in ("sum", "count", "avg", "min", "max") or call.where is not None:
             word = call.function.upper()
             raise NotTaken(f"{word} in an uncorrelated subquery", call.span or value.span)
+        if call.distinct and not is_extreme:
+            word = call.function.upper()
+            raise NotTaken(f"{word}(DISTINCT) in an uncorrelated subquery", call.span or value.span)
         argument = call.arguments[0] if call.arguments else None
+        if is_extreme:
+            assert argument is not None
+            require_ordered(argument.type, argument.type, call.span or value.span)
+            made = self._new(f"{value.scan.source}_values")
+            part = Part(value.scan, value.scan.source, value.where, argument)
+            return made, made.add_word(part, None, name="count"), None
         for made in self.levels:
             found = made.find(value.scan.source, value.where, argument)
             if found is not None:
