@@ -180,3 +180,17 @@ def test_other_functions_over_all_rows_leave_the_query_to_others(inside):
     assert mill["v"].rows() == [(3,)]
     mill.delete("bids", [(1, 2, 9)])
     assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_rows_of_a_key_decide_between_joins_and_the_index(mill):
+    """Where an aggregate is compared with many rows, joins meet all of them at every change."""
+    mill.sql("CREATE TABLE l (k INT, q INT) UNCHECKED; CREATE TABLE p (k INT, b INT) UNCHECKED")
+    sql = ("SELECT sum(l.q) AS s FROM l, p WHERE p.k = l.k AND p.b = 1 AND "
+           "2 * l.q < (SELECT avg(m.q) FROM l m WHERE m.k = p.k)")  # fmt: skip
+    mill.insert("p", [(k, k % 3) for k in range(500)])
+    mill.insert("l", [(n % 50, n % 7) for n in range(20_000)])
+    mill.sql(f"CREATE MATERIALIZED VIEW few AS {sql}")
+    assert "aggregate_index" in mill["few"].status()["strategy"]
+    mill.insert("l", [(1, 1), (4, 0), (None, 3)])
+    assert mill["few"].verify() == []

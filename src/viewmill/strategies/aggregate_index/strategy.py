@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from viewmill.algebra.display import display_expression
-from viewmill.algebra.expressions import ScalarSubquery, walk
+from viewmill.algebra.expressions import Column, ScalarSubquery, walk
 from viewmill.algebra.relations import Relation, inputs
 from viewmill.algebra.types import Float
 from viewmill.algebra.walk import expressions
@@ -60,7 +60,9 @@ class AggregateIndex:
             return self._match_general(query, statistics, why)
         rows = max(statistics.row_count(each.source) for each in program.inputs)
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
-        cost = Cost(_CALL_US, 2 * _ROW_US * math.log2(rows), rows * words * 12)
+        # A key is found at once; a row has its place among those of its key.
+        of_key = rows / max(1, min(rows, _values(plan, program, statistics)))
+        cost = Cost(_CALL_US, _ROW_US * (4 + math.log2(1 + of_key)), rows * words * 12)
         return Candidate(self.name, query, cost, _key_notes(plan), way="by_key")
 
     def _match_general(
@@ -86,6 +88,17 @@ class AggregateIndex:
         """The program."""
         emit = {"general": emit_general, "by_key": emit_by_key}.get(candidate.way, emit_program)
         return emit(candidate.query, self.name)
+
+
+def _values(plan: ByKey, program: Program, statistics: Statistics) -> int:
+    """How many keys there are, as far as statistics say; 1 if they do not."""
+    names = {part.name for each in plan.key for part in walk(each) if isinstance(part, Column)}
+    known = [
+        statistics.distinct.get((each.source, name.split(".", 1)[-1]), 0)
+        for each in program.inputs
+        for name in names
+    ]
+    return max(known, default=1) or 1
 
 
 def has_nested(query: Relation) -> bool:
