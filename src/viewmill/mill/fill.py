@@ -178,7 +178,10 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
             source = block.renamed.get(each.source, each.source)
             maintainer.apply(each.name, owed.get(source) or rows_owed(core, each))
         owed[block.name] = maintainer.flush()
-    block.maintainer.commit()
+    maintainer.commit()
+    for state in block.program.states:
+        if state.passing:
+            maintainer.release(state.name)
 
 
 def is_replayed(program: Program) -> bool:

@@ -35,7 +35,10 @@ def statistics(core: Core, query: Relation) -> Statistics:
     rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
     read = [core.catalog.get(name) for name in sources(query)]
     rows |= {entry.name: entry.rows for entry in read if isinstance(entry, ViewEntry)}
-    static = frozenset(e.name for e in core.catalog.tables() if e.table.options.static)
+    # One that is still empty is to be loaded yet.
+    static = frozenset(
+        e.name for e in core.catalog.tables() if e.table.options.static and e.table.rows
+    )
     return Statistics(rows, static, _distinct(core, query), _parts(core))
 
 

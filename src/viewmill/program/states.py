@@ -526,3 +526,4 @@ class State:
     kind: StateKind
     definition: Relation | Replay
     derived: bool = False  # computed from the other states by `flush`, never loaded
+    passing: bool = False  # needed only until the tables that never change are fed

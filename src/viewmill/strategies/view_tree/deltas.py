@@ -86,17 +86,29 @@ def delta_path(root: View, alias: str, kept: dict[str, str]) -> Path:
     return _path(root, alias, view, parents(root).get(view.name), kept)
 
 
-def _path(root: View, alias: str, view: View, parent: View | None, kept: dict[str, str]) -> Path:
+def filling_path(root: View, alias: str, kept: dict[str, str], changing: frozenset[str]) -> Path:
+    """The path of a table that never changes, fed before those that do: it ends where it meets one
+    of them, which is empty."""
+    view = next(each for each in root.walk() if each.is_leaf and alias in each.relations)
+    return _path(root, alias, view, parents(root).get(view.name), kept, changing)
+
+
+def _path(
+    root: View, alias: str, view: View, parent: View | None, kept: dict[str, str],
+    empty: frozenset[str] = frozenset(),
+) -> Path:  # fmt: skip
     above = parents(root)
     known = set(view.keys)
-    steps = []
+    steps: list[Step] = []
     while True:
         joined = () if parent is None else (*parent.children, *parent.indicators)
         siblings = [each for each in joined if each is not view]
+        is_stored = view.name in kept and view.indicates is None
+        if any(each.relations & empty for each in siblings):
+            return Path(alias, (*steps, Step(view, is_stored, ())))
         visits = order_visits(siblings, known)
         if parent is not None and parent.indicators:
             visits = _with_rivals(visits, known)
-        is_stored = view.name in kept and view.indicates is None
         steps.append(Step(view, is_stored, visits))
         if parent is None:
             return Path(alias, tuple(steps))

@@ -7,6 +7,7 @@ next   kernels.build
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -37,17 +38,22 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
         states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
         states.append(State(STATE, result.kind, definitions.result(result)))
     else:
-        states = [State(p.state, p.kind, Replay()) for p in places.all]
+        states = [
+            State(p.state, p.kind, Replay(), passing=all(v.name not in plan.kept for v in p.views))
+            for p in places.all
+        ]
         states.append(State(STATE, result.kind, Replay()))
 
     def write(writer: TriggerWriter, names: list[str]) -> tuple[Trigger, ...]:
-        return tuple(
+        changing = tuple(
             replace(
                 writer.write([path], plan.reactions.get(path.leaf, ()), names),
                 steps=plan.costs.get(path.leaf, 1.0),
             )
             for path in plan.paths
         )
+        fed = (replace(writer.write([path], (), names), steps=math.inf) for path in plan.fed)
+        return (*changing, *fed)
 
     writer = TriggerWriter(Source(), block, layout, places, result)
     head = [f"variable order   {plan.order}"]

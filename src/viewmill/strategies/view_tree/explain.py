@@ -6,6 +6,7 @@ from viewmill.algebra.display import tree
 from viewmill.algebra.walk import columns_of
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
+from viewmill.strategies.view_tree.materialize import materialize
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.variable_order import Order
@@ -17,10 +18,19 @@ def notes(plan: TreePlan, hint: str = "") -> tuple[str, ...]:
     said = [f"variable order   {order}", tree("view tree", [_drawn(plan.root, plan)])]
     for path in plan.paths:
         said.append(f"update of {path.leaf}   {_cost(path, plan)}")
-    for each in plan.block.occurrences:
-        if each.alias not in {path.leaf for path in plan.paths}:
-            said.append(f"{each.alias} is STATIC: it never changes")
+    static = {each.alias for each in plan.block.occurrences} - {path.leaf for path in plan.paths}
+    said += [f"{alias} is STATIC: it never changes" for alias in sorted(static)]
+    spared = _spared(plan) if static else []
+    if spared:
+        said.append(f"not kept, as only changes of {', '.join(sorted(static))} would need them: "
+                    + ", ".join(spared))  # fmt: skip
     return tuple(said)
+
+
+def _spared(plan: TreePlan) -> list[str]:
+    """The views that would be kept if every table could change."""
+    every = materialize(plan.root, frozenset(each.alias for each in plan.block.occurrences))
+    return [name for name in every if name not in plan.kept]
 
 
 def _drawn(view: View, plan: TreePlan) -> str:

@@ -26,6 +26,17 @@ def materialize(root: View, changing: frozenset[str]) -> dict[str, str]:
     return kept
 
 
+def materialize_filling(root: View, changing: frozenset[str]) -> dict[str, str]:
+    """What must be there while tables that never change are fed, and can go afterwards: the views
+    that they are joined from with one another."""
+    return {
+        child.name: "until the tables that never change are read"
+        for view in root.walk()
+        if len(view.children) > 1 and not view.relations & changing
+        for child in view.children
+    }
+
+
 def _movers(views: list[View]) -> frozenset[str]:
     return frozenset().union(*(view.moved_by() for view in views))
 

@@ -12,12 +12,18 @@ from dataclasses import dataclass, field
 
 from viewmill.strategies.strategy import Statistics
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.deltas import Path, Reaction, delta_path, reactions_of
+from viewmill.strategies.view_tree.deltas import (
+    Path,
+    Reaction,
+    delta_path,
+    filling_path,
+    reactions_of,
+)
 from viewmill.strategies.view_tree.estimate import Sizes, average_cost, path_cost
 from viewmill.strategies.view_tree.indicators import add_indicators
 from viewmill.strategies.view_tree.layout import Layout, is_of_ring
 from viewmill.strategies.view_tree.links import add_links
-from viewmill.strategies.view_tree.materialize import materialize
+from viewmill.strategies.view_tree.materialize import materialize, materialize_filling
 from viewmill.strategies.view_tree.result import STATE
 from viewmill.strategies.view_tree.search import find_order
 from viewmill.strategies.view_tree.states import Places, place_views
@@ -62,6 +68,8 @@ class TreePlan:
     entries: float  # in all states
     result: Node | None = None  # of a factorized result: how rows are put together
     costs: Mapping[str, float] = field(default_factory=dict)  # steps by occurrence
+    # Of tables that never change, where states are built by feeding them, before all others.
+    fed: list[Path] = field(default_factory=list)
 
 
 def plan_tree(
@@ -72,26 +80,32 @@ def plan_tree(
     indicators: bool = True,
 ) -> TreePlan:
     """The cheapest tree, or the tree of a given order."""
-    # States that no SQL states are built by feeding every table, those that never change too.
-    fed = any(is_of_ring(call) for _, call in block.aggregates)
     changing = frozenset(
-        each.alias for each in block.occurrences if fed or each.scan.source not in statistics.static
+        each.alias for each in block.occurrences if each.scan.source not in statistics.static
     )
     sizes = Sizes(block, statistics)
     best = order or find_order(block, sizes, changing)
     root = view_tree(block, best)
     if indicators:
         root = add_indicators(root)
+    # States that no SQL states are built by feeding every table, those that never change too.
+    is_fed = any(is_of_ring(call) for _, call in block.aggregates)
+    if is_fed and any(view.indicators for view in root.walk()):
+        changing = frozenset(each.alias for each in block.occurrences)
     kept = materialize(root, changing)
+    static = [each.alias for each in block.occurrences if each.alias not in changing]
+    filling = materialize_filling(root, changing) if is_fed and static else {}
+    fed = [filling_path(root, each, kept | filling, changing) for each in static if is_fed]
     paths = [delta_path(root, o.alias, kept) for o in block.occurrences if o.alias in changing]
     reactions = reactions_of(root, kept, changing)
     layout = Layout(block, root)
     further = [reaction.path for each in reactions.values() for reaction in each]
-    places = place_views(block, layout, root, kept, [*paths, *further])
+    places = place_views(block, layout, root, kept | filling, [*paths, *fed, *further])
     add_links(places, [*paths, *further], STATE)
     steps = average_cost(paths, sizes)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
     costs = {path.leaf: path_cost(path, sizes) for path in paths}
     return TreePlan(
-        block, best, root, kept, paths, layout, places, reactions, steps, entries, costs=costs
-    )
+        block, best, root, kept, paths, layout, places, reactions, steps, entries, costs=costs,
+        fed=fed,
+    )  # fmt: skip

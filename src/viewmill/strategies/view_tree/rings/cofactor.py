@@ -87,6 +87,8 @@ class Cofactor:
             return
         table = self._table(argument)
         self._by_table[table].append(i)
+        if _is_whole(argument):
+            return  # it is there, and can be squared
         size = Call("abs", (argument,), DOUBLE, argument.nullable)
         limit = Literal(LARGEST, DOUBLE)
         self._guards[table].append(Call("<", (size, limit), BOOLEAN, argument.nullable))
@@ -303,3 +305,11 @@ def block_size(columns: int, pad: int = 1) -> int:
 def _tuple(texts: Sequence[str] | map[str]) -> str:
     inside = list(texts)
     return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
+
+
+def _is_whole(argument: Expression) -> bool:
+    """Whether an argument is a column of whole numbers that is never NULL."""
+    while isinstance(argument, Cast):
+        argument = argument.input
+    plain = isinstance(argument, Column) and isinstance(argument.type, Integer)
+    return plain and not argument.nullable
