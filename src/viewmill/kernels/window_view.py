@@ -252,19 +252,19 @@ class WindowView:
             return
         new = self._answer(tree, groups, *self._span(moments))
         # The answer before: that of the group's last event, or of the end that was reached before.
-        by_group = np.lexsort((moments, groups))
-        first = np.empty(len(groups), np.bool_)
-        first[0] = True
-        first[1:] = groups[by_group][1:] != groups[by_group][:-1]
         shown, layout = self._listed(), self.lane.layout
-        before = shown.get(layout, groups[by_group][first])
+        by_group = np.lexsort((moments, groups)) if self.body.keys else slice(None)
+        ordered = groups[by_group]
+        first = np.ones(len(groups), np.bool_)
+        first[1:] = ordered[1:] != ordered[:-1]
+        before = shown.get(layout, ordered[first])
         old = np.empty_like(new[0]), np.empty_like(new[1])
         for to, now, earlier in zip(old, new, before, strict=True):
-            ordered = np.empty_like(now)
-            ordered[1:] = now[by_group][:-1]
-            ordered[first] = earlier
-            to[by_group] = ordered
-        last = by_group[np.append(first[1:], True)]
+            moved = np.empty_like(now)
+            moved[1:] = now[by_group][:-1]
+            moved[first] = earlier
+            to[by_group] = moved
+        last = np.arange(len(groups))[by_group][np.append(first[1:], True)]
         shown.put(layout, groups[last], (new[0][last], new[1][last]))
         self._note(groups, old, new)
 
@@ -284,6 +284,9 @@ class WindowView:
         if self.reading is not None:
             both = self.reading.owners(both)
             moments, both = moments[both >= 0], both[both >= 0]
+        if not self.body.keys:
+            moments = _multiples(moments, slide)
+            return moments, np.zeros(len(moments), np.int64)
         order = np.lexsort((both, moments))
         moments, both = moments[order], both[order]
         new = np.ones(len(moments), np.bool_)
@@ -373,3 +376,16 @@ class WindowView:
     def schema(self) -> Schema:
         """Of the output."""
         return self.program.output
+
+
+def _multiples(moments: Array, step: int) -> Array:
+    """Multiples of a step in order, each once; by marking them where that is quicker."""
+    if not len(moments):
+        return moments
+    first = int(moments.min())
+    count = (int(moments.max()) - first) // step + 1
+    if count > 4 * len(moments):
+        return np.unique(moments)
+    marked = np.zeros(count, np.bool_)
+    marked[(moments - first) // step] = True
+    return np.flatnonzero(marked) * step + first
