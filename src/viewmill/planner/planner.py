@@ -167,15 +167,19 @@ def _cut(
     ways, no = list[list[Cut]](), None
     forms = [decorrelate(query), values_beside(query)]
     for form in forms if has_nested(query) and forms[0] != query else forms[:1]:
-        try:
-            cuts = cut_blocks(
-                view,
-                compute_by_row(spread_values(form)),
-                lambda part: _ask_worthy(part, statistics, wish, alone=alone),
-            )
+        # Windows that are put together from panes first; then a row is written for each window.
+        for spread in dict.fromkeys([form, spread_values(form)]):
+            try:
+                cuts = cut_blocks(
+                    view,
+                    compute_by_row(spread),
+                    lambda part: _ask_worthy(part, statistics, wish, alone=alone),
+                )
+            except NotCut as reason:
+                no = no or reason
+                continue
             ways.append([replace(cut, candidates=_best_first(cut, wish)) for cut in cuts])
-        except NotCut as reason:
-            no = no or reason
+            break
     if no is not None and not ways:
         raise no
     if len(ways) > 1:  # joins against an index by key

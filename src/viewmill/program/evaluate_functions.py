@@ -305,4 +305,5 @@ FUNCTIONS: dict[str, Function] = {
     "timestamp_millis": lambda call, n: _moment(n * 1000),
     "timestamp_micros": lambda call, n: _moment(n),
     "date_format": _date_format,
+    "named_struct": lambda call, *parts: dict(zip(parts[::2], parts[1::2], strict=True)),
 }  # fmt: skip

@@ -111,3 +111,25 @@ def test_every_window_survives_failures_and_reopening(tmp_path, monkeypatch):
         assert sorted(map(repr, mill["v"].rows())) == sorted(map(repr, before))
         mill.insert("s", rows[20:])
         assert mill["v"].verify() == []
+
+
+@pytest.mark.parametrize(
+    "window", ["window(t, '10 seconds')", "window(t, '10 seconds', '5 seconds')"]
+)
+def test_a_window_shown_whole_is_kept_up(mill, window):
+    mill.sql(
+        f"CREATE MATERIALIZED VIEW v AS SELECT window, k, sum(x) AS n FROM s GROUP BY k, {window}"
+        " HAVING n > 1 ORDER BY n DESC"
+    )
+    mill.sql("CREATE MATERIALIZED VIEW above AS SELECT n, window FROM v WHERE n > 3")
+    rows = [(EPOCH + dt.timedelta(seconds=i), "ab"[i % 2], i % 4, None) for i in range(30)]
+    mill.insert("s", rows[:20])
+    calls = mill["v"].status()["engine_calls"]
+    mill.insert("s", rows[20:])
+    mill.delete("s", rows[3:7])
+    assert mill["v"].verify() == mill["above"].verify() == []
+    first = mill["v"].rows()[0][0]
+    assert first["end"] - first["start"] == dt.timedelta(seconds=10)
+    status = mill["v"].status()
+    assert "recompute" not in status["strategy"]
+    assert status["engine_calls"] == calls

@@ -120,11 +120,19 @@ class _Writer:
         own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
         for field in scan.schema:
             if field.name in used:
-                if isinstance(field.type, Nested | Null):
+                if isinstance(field.type, Nested | Null) and not self._is_only_shown(field):
                     raise NotTaken(f"a column of type {field.type}", scan.span)
                 value = self.source.name(own[field.name])
                 null = self.source.name(f"{value}_null") if field.nullable else None
                 yield Argument(field.name, value, null)
+
+    def _is_only_shown(self, field: Field) -> bool:
+        """Whether a nested value, one word, passes as it is: nothing is computed of it."""
+        plain = [each for _, each in self.shape.outputs if isinstance(each, Column)]
+        others = [each for _, each in self.shape.outputs if each not in plain]
+        read = [*self.shape.where, *self.shape.having, *others]
+        inside = any(field.name in columns_of(each) for each in read)
+        return type(field.type) is Nested and self.shape.keys is None and not inside
 
     def bind_key(self, fields: Sequence[Field]) -> dict[str, Operand]:
         """Write what reads the key of entry e."""
