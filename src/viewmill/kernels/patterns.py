@@ -359,7 +359,8 @@ class PatternMaintainer(KeptParts):
                 _, at = found.find(groups[mine])
                 yield found, mine, at
         positions = np.flatnonzero(latest >= part)
-        for each in sorted({*self._runs, *self._new_runs}, reverse=True):
+        known = {*self._runs, *self._new_runs} if len(positions) else set()
+        for each in sorted(known, reverse=True):
             if not len(positions):
                 return
             found = self.runs_part(each)
@@ -488,8 +489,8 @@ class PatternMaintainer(KeptParts):
         )
         self._latest[came] = part
         self._latest[gone] = NEVER
-        for each in sorted({*self._runs, *self._new_runs}):
-            found = self.runs_part(each) if len(gone) and each < part else None
+        for each in sorted({*self._runs, *self._new_runs}) if len(gone) else ():
+            found = self.runs_part(each) if each < part else None
             if found is not None:
                 was, _ = found.find(gone)
                 self._latest[gone[was]] = each
@@ -498,7 +499,7 @@ class PatternMaintainer(KeptParts):
         """For each group the next part that has a row of it."""
         left = changed[self._latest[changed] > part]
         found: list[tuple[int, Ints]] = []
-        for each in sorted({*self._runs, *self._new_runs}):
+        for each in sorted({*self._runs, *self._new_runs}) if len(left) else ():
             if not len(left):
                 break
             runs = self.runs_part(each) if each > part else None
