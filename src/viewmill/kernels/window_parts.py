@@ -196,8 +196,10 @@ class WindowPartMaintainer(KeptParts):
         oldest = self._source.oldest_shown()
         found = []
         for part, rows in self._source.split(delta):
-            if oldest is None or part >= oldest:  # else retention ended it: answers stay
-                self._add(part, rows)
+            # Answers stay when retention ends rows; some may just have come with the batch.
+            is_shown = oldest is None or part >= oldest
+            for change in [rows] if is_shown else self._source.coming(part):
+                self._add(part, change)
                 found.append(part)
         return found
 

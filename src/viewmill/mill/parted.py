@@ -259,6 +259,10 @@ class Parted:
         """The parts that are staged."""
         return {*self._rows.staged, *self._replayed} if self._replayed else self._rows.staged
 
+    def coming(self, subscript: int) -> list[Delta]:
+        """What the batch under way changes in a part."""
+        return self._rows.staged.get(subscript, [])
+
     def settle(self) -> None:
         """The mill is open."""
         self.is_loading = False
