@@ -10,6 +10,7 @@ bulk keeps its rows as they came.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -69,9 +70,8 @@ class LateColumns:
         words = self.encode.many(self.table, wanted) if len(wanted) > 1 and self.size else None
         if words is None:
             return None
-        for i, each in zip(wanted, words, strict=True):
-            known[i] = each, None
-        return None if len(wanted) < len(columns) else words
+        known.update(zip(wanted, zip(words, repeat(None)), strict=True))
+        return words if wanted is columns else None
 
     def array(self, i: int) -> Any:
         """The column as it came, None if it is words only."""

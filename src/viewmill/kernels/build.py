@@ -112,6 +112,7 @@ class TriggerMaintainer:
             dictionary.speed_up(column_reader)
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
+        self._commits = [each.commit for each in self._all]
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
         self._undo: list[tuple[_Feed | ProductFeed, Delta | Product, int]] = []
@@ -271,8 +272,8 @@ class TriggerMaintainer:
             self._settle()
         self._is_replayed = False
         self._undo.clear()
-        for store in self._all:
-            store.commit()
+        for commit in self._commits:
+            commit()
 
     def rollback(self) -> None:
         """Go back to exactly the last commit; what was lost must be loaded again."""
@@ -510,7 +511,11 @@ class _Feed:
         self._columns = [
             (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
         ]
-        self._nullable = [nullable for _, _, nullable in self._columns]
+        # How many arguments the columns are, and where their words are among all of them.
+        step = 2 if all(nullable for _, _, nullable in self._columns) else 1
+        self._width = step * len(found)
+        self._words = slice(1, 1 + self._width, step)
+        self._is_even = step == 2 or not any(nullable for _, _, nullable in self._columns)
         self._end = end
         types: list[Any] = [WORD, WORD, WORDS]
         for _, dtype, nullable in self._columns:
@@ -526,12 +531,9 @@ class _Feed:
         ]
         late = delta.late
         words_at_once = None if late is None else late.read(self._positions)
-        if words_at_once is not None:  # by code that knows their types and looked for NULL
-            zeros = no_nulls(size)
-            for words, nullable in zip(words_at_once, self._nullable, strict=True):
-                result.append(words)
-                if nullable:
-                    result.append(zeros)
+        if words_at_once is not None and self._is_even:  # by code that knows their types and looked for NULL
+            result += [no_nulls(size)] * self._width
+            result[self._words] = words_at_once
             result += self._end
             return result
         for i, dtype, nullable in self._columns:

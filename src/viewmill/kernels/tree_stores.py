@@ -13,6 +13,8 @@ from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payl
 from viewmill.kernels.structures import dense, indexed, listed
 from viewmill.program.states import Indexed, Listed, Passing
 
+_TOUCHED, _LOG_SIZE = indexed.TOUCHED >> 3, listed.LOG_SIZE >> 3  # words of the headers
+
 
 class _TreeStore:
     """What both share: a header of words that kernels read by address."""
@@ -98,7 +100,7 @@ class IndexedStore(_TreeStore):
 
     def commit(self) -> None:
         """Keep what was done."""
-        if self.get(indexed.TOUCHED):
+        if self.words[_TOUCHED]:
             self._commit(self.handle)
 
     def rollback(self) -> None:
@@ -165,7 +167,7 @@ class ListedStore(_TreeStore):
 
     def commit(self) -> None:
         """Keep what was done."""
-        if self.get(listed.LOG_SIZE):
+        if self.words[_LOG_SIZE]:
             kernel(listed.listed_commit)(self.handle)
 
     def rollback(self) -> None:

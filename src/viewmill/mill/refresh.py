@@ -48,7 +48,8 @@ def commit_batch(core: Core, changes: Mapping[str, Changed]) -> None:
 
 
 def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
-    entries = [(core.catalog.table(n), each) for n, each in changes.items() if each.size]
+    table_of = core.catalog.table
+    entries = [(table_of(name), each) for name, each in changes.items() if each.size]
     if not entries:
         return
     if core.has_lost:

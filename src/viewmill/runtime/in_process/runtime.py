@@ -167,7 +167,9 @@ class InProcessRuntime:
 
     def _is_timed(self, deltas: Mapping[str, Changed]) -> bool:
         """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""
-        size = sum([each.size for each in deltas.values()])
+        size = 0
+        for each in deltas.values():
+            size += each.size
         if size < _TIMED_ROWS:
             return False
         self._timed += 1
@@ -269,9 +271,10 @@ class InProcessRuntime:
             block.maintainer.commit()
         for family in self._touched_families:
             family.commit()
-        for pairs in self._replacing.values():
-            for block, maintainer in pairs:
-                block.maintainer = maintainer
+        if self._replacing:
+            for pairs in self._replacing.values():
+                for block, maintainer in pairs:
+                    block.maintainer = maintainer
         self._forget()
 
     def rollback(self) -> None:
@@ -284,9 +287,11 @@ class InProcessRuntime:
 
     def _forget(self) -> None:
         self._touched.clear()
-        self._touched_families.clear()
         self._outputs.clear()
-        self._replacing.clear()
+        if self._touched_families:
+            self._touched_families.clear()
+        if self._replacing:
+            self._replacing.clear()
 
 
 class _Turn:

@@ -10,11 +10,11 @@ costs a few steps for each row, so it is done only while a state is larger than 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from viewmill.algebra.expressions import Column
-from viewmill.algebra.types import Boolean, Float
+from viewmill.algebra.expressions import Call, Column, Expression, Literal
+from viewmill.algebra.types import Boolean, Float, String
 from viewmill.program.states import Listed
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
@@ -24,6 +24,9 @@ from viewmill.strategies.view_tree.states import Place, Places
 
 # How many rows ahead each step of asking is.
 _FIRST, _SECOND, _THIRD, _FOURTH = 24, 12, 6, 2
+
+
+_COMPARED = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wa
 
 
 def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
-    """Ask for what later rows look up."""
+    """Ask for what later rows look up, if they may be taken."""
+    likely = _likely(rows, block.occurrence(path.leaf).where)
     for distance, functions in (
         (_FIRST, ("indexed_fetch", "list_fetch")),
         (_SECOND, ("indexed_fetch_entry", "list_fetch_head")),
@@ -71,9 +75,25 @@ def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wa
                 function = "list_fetch_end"
             calls += [f"{function}({place.state}, {each})" for each in arguments]
         if calls:
-            with source.block(f"if far and i + {distance} < size:"):
+            later = likely.replace("[i]", f"[i + {distance}]")
+            with source.block(f"if far and i + {distance} < size{later}:"):
                 for call in calls:
                     source.line(call)
+
+
+def _likely(rows: Rows, conditions: Sequence[Expression]) -> str:
+    """What says cheaply whether a row will be taken: its columns compared with constants."""
+    tests = []
+    for each in conditions:
+        if not isinstance(each, Call) or each.function not in _COMPARED:
+            continue
+        column, literal = each.arguments
+        if isinstance(column, Column) and isinstance(literal, Literal) and literal.value is not None:
+            if isinstance(column.type, String) and each.function != "=":
+                continue
+            word, constant = rows.scalar.emit(column).value, rows.scalar.emit(literal).value
+            tests.append(f" and {word} {_COMPARED[each.function]} {constant}")
+    return "".join(tests)
 
 
 def _visited(places: Places, path: Path) -> Iterator[str]:

@@ -86,7 +86,7 @@ class TriggerWriter:
             with source.block("for i in range(start, size):"):
                 write_ahead(source, self.block, path, rows, wanted)
                 if is_picky:  # asking for rows that are not taken would cost more than waiting
-                    source.line("far = far and (i - start < 64 or taken * 8 > i - start)")
+                    source.line("far = far and (i - start < 64 or taken * 16 > i - start)")
                 source.line("m = multiplicity[i]")
                 keys, payloads = self._lift(rows, path, leaf)
                 if is_picky:
