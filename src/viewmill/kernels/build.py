@@ -531,7 +531,9 @@ class _Feed:
         ]
         late = delta.late
         words_at_once = None if late is None else late.read(self._positions)
-        if words_at_once is not None and self._is_even:  # by code that knows their types and looked for NULL
+        if (
+            words_at_once is not None and self._is_even
+        ):  # by code that knows their types and looked for NULL
             result += [no_nulls(size)] * self._width
             result[self._words] = words_at_once
             result += self._end

@@ -88,7 +88,11 @@ def _likely(rows: Rows, conditions: Sequence[Expression]) -> str:
         if not isinstance(each, Call) or each.function not in _COMPARED:
             continue
         column, literal = each.arguments
-        if isinstance(column, Column) and isinstance(literal, Literal) and literal.value is not None:
+        if (
+            isinstance(column, Column)
+            and isinstance(literal, Literal)
+            and literal.value is not None
+        ):
             if isinstance(column.type, String) and each.function != "=":
                 continue
             word, constant = rows.scalar.emit(column).value, rows.scalar.emit(literal).value
