@@ -125,4 +125,6 @@ def test_odd_input_is_refused_kindly():
         vm.factorize([{"i": 1, "P": 1}, {"i": 2, "P": None}], value="P")
     with pytest.raises(vm.InvalidRow, match="equally long"):
         vm.factorize([(1, 2), (3,)])
+    with pytest.raises(vm.InvalidRow, match="from int"):
+        vm.factorize(7)
     assert vm.factorize([]) == []

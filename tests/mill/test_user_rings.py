@@ -108,6 +108,21 @@ def test_a_ring_that_does_not_commute_keeps_the_order_of_from(
         assert mill["b"].verify() == []
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_values_that_are_no_numbers() -> None:
+    """A ring of floats takes NaN and infinity as floats do, also by Python's own functions."""
+    mill = vm.connect()
+    tables(mill)
+    mill.register("spread", SPREAD)
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT g, spread(y) AS x {JOINED} GROUP BY g")
+    mill.insert("r", [(0, 1, 2), (1, 2, 3)])
+    mill.insert("s", [(0, float("nan"), 1), (1, 1.5, 2)])
+    first, second = sorted(mill["v"].rows())
+    assert first[1] != first[1] and second == (2, 0.0)
+    mill.insert("s", [(1, float("inf"), 1)])
+    assert mill["v"].verify() == []
+
+
 def test_a_durable_mill_asks_for_its_rings(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("VIEWMILL_COMPILER", "off")
     path = tmp_path / "m.mill"

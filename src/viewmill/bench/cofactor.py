@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewmill.bench.housing import POSTCODES, TABLES, housing
 from viewmill.bench.joins import JoinWorkload, run
-from viewmill.bench.moments import Part, factorized, is_same, listed
+from viewmill.bench.moments import Part, by_number, factorized, is_same, listed
 from viewmill.bench.report import Report, Say
 from viewmill.bench.star import JOINED
 
@@ -29,6 +29,7 @@ def cofactor(*, seed: int, quick: bool, say: Say) -> Report:
         "cofactor", columns, rows, QUERY, factorized(PARTS, "postcode"),
         duckdb=listed(COLUMNS, f"House {JOINED}"), is_same=is_same,
         baselines=("recursive_ring", "reevaluate"),
+        scalars=by_number(COLUMNS, f"House {JOINED}"),
     )  # fmt: skip
     run(workload, report, (1_000,) if quick else (10_000, 1_000, 100, 1), say)
     return report

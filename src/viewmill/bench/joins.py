@@ -12,6 +12,7 @@ still small. With updates to the largest table only, viewmill knows the others a
 
 from __future__ import annotations
 
+import math
 import operator
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +39,18 @@ CALLS = {1: 10_000, 100: 3_000, 1_000: 10_000, 10_000: 1_000}
 _DUCKDB_SECONDS = 10.0
 _BASELINE_SECONDS = 5.0
 _BASELINE_CALLS = {"reevaluate": 6}
+_SCALAR_CALLS = 30
 _CHUNK = 100_000  # rows that a baseline is filled with at once
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number of a result that has many: its query, its place in the result, and how many
+    numbers cost about the same."""
+
+    query: str
+    place: int
+    times: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,7 @@ class JoinWorkload:
     duckdb: str = ""  # the query as DuckDB reads it, if it cannot read it as it is
     is_same: Callable[[Rows, Rows], bool] = operator.eq
     baselines: tuple[str, ...] = tuple(BASELINES)
+    scalars: tuple[Scalar, ...] = ()  # for baselines that keep each number by itself
 
     def batches(self, size: int) -> list[Batch]:
         """Batches of `size` rows, one table after the other, until all rows are used."""
@@ -124,6 +137,10 @@ def run(workload: JoinWorkload, report: Report, sizes: Sequence[int], say: Say) 
         for updates in ("all", "largest"):
             say(f"{name}, batches of 1000, updates to {updates}")
             verified.append(_baseline(name, workload, report, updates, expected))
+    for name in ("first_order", "recursive") if workload.scalars else ():
+        for updates in ("all", "largest"):
+            say(f"{name}, number by number, batches of 1000, updates to {updates}")
+            verified.append(_by_number(name, workload, report, updates, expected))
     say("duckdb, appending and computing again")
     _duckdb(workload, report)
     report.verified = all(verified)
@@ -234,10 +251,7 @@ def _baseline(
 ) -> bool:
     """Time a baseline on the last batches of the stream, when its states are full."""
     own = workload.with_ids() if workload.ids and name == "first_order" else workload
-    batches = own.batches(1000)
-    if updates == "largest":
-        others = [batch for batch in batches if batch[0] != own.largest]
-        batches = others + [batch for batch in batches if batch[0] == own.largest]
+    batches = _ordered(own, updates)
     with vm.connect() as mill:
         create(mill, own)
         system = BASELINES[name](mill, own.query)
@@ -248,6 +262,51 @@ def _baseline(
         for table, delta in deltas[done:]:
             system.apply(table, delta)
         return workload.is_same(system.rows(), expected)
+
+
+def _ordered(workload: JoinWorkload, updates: str) -> list[Batch]:
+    """The batches; with updates to the largest table only, those of all others come first."""
+    batches = workload.batches(1000)
+    if updates == "all":
+        return batches
+    others = [batch for batch in batches if batch[0] != workload.largest]
+    return others + [batch for batch in batches if batch[0] == workload.largest]
+
+
+def _by_number(
+    name: str, workload: JoinWorkload, report: Report, updates: str, expected: Rows
+) -> bool:
+    """Time a baseline with a program for each number of the result.
+
+    There are hundreds, so one of each kind is run, within a time limit, and stands for its kind.
+    """
+    own = workload.with_ids() if name == "first_order" else workload
+    batches = _ordered(own, updates)
+    per_row, held, is_right = 0.0, 0.0, True
+    for each in workload.scalars:
+        with vm.connect() as mill:
+            create(mill, own)
+            system = BASELINES[name](mill, each.query)
+            timed = batches[-_SCALAR_CALLS:]
+            _fill_system(system, mill, own, batches[: -len(timed)])
+            deltas = _deltas(mill, timed)
+            done: list[int] = []
+            taken = _until(deltas, _BASELINE_SECONDS, done)
+            timing = time_calls(_applier(system), taken, 1)
+            per_row += each.times * timing.cpu_s / _delta_rows(deltas[: len(done)])
+            held += each.times * system.state_bytes()
+            for table, delta in deltas[len(done) :]:
+                system.apply(table, delta)
+            ((value,),) = system.rows()
+            is_right &= math.isclose(value, expected[0][each.place], rel_tol=1e-9)
+    numbers = {"numbers": len(expected[0]), "timed": len(workload.scalars)}
+    key = {"batch": 1000, "updates": updates, **numbers}
+    report.add(name, key, rows_per_cpu_s=1 / per_row, state_bytes=held)
+    return is_right
+
+
+def _applier(system: System) -> Callable[[tuple[str, Delta]], None]:
+    return lambda given: system.apply(*given)
 
 
 def _fill_system(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
+from viewmill.bench.joins import Scalar
+
 
 @dataclass(frozen=True)
 class Part:
@@ -60,6 +62,29 @@ def _product(
         factors += [f"s_{each}" for each in own]
     factors += [each for each in counts if each.removeprefix("n_") not in tables]
     return " * ".join(f"{each}::DOUBLE" for each in factors)
+
+
+def by_number(columns: Sequence[str], joined: str) -> tuple[Scalar, ...]:
+    """One of each kind of number of the moments: the count, a sum, a product of two columns of one
+    table, and one of columns of two tables."""
+    pairs = list(combinations_with_replacement(range(len(columns)), 2))
+    table = [each.split(".")[0] for each in columns]
+    within = [i for i, (a, b) in enumerate(pairs) if table[a] == table[b]]
+    across = [i for i, (a, b) in enumerate(pairs) if table[a] != table[b]]
+    first = len(columns) + 1  # where products begin
+
+    def shown(expression: str) -> str:
+        return f"SELECT {expression} AS v FROM {joined}"
+
+    found = [
+        Scalar(shown("COUNT(*)"), 0, 1),
+        Scalar(shown(f"SUM({columns[-1]})"), len(columns), len(columns)),
+    ]
+    for chosen in (within, across):
+        i = chosen[len(chosen) // 2]
+        a, b = (columns[each] for each in pairs[i])
+        found.append(Scalar(shown(f"SUM({a} * {b})"), first + i, len(chosen)))
+    return tuple(found)
 
 
 def is_same(shown: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.bench.joins import JoinWorkload, run
-from viewmill.bench.moments import is_same, listed
+from viewmill.bench.moments import by_number, is_same, listed
 from viewmill.bench.report import Report, Say
 
 ROWS, LOCATIONS, DATES, ITEMS, ZIPS = 400_000, 200, 120, 2_000, 150
@@ -82,7 +82,7 @@ def retailer(*, seed: int, quick: bool, say: Say) -> Report:
     query = listed(COLUMNS, JOINED)
     workload = JoinWorkload(
         "retailer", columns, rows, QUERY, query, duckdb=query, is_same=is_same,
-        baselines=("recursive_ring", "reevaluate"),
+        baselines=("recursive_ring", "reevaluate"), scalars=by_number(COLUMNS, JOINED),
     )  # fmt: skip
     run(workload, report, (1_000,) if quick else (10_000, 1_000, 100), say)
     return report

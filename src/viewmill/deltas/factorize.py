@@ -10,7 +10,7 @@ With a `value` column the rows are a matrix or tensor, and the products a sum of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,11 @@ def _table(rows: Any) -> Any:
         return table
     if isinstance(rows, Mapping):
         return pa.table(dict(rows))
+    if not isinstance(rows, Iterable):
+        raise InvalidRow(
+            f"cannot read rows from {type(rows).__name__}",
+            hint="A frame, a matrix, or a list of tuples or dicts.",
+        )
     rows = list(rows)
     if all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(name for row in rows for name in row))

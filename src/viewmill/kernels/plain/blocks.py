@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from typing import Any
 
 from viewmill.kernels.plain.indexed import PlainIndexed
 
@@ -38,7 +40,7 @@ def floats_get(s: PlainIndexed, e: int, k: int) -> float:
 
 def floats_set(s: PlainIndexed, e: int, k: int, x: float) -> None:
     """The float at word k of an entry becomes x."""
-    s.entries[e][1][k] = [Fraction(float(x))]
+    s.entries[e][1][k] = [_kept(x)]
 
 
 def ints_set(s: PlainIndexed, e: int, k: int, x: int) -> None:
@@ -48,4 +50,9 @@ def ints_set(s: PlainIndexed, e: int, k: int, x: int) -> None:
 
 def floats_put(p: Block, j: int, x: float) -> None:
     """Float j of a payload under way becomes x."""
-    p[j] = Fraction(float(x))
+    p[j] = _kept(x)
+
+
+def _kept(x: float) -> Any:
+    """A fraction, but of infinity and NaN, which stay what they are."""
+    return Fraction(float(x)) if math.isfinite(x) else float(x)
