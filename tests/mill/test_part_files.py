@@ -188,7 +188,7 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path):
     inserted: list[Any] = []
 
     def copy(point):
-        if chance.random() < 0.04:
+        if chance.random() < 0.02:
             target = tmp_path / f"copy{len(copies)}"
             shutil.copytree(path, target, ignore=shutil.ignore_patterns("LOCK"))
             copies.append((target, point, len(inserted)))
