@@ -65,3 +65,10 @@ def test_wrong_arguments_are_named(arguments, problem, planned):
 
 def test_a_file_that_is_not_there_is_named(planned):
     assert "nowhere.sql" in planned.fail("plan", "nowhere.sql")
+
+
+def test_without_a_name_every_view_of_the_project_is_planned(planned):
+    planned.write("views/late.sql", REVENUE.replace("wide", "late"))
+    out = planned.run("plan", "--memory", "64MB,1GB", "--expect", "orders=1%", "--json")
+    assert {each["view"] for each in points(out)} >= {"revenue", "late"}
+    assert "view late" in planned.run("plan", "--memory", "64MB,256MB,1GB")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +12,13 @@ import typer
 from viewmill.algebra.units import parse_bytes
 from viewmill.bench.plot import Series, bar_chart
 from viewmill.cli.arguments import SPEC, JsonOption, MillOption, SpecOption
-from viewmill.cli.explain import SubjectArgument
+from viewmill.cli.definitions import Definition, read_definitions
 from viewmill.cli.open_mill import open_mill
+from viewmill.cli.project import scratch_mill
 from viewmill.cli.spec import read_spec
 from viewmill.cli.subject import open_subject
 from viewmill.cli.terminal import grid, print_json, remark, results, show_bytes
-from viewmill.errors import InvalidArgument
+from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, ViewmillError
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -26,7 +27,13 @@ _BUDGETS = "0,1MB,4MB,16MB,64MB,256MB,1GB"
 
 
 def plan(
-    subject: SubjectArgument,
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE.sql]",
+            help="A view, or a file that creates one; all views of the project if left out.",
+        ),
+    ] = None,
     memory: Annotated[
         str, typer.Option(help="Budgets to compare, separated by commas: 64MB,256MB,1GB.")
     ] = _BUDGETS,
@@ -47,17 +54,64 @@ def plan(
     budgets = [parse_bytes(each) for each in memory.split(",") if each.strip()]
     if not budgets:
         raise InvalidArgument("--memory names no budget", hint="--memory 64MB,256MB,1GB")
-    with _open(subject, spec, mill) as (opened, what):
-        points = opened.memory_curve(
-            what, budgets, expect=_pairs(expect, "--expect"), rows=_pairs(rows, "--rows")
-        )
-    if json:
-        print_json([_as_json(each) for each in points])
+    said: dict[str, Any] = {"expect": _pairs(expect, "--expect"), "rows": _pairs(rows, "--rows")}
+    curves: dict[str, list[Any]] = {}
+    if subject is None:
+        if plot is not None:
+            raise InvalidArgument("a picture is of one view", hint="Name the view.")
+        curves = _all_curves(spec, mill, budgets, said)
     else:
-        _print(points)
+        with _open(subject, spec, mill) as (opened, what):
+            curves[""] = opened.memory_curve(what, budgets, **said)
+    if json:
+        print_json([_as_json(name, each) for name, points in curves.items() for each in points])
+    else:
+        for name, points in curves.items():
+            _print(name, points)
     if plot is not None:
-        plot.write_text(_picture(points))
+        plot.write_text(_picture(curves[""]))
         remark(f"{plot} was written")
+
+
+def _all_curves(
+    spec: Path, mill: Path | None, budgets: list[int], said: dict[str, Any]
+) -> dict[str, list[Any]]:
+    """The curve of every view of the mill, and of those that the project would create in it."""
+    curves, problems = {}, list[ViewmillError]()
+    with _mill_or_scratch(spec, mill) as (opened, definitions):
+        views = {name: name for name in opened.views()}
+        known = {name.lower() for name in views}
+        for each in definitions:
+            if each.kind == "MATERIALIZED VIEW" and each.key not in known:
+                views[each.name] = each.sql
+        for name, what in views.items():
+            try:
+                curves[name] = opened.memory_curve(what, budgets, **said)
+            except (UnknownName, UnsupportedQuery) as why:  # it keeps nothing, or does not read it
+                problems.append(why)
+                remark(f"{name}: {why.message}")
+    if not curves and problems:
+        raise problems[0]
+    if not curves:
+        raise InvalidArgument("the project has no view", hint="viewmill plan FILE.sql")
+    return curves
+
+
+@contextmanager
+def _mill_or_scratch(spec: Path, mill: Path | None) -> Iterator[tuple[Mill, Sequence[Definition]]]:
+    """The mill that is there and what its project defines, or else all of that in memory."""
+    if mill is not None:
+        with open_mill(spec, mill) as opened:
+            yield opened, ()
+        return
+    project = read_spec(spec)
+    definitions = read_definitions(project)
+    if project.mill_path.exists():
+        with open_mill(spec, None) as opened:
+            yield opened, definitions
+        return
+    with scratch_mill(project, definitions) as opened:
+        yield opened, ()
 
 
 @contextmanager
@@ -91,8 +145,9 @@ def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _as_json(point: Any) -> dict[str, Any]:
+def _as_json(name: str, point: Any) -> dict[str, Any]:
     return {
+        **({"view": name} if name else {}),
         "memory": point.budget,
         "selection": point.selection,
         "refresh_ms": point.refresh_us / 1000,
@@ -102,7 +157,9 @@ def _as_json(point: Any) -> dict[str, Any]:
     }
 
 
-def _print(points: list[Any]) -> None:
+def _print(name: str, points: list[Any]) -> None:
+    if name:
+        results().print(f"view {name}")
     again = {each.budget: each.refresh_us for each in points if each.selection == "rebatch"}
     lines = []
     for each in points:
