@@ -101,6 +101,18 @@ ODD_VIEWS = {
         " y.price > b.price AND y.broker = b.broker) GROUP BY b.broker",
         "by key broker",
     ),
+    "missed trades by broker": (
+        "SELECT b.broker, sum(a.price - b.price) AS v, count(*) AS n FROM bids b, bids a WHERE"
+        " (SELECT sum(x.volume) FROM bids x) > 4 * coalesce((SELECT sum(y.volume) FROM bids y"
+        " WHERE y.price > b.price), 0) AND a.volume > (SELECT avg(z.volume) FROM bids z)"
+        " GROUP BY b.broker",
+        "one shard: ",
+    ),
+    "column against its key": (
+        "SELECT sum(b.price) AS v FROM bids b WHERE 2 * b.volume < (SELECT avg(x.volume) FROM"
+        " bids x WHERE x.broker = b.broker)",
+        "rows spread by broker",
+    ),
     "group against all": (
         "SELECT sum(b.volume) AS v FROM bids b WHERE (SELECT sum(x.volume) FROM bids x WHERE"
         " x.broker = b.broker) > 0.2 * (SELECT sum(y.volume) FROM bids y)",
