@@ -51,6 +51,22 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert sorted((tmp_path / "kernels").glob("statistics_*.py")) == written
 
 
+def test_what_takes_long_is_said_once_and_only_when_it_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path))
+    text = "def first(x):\n    return x + 1\n\ndef second(x):\n    return x + 2\n"
+    caplog.set_level("INFO", "viewmill")
+    for _ in range(2):  # two functions of one file, then both again from the cache
+        monkeypatch.setattr(source, "_SAID", set())
+        functions = source.load_source("told", text, None)
+        assert compiler.compile_kernel(functions["first"], (compiler.WORD,))(1) == 2
+        assert compiler.compile_kernel(functions["second"], (compiler.WORD,))(1) == 3
+        lines = [each for each in caplog.messages if "(told_" in each]
+        assert len(lines) == 1
+        assert str(tmp_path) in lines[0]
+
+
 def test_with_the_compiler_off_nothing_is_compiled(tmp_path: Path) -> None:
     assert run(tmp_path, VIEWMILL_COMPILER="off") == 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import fcntl
+import logging
 import os
 import re
 import sys
@@ -24,6 +25,9 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from viewmill.errors import StorageFailed
+
+_LOG = logging.getLogger("viewmill")
+_SAID: set[str] = set()  # what this process has said that it compiles
 
 STRUCTURES = "viewmill.kernels.structures"
 PLAIN = "viewmill.kernels.plain"
@@ -100,8 +104,22 @@ def one_writer(function: FunctionType) -> Iterator[None]:
     directory.mkdir(exist_ok=True)
     with (directory / f"{stem}.{function.__qualname__}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
+        if not done.exists():
+            _say_compiling(stem, is_library=function.__module__.startswith(STRUCTURES))
         yield
         done.touch()
+
+
+def _say_compiling(stem: str, *, is_library: bool) -> None:
+    """One line for what takes seconds, once for each file: to the log, and to a terminal."""
+    what = "what all views share" if is_library else f"the triggers of a view ({stem})"
+    if what in _SAID:
+        return
+    _SAID.add(what)
+    line = f"compiling {what}: done once, then kept in {cache_directory()}"
+    _LOG.info(line)
+    if sys.stderr.isatty() and not _LOG.isEnabledFor(logging.INFO):
+        sys.stderr.write(line + "\n")
 
 
 def _file_text(source: str, package: str | None, header: str) -> str:
