@@ -112,12 +112,18 @@ def prospect(core: Core, entry: ViewEntry) -> Prospect:
 
 def _estimate(core: Core, entry: ViewEntry, speed: EngineSpeed) -> float:
     """One query for each state, over all that it reads; nothing of it was measured yet."""
-    queries = {block.name: block.query for block in entry.plan.blocks[:-1]}
-    total = 0.0
-    for definition in _definitions(entry):
-        read = sources(inline_blocks(definition, queries))
-        total += speed.query_us(sum(_rows_of(core, name) for name in read))
-    return total
+    rows = {name: _rows_of(core, name) for name in set().union(*_state_reads(entry))}
+    return sum(speed.query_us(sum(rows[name] for name in read)) for read in _state_reads(entry))
+
+
+def _state_reads(entry: ViewEntry) -> list[set[str]]:
+    """What the query for each state reads, found once for a plan."""
+    known = entry.state_reads
+    if known is None or known[0] is not entry.plan:
+        queries = {block.name: block.query for block in entry.plan.blocks[:-1]}
+        reads = [set(sources(inline_blocks(each, queries))) for each in _definitions(entry)]
+        known = entry.state_reads = entry.plan, reads
+    return known[1]
 
 
 def _definitions(entry: ViewEntry) -> list[Relation]:

@@ -74,6 +74,7 @@ class ViewEntry:
     placed: dict[str, Block] = field(default_factory=dict)  # by the name of a block in the plan
     adapts: bool = False  # whether a large change may be taken in by computing the view again
     again_us: float | None = None  # what building all states cost for each row that was read
+    state_reads: tuple[Plan, list[set[str]]] | None = None  # of a plan: what each state reads
     budget: int | None = None  # bytes, by MEMORY
     keeping: Keeping | None = None  # which states are there; None: all of them, always
     sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words

@@ -31,24 +31,40 @@ _COMPARED = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What later rows look up by their own keys; `visited` are lists whose links they follow."""
+    """What later rows look up by their own keys; `visited` are lists whose links they follow.
+
+    `flags` are the variables that say whether a state is far.
+    """
 
     places: tuple[tuple[Place, tuple[str, ...]], ...]
     visited: frozenset[str]
+    flags: dict[str, str]
 
 
 def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wanted:
-    """What later rows look up, and the line that says whether to ask for it."""
+    """What later rows look up, and the lines that say whether to ask for it."""
     wanted = tuple(
         (place, names)
         for place, names in dict.fromkeys(_reached(places, path))
         if names and all(_is_plain(block, name, path.leaf) for name in names)
     )
+    visited = frozenset(_visited(places, path)) & {place.state for place, _ in wanted}
+    flags = {}
+    for state in dict.fromkeys(_asked(wanted, visited)):
+        flags[state] = source.name(f"far_{state}")
+        source.line(f"{flags[state]} = is_far({state})")
     if wanted:
-        states = dict.fromkeys(place.state for place, _ in wanted)
-        source.line(f"far = {' or '.join(f'is_far({state})' for state in states)}")
-    known = {place.state for place, _ in wanted}
-    return Wanted(wanted, frozenset(_visited(places, path)) & known)
+        source.line(f"far = {' or '.join(flags.values())}")
+    return Wanted(wanted, visited, flags)
+
+
+def _asked(
+    wanted: Sequence[tuple[Place, tuple[str, ...]]], visited: frozenset[str]
+) -> Iterator[str]:
+    """The states that are looked up, and those that visited lists lead to."""
+    for place, _ in wanted:
+        yield place.state
+        yield from place.links if place.state in visited else ()
 
 
 def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
@@ -60,7 +76,7 @@ def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wa
         (_THIRD, ("", "list_fetch_entries")),
         (_FOURTH, ("", "list_fetch_linked")),
     ):
-        calls = []
+        calls: list[tuple[str, str]] = []  # with the state whose memory is asked for
         for place, names in wanted.places:
             function = functions[isinstance(place.kind, Listed)]
             words = [_word(block, name, path.leaf, rows, distance) for name in names]
@@ -68,17 +84,20 @@ def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wa
             is_visited = place.state in wanted.visited
             if function == "list_fetch_linked":
                 links = place.links if is_visited else ()
-                arguments = [f"{key}, {place.link(each)}, {each}" for each in links]
-            else:
-                arguments = [key] if function else []
+                for each in links:
+                    linked = f"{key}, {place.link(each)}, {each}"
+                    calls.append((each, f"{function}({place.state}, {linked})"))
+                continue
             if function == "list_fetch_entries" and not is_visited:
                 function = "list_fetch_end"
-            calls += [f"{function}({place.state}, {each})" for each in arguments]
+            if function:
+                calls.append((place.state, f"{function}({place.state}, {key})"))
         if calls:
             later = likely.replace("[i]", f"[i + {distance}]")
             with source.block(f"if far and i + {distance} < size{later}:"):
-                for call in calls:
-                    source.line(call)
+                for state, call in calls:
+                    with source.block(f"if {wanted.flags[state]}:"):
+                        source.line(call)
 
 
 def _likely(rows: Rows, conditions: Sequence[Expression]) -> str:
