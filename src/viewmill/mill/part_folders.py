@@ -72,7 +72,9 @@ def write_parts(core: Core, *, is_closing: bool = False) -> None:
     """After a commit: write what is behind the newest part. What fails is tried again later."""
     if core.store is None:
         return
-    for owner in part_owners(core):
+    owners = list(part_owners(core))
+    _remove_dropped(core, owners)
+    for owner in owners:
         files, newest = part_files(core, owner), owner.parts.newest_part()
         if newest != files.reached or is_closing:
             try:
@@ -83,11 +85,13 @@ def write_parts(core: Core, *, is_closing: bool = False) -> None:
 
 def write_all_parts(core: Core) -> None:
     """Write all parts as they are, and wait for the disk: the log is no longer needed for them."""
-    owners = list(part_owners(core))
-    for owner in owners:
+    for owner in part_owners(core):
         files = part_files(core, owner)
         _write(core, owner, files, None)
         files.sync()
+
+
+def _remove_dropped(core: Core, owners: Iterable[Owner]) -> None:
     for name in core.part_files.keys() - {each.name for each in owners}:
         core.part_files.pop(name).remove()
 

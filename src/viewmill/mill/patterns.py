@@ -132,6 +132,6 @@ def build_pattern(core: Core, entry: ViewEntry, *, alone: bool = False) -> KeptP
     maintainer: KeptParts = pkgutil.resolve_name(MAINTAINERS[body.is_match_recognize])(
         program, source, run, core.dictionary, lambda: core.version,
         None if alone or table.parts is None else table.parts.orders,
-        lambda: not entry.is_immediate,
+        lambda: core.catalog.get(entry.name) is not entry or not entry.is_immediate,
     )  # fmt: skip
     return maintainer

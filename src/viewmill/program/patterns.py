@@ -20,7 +20,7 @@ MeasureFunction = OneOf["sum", "min", "max", "first", "last", "count"]
 
 ROWS = "pattern rows"  # the source that `PatternQueries.steps` reads: a row and the one before it
 MATCHES = "pattern matches"  # the source that `PatternQueries.show` reads
-NOTHING = "nothing"  # the column of ROWS where no other is read
+NOTHING = " nothing"  # the column of ROWS where no other is read
 PREVIOUS = "previous "  # the prefix of the columns of the row before
 
 
@@ -104,7 +104,7 @@ def merge_steps(bodies: Sequence[PatternQueries]) -> MergedSteps:
         edges.append(tuple(_place(each, steps) for each in outputs[: body.edges]))
         places.append(tuple(_place(each, arguments) for each in outputs[body.edges :]))
     if len(fields) > 1:
-        fields.pop(NOTHING, None)
+        fields.pop(f"{scan.alias}.{NOTHING}", None)
     rows = replace(scan, schema=Schema(tuple(fields.values())))
     words = [steps[i : i + STEPS_IN_A_WORD] for i in range(0, len(steps), STEPS_IN_A_WORD)]
     columns = [(f"steps {i}", _packed(each)) for i, each in enumerate(words)]

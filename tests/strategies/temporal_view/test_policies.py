@@ -6,7 +6,7 @@ import random
 import pytest
 
 import viewmill as vm
-from viewmill.errors import NameInUse
+from viewmill.errors import NameInUse, Overflow
 
 START = dt.datetime(2024, 1, 1)
 HELPER = (
@@ -133,3 +133,26 @@ def test_a_temporal_view_is_replaced_unless_its_parts_are_read(tmp_path):
         mill.insert("m", [(minute(4), "a", 9)])
         assert mill["total"].rows() == [(45,)]
         assert mill["v"].verify() == []
+
+
+def test_patterns_go_together_with_those_that_are_there_now():
+    """One that reads no column, one that was replaced, one that is dropped, one that waits."""
+    mill = vm.connect()
+    mill.sql(
+        "CREATE TABLE t (ts TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60"
+    )
+    start = dt.datetime(2024, 1, 1)
+    select = "SELECT k, count(*) AS n, sum(x) AS s FROM t PATTERN [a, b+] WHERE b.x > PREV(b.x)"
+    for name in ("p", "gone", "other"):
+        mill.sql(f"CREATE VIEW {name} AS {select} GROUP BY k")
+    mill.sql(f"CREATE MATERIALIZED VIEW later REFRESH ON DEMAND AS {select} GROUP BY k")
+    mill.insert("t", [(start, "u", 2**62)])
+    mill.sql("CREATE OR REPLACE VIEW p AS SELECT k, count(*) AS n FROM t PATTERN [a, b] GROUP BY k")
+    mill.sql("DROP VIEW gone")
+    mill.sql("DROP VIEW other")
+    # A sum of what is not there any more does not fail the batch.
+    mill.insert("t", [(start + dt.timedelta(minutes=1), "u", 2**62 + 1)])
+    assert mill["p"].rows() == [("u", 2)]
+    with pytest.raises(Overflow):
+        mill["later"].refresh()
+    assert mill["p"].verify() == []
