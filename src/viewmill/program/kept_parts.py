@@ -218,8 +218,10 @@ class KeptParts:
 
 def is_change(before: Delta, after: Delta) -> bool:
     """Whether two parts differ as bags."""
-    if before is after or not (before.size or after.size):
+    if before is after:
         return False
+    if not (before.size and after.size):  # a part that is new, or gone
+        return before.size != after.size
     return consolidate(concat(after.schema, [after, before.negated()])).size > 0
 
 
