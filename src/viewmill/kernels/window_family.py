@@ -199,6 +199,11 @@ class WindowFamily:
 
     def settle(self) -> None:
         """Plan the lanes that changed, and fill their new trees from the stream's rows."""
+        for planned in self._lanes:
+            order = planned.lane.order
+            if order is not None and order.is_tight:
+                order.give_anew()
+                planned.spoil()
         if not self.views or not (self._open or any(each.is_marked for each in self._lanes)):
             return
         rows = self._rows()

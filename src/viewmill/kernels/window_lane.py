@@ -22,6 +22,7 @@ from viewmill.kernels.build import build
 from viewmill.kernels.group_numbers import GroupNumbers
 from viewmill.kernels.linear import Linear
 from viewmill.kernels.sorted_runs import SortedRuns
+from viewmill.kernels.string_order import StringOrder
 from viewmill.kernels.window_library import window_kernel
 from viewmill.kernels.window_payloads import Component, Count, Rows, UserOperation, component_of
 from viewmill.kernels.window_store import Layout, Payloads, nothing
@@ -80,6 +81,8 @@ class Lane:
         # The first component counts rows: a group is there while it has some.
         self.components: list[Component] = [Count(())]
         self.layout = Layout(self.components)
+        self._dictionary = dictionary
+        self.order: StringOrder | None = None  # where strings are compared
         self.raw: SortedRuns | None = None  # the rows themselves, where partials do not suffice
 
     def add(self, calls: Sequence[WindowAggregate]) -> bool:
@@ -90,6 +93,8 @@ class Lane:
         if len(self.components) == before:
             return False
         self.layout = Layout(self.components)
+        if self.order is None and any(getattr(each, "by_text", False) for each in self.components):
+            self.order = StringOrder(self._dictionary)
         undone = not all(each.has_inverse for each in self.components) and self._has_deletes
         if undone or not self.commutes:
             width = 4 + 2 * self._width
@@ -204,8 +209,9 @@ class Lane:
     def lift(self, rows: LaneRows, pairs: Array, count: int) -> tuple[Array, Array]:
         """The payloads of pairs of pane and group; rows are in order."""
         lifted = Rows(
-            pairs, count, rows.multiplicity, rows.times, rows.arrivals, rows.columns, rows.nulls
-        )
+            pairs, count, rows.multiplicity, rows.times, rows.arrivals, rows.columns, rows.nulls,
+            None if self.order is None else self.order.labels,
+        )  # fmt: skip
         return self.layout.packed([each.lift(lifted) for each in self.components], count)
 
     def folded(self, payloads: Payloads, at: Array, count: int) -> Payloads:

@@ -7,7 +7,7 @@ reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,7 @@ class Rows:
     arrivals: Array
     columns: Sequence[Array]
     nulls: Sequence[Array | None]
+    labels: Callable[[Array], Array] | None = None  # of strings, in their order
 
     def present(self, argument: int | None) -> Array:
         """Which rows count: those without NULL in the argument."""
@@ -206,6 +207,7 @@ class Chosen(Component):
     """
 
     function: str = "max"
+    by_text: bool = False
 
     @property
     def kinds(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -225,7 +227,9 @@ class Chosen(Component):
         shown = rows.columns[self.arguments[0]]
         key = np.zeros(len(at), np.int64)
         if not by_place:
-            key = sortable(rows.columns[self.arguments[-1]][at])
+            compared = rows.columns[self.arguments[-1]][at]
+            assert not self.by_text or rows.labels is not None
+            key = rows.labels(compared) if self.by_text and rows.labels else sortable(compared)
             key = key if self.function.startswith("max") else ~key
         best = np.full(rows.count, -1, np.int64)
         # Rows are in order: of the places that are written twice the last assignment stays.
@@ -342,7 +346,7 @@ def component_of(call: WindowAggregate) -> Component:
         case "any_value":
             return Chosen(call.arguments, function="first")
         case function:
-            return Chosen(call.arguments, function=function)
+            return Chosen(call.arguments, function=function, by_text=call.by_text)
 
 
 def _is_real(type_: Type | None) -> bool:

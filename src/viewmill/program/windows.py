@@ -29,6 +29,7 @@ class WindowAggregate:
     argument: Type | None  # the type of the first one
     type: Type
     operation: OperationCall | None = None  # what a user registered under the function's name
+    by_text: bool = False  # whether strings are compared
 
 
 @dataclass(frozen=True)

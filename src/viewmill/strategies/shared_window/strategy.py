@@ -15,7 +15,7 @@ from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp
+from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp, Type
 from viewmill.algebra.walk import scans, substitute
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.program.program import Program
@@ -271,7 +271,8 @@ def _aggregates(shape: Shape) -> tuple[list[Expression], tuple[WindowAggregate, 
         positions = tuple(read.index(each) for each in call.arguments)
         first = call.arguments[0].type if call.arguments else None
         own = operation_of(call)
-        found.append(WindowAggregate(call.function, positions, first, call.type, own))
+        by_text = isinstance(_ordered_by(call), String)
+        found.append(WindowAggregate(call.function, positions, first, call.type, own, by_text))
     return read, tuple(found)
 
 
@@ -283,13 +284,15 @@ def _check(call: AggregateCall) -> None:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)
     if call.where is not None:
         raise NotTaken("FILTER is not aggregated over panes", call.span)
-    ordered = {"min": 0, "max": 0, "max_by": 1, "min_by": 1}
-    if name in ordered:
-        type_ = call.arguments[ordered[name]].type
-        if isinstance(type_, String) or not isinstance(
-            type_, Integer | Float | Decimal | Timestamp
-        ):
-            raise NotTaken(f"{name} over {type_} is not aggregated over panes", call.span)
+    order = _ordered_by(call)
+    if order is not None and not isinstance(order, Integer | Float | Decimal | Timestamp | String):
+        raise NotTaken(f"{name} over {order} is not aggregated over panes", call.span)
+
+
+def _ordered_by(call: AggregateCall) -> Type | None:
+    """What is compared."""
+    place = {"min": 0, "max": 0, "max_by": 1, "min_by": 1}.get(call.function)
+    return None if place is None else call.arguments[place].type
 
 
 def _prepare(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> Program:

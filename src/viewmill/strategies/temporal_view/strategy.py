@@ -93,6 +93,8 @@ def _body(found: WindowShape, layout: PartLayout) -> WindowParts:
     for call in calls:
         if call.function not in (*SUBTRACTABLE, *DISTRIBUTIVE):
             raise NotTaken(f"{call.function} is not aggregated over helper parts", call.span)
+    if any(each.by_text for each in found.aggregates):
+        raise NotTaken("strings are not compared in helper parts", found.scan.span)
     helpers: HelperKind = "cumulative" if all(map(_is_subtracted, calls)) else "by_part"
     return WindowParts(
         window=found.window,
