@@ -10,6 +10,7 @@ import viewmill as vm
 from viewmill.algebra.types import BIGINT
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.errors import InvalidArgument
+from viewmill.kernels import window_library, window_store
 from viewmill.kernels.window_payloads import Chosen, Count, WholeSum
 from viewmill.kernels.window_store import MODES, Layout, PartialStore
 from viewmill.program.windows import Asked, WindowAggregate
@@ -249,3 +250,63 @@ def test_stores_agree_with_the_naive_one(compiled):
             chosen = slice(5, None) if layout.words > 4 else slice(0, 0)
             assert found[0][:, :4].tolist() == right[0][:, :4].tolist(), (name, step)
             assert found[0][:, chosen].tolist() == right[0][:, chosen].tolist(), (name, step)
+
+
+# Operations per slide over 64 partials: on average, and where the paper bounds it at worst.
+BOUNDS = {
+    "naive": (64, 64),
+    "panes_inv": (2, 2),
+    "flatfit": (3.1, None),  # the last turn may lie within what is counted
+    "twostacks": (3.1, None),
+    "daba": (5, 8),
+    "slickdeque_inv": (2, 2),
+    "slickdeque_noninv": (3, None),  # one of them for the count of rows, which does not choose
+    "flatfat": (20, None),  # 6 up the tree, as many down, and a new tree when a block is full
+    "bint": (14, None),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_operations_per_slide(name, monkeypatch):
+    """Counted in the very source that is compiled, by one call for each operation."""
+    counted = _count_operations(monkeypatch)
+    layout, size = Layout([Count(()), Chosen((0,), function="max")]), 64
+    if name in INVERSE:
+        layout = Layout([Count(())])
+    store, chance, found = PartialStore(layout, name, False, ()), random.Random(3), []
+    for i in range(600):
+        before = counted[0]
+        words = np.zeros((1, layout.words), np.int64)
+        words[0, :4] = (1, 1, chance.randint(0, 2**40), i)[: layout.words]
+        store.merge(np.array([0]), np.array([i]), (words, np.zeros((1, 0))))
+        store.commit()
+        store.answer(np.array([0]), np.array([i + 1 - size]), np.array([i + 1]), (size, 1))
+        if i % 16 == 0:
+            store.forget(np.array([0]), i + 1 - size)
+        found.append(counted[0] - before)
+    mean, worst = BOUNDS[name]
+    assert np.mean(found[2 * size :]) <= mean
+    assert worst is None or max(found[2 * size :]) <= worst
+
+
+def _count_operations(monkeypatch):
+    counted, original = [0], window_library._functions.__wrapped__
+
+    def functions(file, compiled, operations):
+        made = original(file, compiled, operations)
+        names = next(iter(made.values())).__globals__
+        for each in ("combine", "subtract", "beats"):
+            names[each] = _counting(names[each], counted)
+        return made
+
+    monkeypatch.setattr(window_library, "_functions", functions)
+    monkeypatch.setattr(window_store, "window_kernel", window_library.window_kernel.__wrapped__)
+    return counted
+
+
+def _counting(function, counted):
+    def call(*arguments):
+        counted[0] += 1
+        return function(*arguments)
+
+    return call

@@ -82,9 +82,9 @@ def free_block(heap, panes, start, capacity):
     heap[U(1 + k)] = start
 
 
-def make_place(blocks, heap, group, panes, words, reals, more_w, more_r, mode):
+def make_place(blocks, heap, group, panes, words, reals, more_w, more_r, links, mode):
     """See that the group's block has a place behind its end: 0 if there is no room for that, 2 if
-    what is kept must be made again."""
+    what is kept must be made again, 3 if it has moved with the partials to the block's front."""
     start, capacity = blocks[U(group), U(0)], blocks[U(group), U(1)]
     head, end = blocks[U(group), U(2)], blocks[U(group), U(3)]
     if capacity > 0 and end < capacity:
@@ -105,14 +105,17 @@ def make_place(blocks, heap, group, panes, words, reals, more_w, more_r, mode):
     for i in range(head, end):
         panes[U(to + i - head)] = panes[U(start + i)]
         copy_row(words, reals, to + i - head, words, reals, start + i)
-        if mode in (TWOSTACKS, DABA):
+        if mode in (INVERSE, DEQUE, FLATFIT, TWOSTACKS, DABA):
             copy_row(more_w, more_r, to + i - head, more_w, more_r, start + i)
+        if mode in (DEQUE, FLATFIT):
+            for c in range(links.shape[1]):
+                links[U(to + i - head), U(c)] = links[U(start + i), U(c)] - head
     if to != start:
         free_block(heap, panes, start, capacity)
     blocks[U(group), U(0)], blocks[U(group), U(1)] = to, larger
     blocks[U(group), U(2)], blocks[U(group), U(3)] = 0, end - head
     blocks[U(group), U(4)] += head
-    return 2
+    return 2 if mode in (TREE, BINT) else 3
 
 
 # What the technique keeps.
@@ -217,12 +220,12 @@ def change(
             clear_row(old_w, old_r, i)
             if how[U(i)] == REMOVE:
                 continue
-            room = make_place(blocks, heap, group, panes, words, reals, more_w, more_r, mode)
+            room = make_place(blocks, heap, group, panes, words, reals, more_w, more_r, links, mode)
             if room == 0:
                 return i
             put_in(blocks, group, pane, panes, words, reals, new_w, new_r, i)
-            is_one = room == 1 and place == end
-            since = place if room == 1 else 0
+            is_one = room != 2 and place == end
+            since = 0 if room == 2 else place - head if room == 3 else place
         renew(
             blocks, group, since, is_one, words, reals, more_w, more_r, links, spare_w, spare_r,
             mode, ops,
