@@ -236,7 +236,7 @@ class PlannedLane:
 
     def _first_of(self, tree: Tree, reached: int | None) -> int | None:
         """The first moment that a window of a tree can still see."""
-        if reached is None or any(view.is_every for view in self.views.values()):
+        if reached is None or self._asked.every:
             return None
         sizes, slides = self._windows_of(tree)
         return int((reached // slides * slides - sizes).min())
