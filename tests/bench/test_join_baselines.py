@@ -14,6 +14,7 @@ from viewmill.bench import joins
 from viewmill.bench.baselines.recursive import SubJoins
 from viewmill.bench.baselines.systems import BASELINES, block_in
 from viewmill.bench.joins import JoinWorkload, run
+from viewmill.bench.moments import by_number, listed
 from viewmill.bench.report import Report
 from viewmill.bench.tree import COLUMNS, FACTORIZED, QUERY
 from viewmill.deltas.rows import to_delta
@@ -135,3 +136,26 @@ def test_a_bench_of_joins_notices_a_wrong_result(monkeypatch: pytest.MonkeyPatch
     report = Report("tree", 1)
     run(small(FACTORIZED.replace("SUM(b)", "MAX(b)")), report, (1_000,), lambda _: None)
     assert not report.verified
+
+
+def test_numbers_of_a_cofactor_stand_for_their_kind() -> None:
+    """One of each kind is run; together they stand for all, and a wrong one is noticed."""
+    generator = np.random.default_rng(3)
+    columns = {"X": "k BIGINT NOT NULL, a BIGINT NOT NULL, b BIGINT NOT NULL",
+               "Y": "k BIGINT NOT NULL, c BIGINT NOT NULL"}  # fmt: skip
+    rows = {
+        name: pa.table({each.split()[0]: generator.integers(0, 9, 40) for each in text.split(", ")})
+        for name, text in columns.items()
+    }
+    names, joined = ("X.a", "X.b", "Y.c"), "X JOIN Y ON X.k = Y.k"
+    scalars = by_number(names, joined)
+    assert sum(each.times for each in scalars) == 1 + 3 + 6
+    query = listed(names, joined)
+    workload = JoinWorkload("small", columns, rows, query, query, scalars=scalars)
+    expected = joins._expected(workload)
+    wrong = [tuple(value + 1 for value in expected[0])]
+    for name in ("first_order", "recursive"):
+        report = Report("small", 3)
+        assert joins._by_number(name, workload, report, "all", expected)
+        assert not joins._by_number(name, workload, report, "all", wrong)
+        assert report.results[0].workload["numbers"] == 10
