@@ -223,7 +223,7 @@ def larger(room, stride):
     """
     if room < _SCANNED:
         return room + (4 if room > 2 else 2)
-    more = room + (room >> 2 if stride > _LONG else room >> 1)
+    more = room + (room >> 2 if stride >= _LONG else room >> 1)
     if stride <= _LONG and _MIDDLE <= room * stride < HUGE:
         more = 2 * room
     size = table_bytes(more, stride)
