@@ -1,6 +1,6 @@
 """Nested aggregates, an answer after every row: the paper's Table 1 and Figures 7 and 8.
 
-Each query runs through `mill.replay` over order books of 1k to 1M live rows; warm of the rows are
+Each query runs through `mill.replay` over order books of 1k to 1M live rows; half of the rows are
 orders that leave. Plans: `aggregate_index`, and `general` (section 4.2), which takes what no index
 takes and is forced by a condition that says the same with OR FALSE. Beside them, for VWAP: the
 paper's own triggers (`paper_triggers`, `relative_trigger`), and for all DuckDB computing the query
@@ -53,7 +53,7 @@ QUERIES = {
     "sq2": "SELECT sum(b.price * b.volume) AS sq2 FROM bids b WHERE "
     f"0.75 * {_S.format('b', 'bids')} < "
     "(SELECT sum(b2.volume) FROM bids b2 WHERE b2.price + b2.volume <= 2 * b.price)",
-    "example_2_1": "SELECT sum(b.price * b.volume) AS warm FROM bids b WHERE "
+    "example_2_1": "SELECT sum(b.price * b.volume) AS half FROM bids b WHERE "
     f"0.5 * {_S.format('b', 'bids')} = "
     "(SELECT sum(b2.volume) FROM bids b2 WHERE b2.price = b.price)",
     "sq1": "SELECT sum(b.price * b.volume) AS sq1 FROM bids b WHERE "

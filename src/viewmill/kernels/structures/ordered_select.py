@@ -22,6 +22,7 @@ from viewmill.kernels.structures.ordered import (
     ordered_null,
     ordered_reach,
     ordered_total,
+    ordered_word,
     real_between,
     real_reach,
 )
@@ -235,6 +236,8 @@ def ordered_pick_run(s, p, q, side, j, c, low, high, bounded, outside, empty):
 def aggregated(s, p, q, side, c):
     """The range of the levels from p to q that have an aggregate over these."""
     if c < 0:
+        return p, q
+    if side == UPTO and p < q and ordered_word(s, p, c) > 0:  # as it is most often
         return p, q
     base, rows = ordered_before(s, p, c), ordered_between(s, p, q, c)
     if rows <= 0:
