@@ -27,6 +27,13 @@ from viewmill.kernels.structures.windows.payload_rows import (
 U = np.uint64
 
 
+def places(blocks, panes, group, first, end):
+    """Where the block of a group begins, and the places in it of the panes from first to end."""
+    start, head = blocks[U(group), U(0)], blocks[U(group), U(2)]
+    high = find(panes, start, head, blocks[U(group), U(3)], end)
+    return start, find(panes, start, head, high, first), high
+
+
 def answer_naive(
     groups, firsts, ends, out_w, out_r, spare_w, spare_r, cursors, kept_w, kept_r,
     blocks, panes, words, reals, more_w, more_r, links, mode, ops,
@@ -34,9 +41,7 @@ def answer_naive(
     """Partial by partial."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         for at in range(start + low, start + high):
             combine(ops, out_w, out_r, i, out_w, out_r, i, words, reals, at)
@@ -50,13 +55,11 @@ def answer_inverse(
     """One sum less another."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
-        if high < end:
+        if high < blocks[U(group), U(3)]:
             subtract(
                 ops, out_w, out_r, i, more_w, more_r, start + high, more_w, more_r, start + low
             )  # fmt: skip
@@ -74,9 +77,7 @@ def answer_tree(
     """The fewest nodes that cover it: of FlatFAT and of B-Int alike."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low < high:
             capacity = blocks[U(group), U(1)]
@@ -122,9 +123,7 @@ def answer_deque(
     """Down the deque that ends with the newest partial, as far as the stretch goes."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
@@ -157,9 +156,7 @@ def answer_flatfit(
     """Hop from the oldest partial to the end; every place on the way learns to reach the end."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
@@ -212,9 +209,7 @@ def answer_running(
     """A running aggregate: what leaves is taken away by the inverse, what comes is added."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
@@ -245,9 +240,7 @@ def answer_twostacks(
     front is used up the back is turned over."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
@@ -292,9 +285,7 @@ def answer_daba(
     """TwoStacks whose turn is done a little with each partial; see `structures.windows.daba`."""
     for i in range(groups.size):
         group = groups[U(i)]
-        start, head, end = blocks[U(group), U(0)], blocks[U(group), U(2)], blocks[U(group), U(3)]
-        high = find(panes, start, head, end, ends[U(i)])
-        low = find(panes, start, head, high, firsts[U(i)])
+        start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])
         clear_row(out_w, out_r, i)
         if low >= high:
             continue
