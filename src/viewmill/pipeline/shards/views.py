@@ -78,9 +78,9 @@ def shard_view(
                 f"what shards give is gathered in a table, which holds no {_word(field.type)}"
             )
     made = plan(view, found.below, Statistics(), Wish(in_triggers=True))
-    slow = [each.program.strategy for each in made.blocks if not _runs_on_shards(each.program.body)]
-    if slow:
-        return NotSharded(f"{slow[0]} works on the driver's tables")
+    if not all(_runs_on_shards(each.program.body) for each in made.blocks):
+        there = plan(view, query, Statistics(), Wish()).strategy
+        return NotSharded(f"{there} works on the driver's tables")
     blocks = [(each.name, replace(each.program, exchange=found.exchange)) for each in made.blocks]
     program = ShardProgram(view, tuple(blocks))
     kept_states = [
