@@ -29,7 +29,8 @@ SMALL = {
 
 def executors() -> list[int]:
     """The executors of this user's Sparks that belong to this process."""
-    said = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True)
+    whole_lines = ["ps", "-eww", "-o", "pid=,args="]
+    said = subprocess.run(whole_lines, capture_output=True, text=True, check=True)
     rows = [line.split(maxsplit=1) for line in said.stdout.splitlines()]
     mark = f"viewmill-cluster-{os.getpid()}"
     ours = [row for row in rows if "CoarseGrainedExecutorBackend" in row[1] and mark in row[1]]
