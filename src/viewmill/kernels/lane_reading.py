@@ -23,7 +23,8 @@ class Reading:
     def __init__(self, lane: Lane, how: LaneReading, keys: Schema, compiled: bool) -> None:
         self._lane, self.how = lane, how
         self.numbers = GroupNumbers(keys, compiled)
-        self._owners = np.zeros(0, np.int64)  # by fragment; -1: of no group
+        self._owners = np.zeros(16, np.int64)  # by fragment, with room for more; -1: of no group
+        self._known = 0  # fragments
         self._listed: tuple[tuple[int, int], Array, Array] | None = None
 
     def owners(self, fragments: Array) -> Array:
@@ -47,11 +48,14 @@ class Reading:
 
     def _learn(self) -> None:
         """Fragments that came since."""
-        known, count = len(self._owners), len(self._lane.numbers)
+        known, count = self._known, len(self._lane.numbers)
         if known == count:
             return
+        if count > len(self._owners):
+            self._owners = np.pad(self._owners, (0, max(count, 2 * known) - len(self._owners)))
         keys = self._lane.numbers.keys(np.arange(known, count))
-        owners = np.full(count - known, -1, np.int64)
+        owners = self._owners[known:count]
+        owners[:] = -1
         mine = np.arange(count - known)
         if self.how.predicate is not None:
             mine = np.flatnonzero((keys.columns[-1] >> self.how.predicate) & 1)
@@ -59,15 +63,16 @@ class Reading:
         masks = (keys.nulls[i] for i in self.how.keys)
         nulls = tuple(None if mask is None else mask[mine] for mask in masks)
         owners[mine] = self.numbers.of(columns, nulls, len(mine))
-        self._owners = np.concatenate([self._owners, owners])
+        self._known = count
 
     def _by_group(self) -> tuple[Array, Array]:
         """All fragments by their groups, and where each group's begin."""
-        size = len(self._owners), len(self.numbers)
+        size = self._known, len(self.numbers)
         if self._listed is None or self._listed[0] != size:
-            order = np.argsort(self._owners, kind="stable")
+            owners = self._owners[: self._known]
+            order = np.argsort(owners, kind="stable")
             count = max(1, len(self.numbers))
-            starts = np.searchsorted(self._owners[order], np.arange(count + 1))
+            starts = np.searchsorted(owners[order], np.arange(count + 1))
             self._listed = size, order, starts
         return self._listed[1:]
 

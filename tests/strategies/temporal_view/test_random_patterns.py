@@ -146,8 +146,9 @@ class Model:
         return max(found, default=None)
 
     def oldest(self) -> int | None:
-        both = self.kept is not None and self.newest is not None
-        return self.newest + 1 - self.kept if both else None  # type: ignore[operator]
+        if self.kept is None or self.newest is None:
+            return None
+        return self.newest + 1 - self.kept
 
     def change(self, new: list[Row], gone: list[Row]) -> None:
         horizon = self.horizon()

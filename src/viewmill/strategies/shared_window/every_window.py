@@ -53,13 +53,14 @@ def every_window(query: Relation) -> EveryWindow:
     spread = _spread(below)
     by_name = {name: substitute(each, spread.columns) for name, each in columns}
     keys = [(name, substitute(each, by_name)) for name, each in group.keys]
-    found = [_time_window(each, spread) for _, each in keys]
-    starts = [i for i, each in enumerate(found) if each is not None and each[1] == 0]
-    ends = [i for i, each in enumerate(found) if each is not None and each[1] != 0]
+    found = [
+        (i, *window) for i, (_, each) in enumerate(keys) if (window := _time_window(each, spread))
+    ]
+    starts = [i for i, _, after in found if after == 0]
+    ends = [(i, time, after) for i, time, after in found if after != 0]
     if len(starts) != 1 or len(ends) != 1:
         raise NotTaken("rows are not grouped by the start and the end of their windows")
-    start, end = starts[0], ends[0]
-    time, size = found[end]  # type: ignore[misc]  # they were found
+    (start,), ((end, time, size),) = starts, ends
     where = (*spread.where, *(substitute(each, by_name) for each in conditions))
     calls = [(name, substitute(each, by_name)) for name, each in group.aggregates]
     rest = tuple(each for i, each in enumerate(keys) if i not in (start, end))

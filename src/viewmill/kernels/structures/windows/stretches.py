@@ -195,11 +195,12 @@ def look_to(blocks, group, high):
         blocks[U(group), U(5)] = seen
 
 
-def begins_again(blocks, group, cursors, low, first, end):
-    """Whether what is kept for a window cannot slide to a stretch that begins here."""
+def begins_again(blocks, group, cursors, low, high, first, last):
+    """Whether what is kept for a window from first to last cannot slide to this stretch."""
     dropped = blocks[U(group), U(4)]
-    changed = cursors[U(group), U(0)] != blocks[U(group), U(6)]
-    return changed or low < first or low > end or first < dropped
+    if cursors[U(group), U(0)] != blocks[U(group), U(6)] or first < dropped:
+        return True
+    return low + dropped < first or low + dropped > last or high + dropped < last
 
 
 def answer_running(
@@ -216,8 +217,7 @@ def answer_running(
         look_to(blocks, group, high)
         dropped = blocks[U(group), U(4)]
         first, last = cursors[U(group), U(1)], cursors[U(group), U(2)]
-        again = begins_again(blocks, group, cursors, low + dropped, first, last)
-        if again or high + dropped < last:
+        if begins_again(blocks, group, cursors, low, high, first, last):
             clear_row(kept_w, kept_r, group)
             first = last = low + dropped
         for at in range(first - dropped, low):
@@ -248,8 +248,7 @@ def answer_twostacks(
         dropped = blocks[U(group), U(4)]
         last, back = cursors[U(group), U(2)], cursors[U(group), U(3)]
         first = cursors[U(group), U(1)]
-        again = begins_again(blocks, group, cursors, low + dropped, first, last)
-        if again or high + dropped < last:
+        if begins_again(blocks, group, cursors, low, high, first, last):
             clear_row(kept_w, kept_r, group)
             last = back = low + dropped
         last, back = last - dropped, back - dropped
@@ -292,8 +291,7 @@ def answer_daba(
         look_to(blocks, group, high)
         dropped = blocks[U(group), U(4)]
         front, last = cursors[U(group), U(1)], cursors[U(group), U(6)]
-        again = begins_again(blocks, group, cursors, low + dropped, front, last)
-        if again or high + dropped < last:
+        if begins_again(blocks, group, cursors, low, high, front, last):
             for j in range(1, 7):
                 cursors[U(group), U(j)] = low + dropped
             clear_row(kept_w, kept_r, 2 * group)
