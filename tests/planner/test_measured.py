@@ -69,3 +69,28 @@ def test_a_view_that_is_dear_to_build_is_computed_again(monkeypatch: pytest.Monk
     assert keeping.mode == "full"
     mill.insert("r", [(1, 1)] * 100)
     assert mill["v"].verify() == []
+
+
+def test_a_view_that_builds_states_at_each_delta_learns_what_computing_it_again_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+    mill = vm.connect()
+    for table in "rs":
+        mill.sql(f"CREATE TABLE {table} (a INT, b INT) UNCHECKED")
+        mill.insert(table, [(i % 500, i) for i in range(1000)])
+        mill.expect(table, rows=1, deltas=1000)
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v MEMORY '10 MB' AS "
+        "SELECT r.a, sum(r.b * s.b) AS x FROM r JOIN s ON r.a = s.a GROUP BY r.a"
+    )
+    keeping = mill.core.catalog.view("v").keeping
+    assert keeping is not None
+    mill.insert("r", [(1, 1)])
+    assert keeping.measured.full is None  # nothing was missing
+    away = {("v", "by_a")}
+    memory._release(keeping, {unit for unit, _ in memory._units(keeping)} - away)
+    mill.insert("r", [(2, 2)])
+    assert keeping.rebuilt
+    assert keeping.measured.full is not None
+    assert mill["v"].verify() == []

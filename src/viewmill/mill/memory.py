@@ -160,6 +160,8 @@ def _wake(
     if must or (may and _full_is_cheaper(core, entry, keeping, deltas, changed)):
         _turn_full(core, entry, keeping)
     elif missing:
+        if keeping.measured.full is None and _is_planned(keeping, changed):
+            _measure_full(core, entry, keeping)
         _rebuild(core, entry, keeping, missing, deltas)
 
 
@@ -211,6 +213,25 @@ def _full_is_cheaper(
         each.build_us for op in root.walk() for each in op.holdings if each.name in next_kept
     )
     return full_cost(root) + again < delta_cost(root, frozenset(there))
+
+
+def _is_planned(keeping: Keeping, changed: set[str]) -> bool:
+    """Whether these changes were expected, so that what is missing will be so each time."""
+    known = keeping.planned_for
+    return all(name in known and not known[name].is_quiet for name in changed)
+
+
+def _measure_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
+    """Compute the view again once, only to know what that takes.
+
+    A view that builds states at each delta may be dearer than that, and what it never did is only
+    estimated.
+    """
+    start = time.process_time_ns()
+    keeping.again.maintainer.flush()
+    keeping.again.maintainer.rollback()
+    spent = (time.process_time_ns() - start) / 1e3
+    keeping.measured.note_full(spent, sum(core.row_count(name) for name in entry.reads))
 
 
 def _rebuild(
