@@ -142,7 +142,7 @@ def select_states(root: Operator, budget: int) -> Selection:
 def actions(op: Operator, wanted: str) -> tuple[float, list[list[_Action]]]:
     """What handing out the delta (D) or all (F) costs at any rate, and the ways of each side."""
     if wanted == "D" and op.delta == 0:
-        return 0.0, []  # nothing came, nothing goes
+        return 0.0, [_read_by_others(op, each) for each in op.holdings if each.needed]
     if wanted == "F" and op.bulk_us is not None:
         return op.bulk_us, [[_Action((), 0.0, op, "D")]]  # the old rows in bulk, then the delta
     own = op.full_us if wanted == "F" else op.delta_us
@@ -153,6 +153,15 @@ def actions(op: Operator, wanted: str) -> tuple[float, list[list[_Action]]]:
             return own, [_side_actions(op, i, wanted) for i in range(len(op.children))]
         case _:
             return 0.0, [_unary_actions(op, wanted)]
+
+
+def _read_by_others(op: Operator, holding: Holding) -> list[_Action]:
+    """Nothing came, nothing goes; but what comes elsewhere reads the table of this operator."""
+    child = op.children[holding.side]
+    return [
+        _Action((holding,), _upkeep(holding)),
+        _Action((), op.full_us + holding.load_us, child, "F"),
+    ]
 
 
 def _unary_actions(op: Operator, wanted: str) -> list[_Action]:

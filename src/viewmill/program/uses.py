@@ -18,7 +18,7 @@ from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing, Replay, State
 
-# What adds to a state, or only asks the memory for it ahead of time.
+# What adds to a state, asks how far its memory is, or asks the memory for it ahead of time.
 _ADDS = frozenset(
     (
         "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_sum",
@@ -26,7 +26,8 @@ _ADDS = frozenset(
         "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
         "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
         "list_fetch_next", "linked_touch", "ordered_add",
-        "ordered_add_null",
+        "ordered_add_null", "bag_add", "cofactor_add", "cofactor_add_total", "cofactor_add_whole",
+        "is_far",
     )
 )  # fmt: skip
 
