@@ -154,15 +154,18 @@ class MillClosed(ViewmillError):
     """The mill was closed."""
 
 
+OWN = "_viewmill_"  # begins the names of tables that are ours; nobody who errs means them
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """A hint naming what was probably meant, or listing what there is.
 
     >>> nearest("oders", ["orders", "lines"])
     'Did you mean "orders"?'
-    >>> nearest("zzz", ["orders", "lines"])
+    >>> nearest("zzz", ["orders", "lines", "_viewmill_files"])
     'There is: lines, orders.'
     """
-    known = {each.lower(): each for each in names}
+    known = {each.lower(): each for each in names if not each.startswith(OWN)}
     close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if close:
         return f'Did you mean "{known[close[0]]}"?'
