@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viewmill as vm
-from viewmill.mill import memory
+from viewmill.mill import held_states, memory
 from viewmill.planner.measured import Measured
 from viewmill.planner.operators import Costs, Operator, Situation
 from viewmill.planner.select_states import full_cost
@@ -61,9 +61,9 @@ def test_a_view_that_is_dear_to_build_is_computed_again(monkeypatch: pytest.Monk
     keeping = mill.core.catalog.view("v").keeping
     assert keeping is not None
     keeping.measured.note_full(1000.0, 5000)
-    for unit, _ in memory._units(keeping):
+    for unit, _ in held_states.units(keeping):
         keeping.measured.note_build(unit, 1e9, 500)
-    memory._turn_full(mill.core, mill.core.catalog.view("v"), keeping)
+    held_states.turn_full(mill.core, mill.core.catalog.view("v"), keeping)
     keeping.selection = None
     memory.rest(mill.core)
     assert keeping.mode == "full"
@@ -89,7 +89,7 @@ def test_a_view_that_builds_states_at_each_delta_learns_what_computing_it_again_
     mill.insert("r", [(1, 1)])
     assert keeping.measured.full is None  # nothing was missing
     away = {("v", "by_a")}
-    memory._release(keeping, {unit for unit, _ in memory._units(keeping)} - away)
+    held_states.release(keeping, {unit for unit, _ in held_states.units(keeping)} - away)
     mill.insert("r", [(2, 2)])
     assert keeping.rebuilt
     assert keeping.measured.full is not None

@@ -8,50 +8,50 @@ does   before a refresh: builds what it needs and is not there, from the tables 
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-from viewmill.deltas.consolidate import consolidate
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.adapt import rebuilds
-from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.calibration import engine_speed
-from viewmill.mill.catalog import TableEntry, ViewEntry
+from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import (
     build,
-    fill_blocks,
-    is_replayed,
-    load_states,
-    rows_owed,
     unbuilt_blocks,
 )
 from viewmill.mill.guess import guessed_sizes
+from viewmill.mill.held_states import (
+    build_missing,
+    can_rebuild,
+    note_sizes,
+    rebuild,
+    release,
+    sweep,
+    trim,
+    turn_full,
+    turn_incremental,
+    units,
+)
 from viewmill.mill.keeping import Keeping, Unit
 from viewmill.planner.allot import Claim, allot
 from viewmill.planner.operators import (
     Costs,
     Operator,
     Situation,
-    StateSize,
-    entry_bytes,
     holding_name,
     operators_of,
 )
 from viewmill.planner.select_states import Selection, delta_cost, full_cost, select_states
 from viewmill.policies.arrivals import COMPLETE, Expectation
 from viewmill.program.program import Triggers
-from viewmill.program.states import State
-from viewmill.program.uses import units_of, uses_of
+from viewmill.program.uses import uses_of
 from viewmill.program.windows import Windowed
-from viewmill.runtime.runtime import Block, join
+from viewmill.runtime.runtime import Block
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.strategy import Candidate, Cost
 
@@ -77,7 +77,7 @@ def attach(core: Core, entry: ViewEntry) -> None:
     core.runtime.watch(entry.name)
     if _starts_full(core, entry, entry.keeping):  # nothing would be kept: do not build it first
         entry.keeping.mode = "full"
-        entry.keeping.away = {unit for unit, _ in _units(entry.keeping)}
+        entry.keeping.away = {unit for unit, _ in units(entry.keeping)}
         entry.keeping.own = unbuilt_blocks(entry.plan)
         entry.blocks = [again]
 
@@ -91,14 +91,6 @@ def _starts_full(core: Core, entry: ViewEntry, keeping: Keeping) -> bool:
         return 0 in (entry.budget, core.budget)
     root = _operators(core, entry, keeping, _expectations(core, entry, core.now()))
     return select_states(root, _AMPLE).mode == "full"
-
-
-def _units(keeping: Keeping) -> list[tuple[Unit, Any]]:
-    return [
-        ((block.name, name), states)
-        for block in keeping.own
-        for name, states in units_of(block.program).items()
-    ]
 
 
 # Waking.
@@ -155,14 +147,14 @@ def _wake(
         return
     missing = needed & keeping.away
     rows = sum(delta.size for delta in deltas.values())
-    must = bool(missing) and not _can_rebuild(core, keeping)
+    must = bool(missing) and not can_rebuild(core, keeping)
     may = bool(missing) or rows > _SMALL_CHANGE
     if must or (may and _full_is_cheaper(core, entry, keeping, deltas, changed)):
-        _turn_full(core, entry, keeping)
+        turn_full(core, entry, keeping)
     elif missing:
         if keeping.measured.full is None and _is_planned(keeping, changed):
             _measure_full(core, entry, keeping)
-        _rebuild(core, entry, keeping, missing, deltas)
+        rebuild(core, entry, keeping, missing, deltas)
 
 
 def _needed(keeping: Keeping, changed: set[str]) -> set[Unit]:
@@ -174,23 +166,6 @@ def _needed(keeping: Keeping, changed: set[str]) -> set[Unit]:
             found |= {(block.name, unit) for unit in uses_of(block.program).needed(inputs)}
             changed.add(block.name.lower())
     return found
-
-
-def _can_rebuild(core: Core, keeping: Keeping) -> bool:
-    """Whether definitions alone say what was in the states.
-
-    They do not know rows deleted before they came, nor in what order rows of a window arrived, and
-    some states have none: they are fed again.
-    """
-    programs = [block.program for block in keeping.own]
-    if any(isinstance(each.body, Windowed) or is_replayed(each) for each in programs):
-        return False
-    return not _is_owed_rows(core, keeping)
-
-
-def _is_owed_rows(core: Core, keeping: Keeping) -> bool:
-    inputs = [each for block in keeping.own for each in block.program.inputs]
-    return any(rows_owed(core, each).size for each in inputs)
 
 
 def _full_is_cheaper(
@@ -206,7 +181,7 @@ def _full_is_cheaper(
     for name in changed:
         expected[name] = Expectation(float(sizes.get(name, 0)) or 1.0, deltas=1.0)
     root = _operators(core, entry, keeping, expected)
-    there = {holding_name(*unit) for unit, _ in _units(keeping)}
+    there = {holding_name(*unit) for unit, _ in units(keeping)}
     there -= {holding_name(*unit) for unit in keeping.away}
     next_kept = keeping.selection.kept if keeping.selection is not None else frozenset(there)
     again = sum(
@@ -234,112 +209,6 @@ def _measure_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
     keeping.measured.note_full(spent, sum(core.row_count(name) for name in entry.reads))
 
 
-def _rebuild(
-    core: Core,
-    entry: ViewEntry,
-    keeping: Keeping,
-    missing: set[Unit],
-    deltas: Mapping[str, Delta],
-) -> None:
-    """Build states as they were before these deltas."""
-    tables = _tables_before(core, entry, deltas)
-    for block in keeping.own:
-        for name, states in units_of(block.program).items():
-            if (block.name, name) in missing:
-                _load(core, entry, keeping, block, name, states, tables)
-                keeping.rebuilt += 1
-        block.maintainer.commit()
-
-
-def _tables_before(core: Core, entry: ViewEntry, deltas: Mapping[str, Delta]) -> dict[str, Any]:
-    """The changed sources as they were: what is there now less the change."""
-    tables = {}
-    for name, delta in deltas.items():
-        source = core.catalog.get(name)
-        if delta.size and name.lower() in entry.reads:
-            if isinstance(source, TableEntry):
-                tables[name.lower()] = source.table.arrow_before(delta)
-            else:
-                now = core.contents(name)
-                old = consolidate(concat(now.schema, [now, delta.negated()]))
-                tables[name.lower()] = expanded(old, core.dictionary)
-    return tables
-
-
-# Changing between the two modes.
-
-
-def _turn_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
-    """From now on the view is computed again; all its states are released."""
-    if keeping.mode == "full":
-        return
-    contents = entry.block.maintainer.contents()
-    keeping.again.maintainer.hold(contents)  # type: ignore[attr-defined]
-    _note_sizes(keeping)
-    keeping.mode = "full"
-    keeping.away = {unit for unit, _ in _units(keeping)}
-    keeping.own = unbuilt_blocks(entry.plan)
-    _put(core, entry, [keeping.again])
-
-
-def _turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
-    """Build the view's own blocks, with these states, from the tables as they are now."""
-    for block in keeping.own:
-        block.maintainer = build(core, block.program, entry)
-    if _can_rebuild(core, keeping):
-        keeping.away = {unit for unit, _ in _units(keeping)}
-        _build_missing(core, entry, keeping, wanted)
-    else:
-        entry.blocks = keeping.own  # they read one another
-        try:
-            fill_blocks(core, entry, keeping.own)
-        except BaseException:
-            entry.blocks = [keeping.again]
-            raise
-        keeping.away = set()
-    keeping.mode = "incremental"
-    _release(keeping, wanted)
-    keeping.again.maintainer.hold(Delta.empty(entry.schema))  # type: ignore[attr-defined]
-    _put(core, entry, keeping.own)
-
-
-def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
-    """Put blocks in the place of a view's others."""
-    core.runtime.remove(entry.name)
-    core.runtime.watch(entry.name)
-    entry.blocks = blocks
-    join(blocks, entry.name)
-    for block in blocks:
-        core.runtime.add(block)
-    core.runtime.arrange([each.name for each in core.catalog.in_order()])
-
-
-def _build_missing(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
-    for block in keeping.own:
-        for name, states in units_of(block.program).items():
-            if (block.name, name) in wanted & keeping.away:
-                _load(core, entry, keeping, block, name, states)
-        block.maintainer.commit()
-
-
-def _load(
-    core: Core,
-    entry: ViewEntry,
-    keeping: Keeping,
-    block: Block,
-    name: str,
-    states: tuple[State, ...],
-    tables: Mapping[str, Any] | None = None,
-) -> None:
-    """Build a unit, and remember what that cost."""
-    start = time.process_time_ns()
-    load_states(core, entry, block, states, tables)
-    spent = (time.process_time_ns() - start) / 1e3
-    keeping.away.discard((block.name, name))
-    rows = _size(block.maintainer.state_bytes(), states).rows
-    keeping.measured.note_build((block.name, name), spent, rows)
-
-
 # Resting.
 
 
@@ -352,7 +221,7 @@ def rest(core: Core) -> None:
     expected = {entry.name: _expectations(core, entry, now) for entry in keepers}
     for entry in keepers:
         assert entry.keeping is not None
-        _sweep(entry.keeping)
+        sweep(entry.keeping)
     due = [entry for entry in keepers if _is_due(core, entry, expected[entry.name])]
     if not due:
         return
@@ -374,7 +243,7 @@ def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -
     known = keeping.planned_for
     if not all(name in known and each.is_like(known[name]) for name, each in expected.items()):
         return True
-    kept = {holding_name(*unit) for unit, _ in _units(keeping)}
+    kept = {holding_name(*unit) for unit, _ in units(keeping)}
     kept -= {holding_name(*unit) for unit in keeping.away}
     return kept != keeping.selection.kept and not entry.waiting_rows
 
@@ -404,7 +273,7 @@ def _select(
         claims = []
         for entry in keepers:
             assert entry.keeping is not None
-            _note_sizes(entry.keeping)
+            note_sizes(entry.keeping)
             entry.keeping.planned_for = dict(expected[entry.name])
             entry.keeping.measured.is_news = False
             root = _operators(core, entry, entry.keeping, expected[entry.name])
@@ -438,67 +307,28 @@ def _carry_out(
     core: Core, entry: ViewEntry, keeping: Keeping, selection: Selection, *, must_fit: bool
 ) -> None:
     keeping.selection, keeping.is_touched = selection, False
-    wanted = {unit for unit, _ in _units(keeping) if holding_name(*unit) in selection.kept}
+    wanted = {unit for unit, _ in units(keeping) if holding_name(*unit) in selection.kept}
     last = keeping.own[-1]
     shown = {(last.name, unit) for unit in uses_of(last.program).shown}
     try:
         if selection.mode == "full" or not shown <= wanted:
-            _turn_full(core, entry, keeping)
+            turn_full(core, entry, keeping)
         elif keeping.mode == "full":
             if not entry.waiting_rows:
-                _turn_incremental(core, entry, keeping, wanted)
+                turn_incremental(core, entry, keeping, wanted)
         else:
-            _release(keeping, wanted)
+            release(keeping, wanted)
             missing = bool(wanted & keeping.away) and not entry.waiting_rows
-            if missing and _can_rebuild(core, keeping):
-                _build_missing(core, entry, keeping, wanted)
+            if missing and can_rebuild(core, keeping):
+                build_missing(core, entry, keeping, wanted)
     except ViewmillError as why:
         _LOG.warning("states of view %s could not be built: %s", entry.name, why)
         if keeping.mode == "incremental":
-            _turn_full(core, entry, keeping)
+            turn_full(core, entry, keeping)
         else:
             keeping.own = unbuilt_blocks(entry.plan)
     if must_fit and not _is_within(entry):
-        _turn_full(core, entry, keeping)
-
-
-def _release(keeping: Keeping, wanted: set[Unit]) -> None:
-    for (block, name), _ in _units(keeping):
-        if (block, name) not in wanted:
-            keeping.away.add((block, name))
-    _sweep(keeping, always=True)
-
-
-def _sweep(keeping: Keeping, *, always: bool = False) -> None:
-    """Triggers add to states that are away, too: forget that."""
-    if keeping.mode == "full" or not (keeping.is_touched or always):
-        return
-    for block in keeping.own:
-        for name, states in units_of(block.program).items():
-            if (block.name, name) in keeping.away:
-                for state in states:
-                    block.maintainer.release(state.name)
-
-
-def _note_sizes(keeping: Keeping) -> None:
-    """Remember how large states are; of those that are away, how large they were."""
-    held: dict[str, Mapping[str, int]] = {}
-    if keeping.mode == "incremental":
-        held = {block.name: block.maintainer.state_bytes() for block in keeping.own}
-    for unit, states in _units(keeping):
-        if unit in keeping.away or keeping.mode == "full":
-            known = keeping.sizes.get(unit)
-            if known is not None:
-                keeping.sizes[unit] = StateSize(known.bytes, known.rows, exists=False)
-            continue
-        keeping.sizes[unit] = _size(held[unit[0]], states)
-
-
-def _size(held: Mapping[str, int], states: tuple[State, ...]) -> StateSize:
-    """What the states of a unit take, of the bytes that a maintainer holds by state."""
-    names = [state.name for state in states] or list(held)
-    size = sum(held.get(name, 0) for name in names)
-    return StateSize(size, max(1.0, size / entry_bytes(states)), exists=True)
+        turn_full(core, entry, keeping)
 
 
 def _operators(
@@ -526,19 +356,13 @@ def costs_of(core: Core) -> Costs:
     return core.costs
 
 
-def trim() -> None:
-    """Hand freed memory back to the operating system, where the C library can."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def kept_and_why(entry: ViewEntry) -> Iterable[tuple[str, bool, str]]:
     """For each state of a view in a budget: its name, whether it is there, and why."""
     keeping = entry.keeping
     if keeping is None:
         return
     why = {} if keeping.selection is None else keeping.selection.why
-    for unit, _ in _units(keeping):
+    for unit, _ in units(keeping):
         name = holding_name(*unit)
         there = keeping.mode == "incremental" and unit not in keeping.away
         yield name, there, why.get(name, "")

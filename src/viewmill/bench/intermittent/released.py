@@ -6,7 +6,7 @@ from pathlib import Path
 
 from viewmill.bench.intermittent.lab import AMPLE, CHANGING, Lab
 from viewmill.bench.report import Report, Say
-from viewmill.mill.memory import trim
+from viewmill.mill.held_states import trim
 
 _PAGE = 4096
 
