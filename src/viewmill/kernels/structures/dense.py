@@ -20,11 +20,16 @@ from viewmill.kernels.structures.heap import (
     HUGE,
     HUGE_PAGE,
     allocate,
+    allocate_table,
+    can_grow,
     clear_bytes,
     copy_bytes,
+    grow_table,
+    move_bytes,
     out_of_line,
     prefetch,
     release,
+    release_table,
 )
 from viewmill.kernels.structures.memory import (
     load_byte,
@@ -184,10 +189,47 @@ def table_bytes(room, stride):
 def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
     out_of_line()
+    old_room = load_word(d + ROOM)
+    before = table_bytes(old_room, stride) if old_room > 0 else 0
+    now = table_bytes(room, stride)
+    if room > old_room and can_grow(before):
+        extend(d, room, before, now, stride)
+    else:
+        move_table(d, room, now, words, key_at, stride)
+    return now - before
+
+
+@structure
+def extend(d, room, before, now, stride):
+    """Give a huge table more room where it is: its slots move behind the new end."""
+    n, old_slots = slot_count(room), load_word(d + MASK) + 1
+    old = load_word(d + ROOM) * stride  # where slots begin, counted from the first entry
+    new, aside = room * stride, 0
+    if n != old_slots and old + 8 * old_slots > new:  # the new slots would overwrite the old ones
+        aside = allocate(8 * old_slots)
+        copy_bytes(aside, load_word(d + ENTRIES) + old, 8 * old_slots)
+    entries = grow_table(load_word(d + ENTRIES), before, now)
+    if entries == -1:
+        release(aside)
+        raise MemoryError
+    store_word(d + ENTRIES, entries)
+    store_word(d + ROOM, room)
+    store_word(d + MASK, n - 1)
+    if n == old_slots:
+        move_bytes(entries + new, entries + old, 8 * n)
+        return
+    clear_bytes(entries + new, 8 * n)
+    put_slots(entries + new, n - 1, aside if aside != 0 else entries + old, old_slots)
+    release(aside)
+
+
+@structure
+def move_table(d, room, now, words, key_at, stride):
+    """Copy a table to a place with another room."""
     old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
     n, old_slots = slot_count(room), load_word(d + MASK) + 1
     old_tags = slots_of(d, stride)
-    entries = allocate(table_bytes(room, stride))
+    entries = allocate_table(now)
     copy_bytes(entries, old, count * stride)
     slots = entries + room * stride
     store_word(d + ENTRIES, entries)
@@ -196,10 +238,7 @@ def dense_resize(d, room, words, key_at, stride):
     if n > 0:
         clear_bytes(slots, 8 * n)
     if n > 0 and old_slots > 0:
-        for i in range(old_slots):
-            slot = load_word(old + old_room * stride + 8 * i)
-            if slot != 0:
-                put_slot(slots, n - 1, slot)
+        put_slots(slots, n - 1, old + old_room * stride, old_slots)
     elif n > 0:
         for j in range(count):
             h = hash_key(entries + j * stride + key_at, words)
@@ -207,11 +246,17 @@ def dense_resize(d, room, words, key_at, stride):
     else:  # a small table was small before, or empty
         for j in range(0, count, 8):
             store_word(slots + j, load_word(old_tags + j))
-    more = table_bytes(room, stride)
     if old_room > 0:
-        release(old)
-        more -= table_bytes(old_room, stride)
-    return more
+        release_table(old, table_bytes(old_room, stride))
+
+
+@structure
+def put_slots(slots, mask, old, count):
+    """Enter old slots among new ones, which are free."""
+    for i in range(count):
+        slot = load_word(old + 8 * i)
+        if slot != 0:
+            put_slot(slots, mask, slot)
 
 
 @structure
@@ -314,7 +359,7 @@ def dense_release(d, stride):
     """Hold nothing. Gives the bytes given back."""
     room = load_word(d + ROOM)
     if room > 0:
-        release(load_word(d + ENTRIES))
+        release_table(load_word(d + ENTRIES), table_bytes(room, stride))
     store_word(d + ENTRIES, 0)
     store_word(d + COUNT, 0)
     store_word(d + ROOM, 0)

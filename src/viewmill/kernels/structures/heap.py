@@ -1,10 +1,14 @@
 """Memory that a structure takes and gives back while a kernel runs.
 
 A row that fans out may add any number of entries, so the structures of view trees grow where they
-stand instead of asking to be called again. The memory is the C library's.
+stand instead of asking to be called again. The memory is the C library's, but for tables that are
+huge: the system moves their pages to where there is more room, so that no byte is copied and none
+but the new ones is touched for the first time, which is dear.
 """
 
 from __future__ import annotations
+
+import sys
 
 from llvmlite import ir
 from numba import types
@@ -19,6 +23,8 @@ _LARGE = 4096
 HUGE = 1 << 20  # from so many bytes on memory comes in huge pages
 HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
+_MOVES_PAGES = sys.platform == "linux"
+_READ_AND_WRITE, _PRIVATE_AND_OF_NO_FILE, _MAY_MOVE = 3, 0x22, 1
 
 
 @intrinsic
@@ -108,12 +114,123 @@ def release(typing_context, address):
 
 
 @intrinsic
+def _map(typing_context, size):
+    """New pages; -1 if there are none."""
+
+    def generate(context, builder, signature, arguments):
+        given = [_POINTER, _I64, _I32, _I32, _I32, _I64]
+        place, flags = ir.Constant(_POINTER, None), (_READ_AND_WRITE, _PRIVATE_AND_OF_NO_FILE, -1)
+        flags = [ir.Constant(_I32, each) for each in flags]
+        mapped = _library(builder, "mmap", _POINTER, given)
+        found = builder.call(mapped, [place, arguments[0], *flags, _word(0)])
+        return builder.ptrtoint(found, _I64)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _remap(typing_context, address, old, new):
+    """The same pages and more behind them, perhaps elsewhere; -1 if there are none."""
+
+    def generate(context, builder, signature, arguments):
+        place = builder.inttoptr(arguments[0], _POINTER)
+        remap = _library(builder, "mremap", _POINTER, [_POINTER, _I64, _I64, _I32])
+        flags = ir.Constant(_I32, _MAY_MOVE)
+        found = builder.call(remap, [place, arguments[1], arguments[2], flags])
+        return builder.ptrtoint(found, _I64)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _unmap(typing_context, address, size):
+    def generate(context, builder, signature, arguments):
+        unmap = _library(builder, "munmap", _I32, [_POINTER, _I64])
+        builder.call(unmap, [builder.inttoptr(arguments[0], _POINTER), arguments[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@structure
+def _whole_pages(size):
+    return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)
+
+
+if _MOVES_PAGES:
+
+    @structure
+    def allocate_table(size):
+        """The address of `size` bytes that `grow_table` may make more, not cleared."""
+        if size < HUGE:
+            return allocate(size)
+        pages = _whole_pages(size)
+        place = _map(pages)
+        if place == -1:
+            raise MemoryError
+        _advise(place, pages, _MADV_HUGEPAGE)
+        return place
+
+    @structure
+    def can_grow(size):
+        """Whether a table of this size grows without being copied."""
+        return size >= HUGE
+
+    @structure
+    def grow_table(place, size, more):
+        """Where a table is that takes `more` bytes now, holding what it held; -1 if nowhere."""
+        return _remap(place, _whole_pages(size), _whole_pages(more))
+
+    @structure
+    def release_table(place, size):
+        """Give the memory of a table back."""
+        if size < HUGE:
+            release(place)
+        else:
+            _unmap(place, _whole_pages(size))
+
+else:
+
+    @structure
+    def allocate_table(size):
+        """The address of `size` bytes."""
+        return allocate(size)
+
+    @structure
+    def can_grow(size):
+        """No table grows here without being copied."""
+        return False
+
+    @structure
+    def grow_table(place, size, more):
+        """Never called."""
+        return place
+
+    @structure
+    def release_table(place, size):
+        """Give the memory of a table back."""
+        release(place)
+
+
+@intrinsic
 def copy_bytes(typing_context, to, source, size):
     """Copy bytes; the places do not overlap."""
 
     def generate(context, builder, signature, arguments):
         to, source = (builder.inttoptr(each, _POINTER) for each in arguments[:2])
         cgutils.raw_memcpy(builder, to, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def move_bytes(typing_context, to, source, size):
+    """Copy bytes; the places may overlap."""
+
+    def generate(context, builder, signature, arguments):
+        to, source = (builder.inttoptr(each, _POINTER) for each in arguments[:2])
+        cgutils.raw_memmove(builder, to, source, arguments[2], 1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate

@@ -32,7 +32,15 @@ from viewmill.kernels.structures.dense import (
     tail_bytes,
 )
 from viewmill.kernels.structures.floats import add_sum, is_residue
-from viewmill.kernels.structures.heap import allocate, clear_bytes, copy_bytes, out_of_line, release
+from viewmill.kernels.structures.heap import (
+    allocate,
+    allocate_table,
+    clear_bytes,
+    copy_bytes,
+    out_of_line,
+    release,
+    release_table,
+)
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.wide_values import add_wide_value
 
@@ -122,13 +130,13 @@ def widen(s, e):
     old, room, count = load_word(s + ENTRIES), load_word(s + ROOM), load_word(s + COUNT)
     stride, more = load_word(s + STRIDE), load_word(s + LOW_BYTES)
     wide = stride + more
-    entries = allocate(table_bytes(room, wide))
+    entries = allocate_table(table_bytes(room, wide))
     widen_journal(s, more)
     for i in range(count):
         copy_bytes(entries + i * wide, old + i * stride, stride)
         clear_bytes(entries + i * wide + stride, more)
     copy_bytes(entries + room * wide, old + room * stride, tail_bytes(room))
-    release(old)
+    release_table(old, table_bytes(room, stride))
     store_word(s + ENTRIES, entries)
     store_word(s + STRIDE, wide)
     store_word(s + LOW_BYTES, 0)
