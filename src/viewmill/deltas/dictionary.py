@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from viewmill.deltas.late import Sieve, SieveTest
+
 Ids = npt.NDArray[np.int64]
 
 
@@ -37,6 +39,9 @@ class Faster(Protocol):
 
     def strings(self) -> Strings: ...
     def reader(self, types: Sequence[Any], strings: Strings) -> Reader | None: ...
+    def sieve(
+        self, types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings
+    ) -> Sieve | None: ...
 
 
 class PlainStrings:
@@ -97,6 +102,11 @@ class Dictionary:
     def reader(self, types: Sequence[Any]) -> Reader | None:
         """What reads columns of these Arrow types at once, if there is something that does."""
         return None if self._faster is None else self._faster.reader(types, self.strings)
+
+    def sieve(self, types: Sequence[Any], tests: Sequence[SieveTest]) -> Sieve | None:
+        """What reads columns of these types of the rows that pass, if there is something."""
+        faster = self._faster
+        return None if faster is None else faster.sieve(types, tests, self.strings)
 
     @property
     def strings(self) -> Strings:

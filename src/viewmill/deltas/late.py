@@ -22,11 +22,26 @@ Mask = npt.NDArray[np.uint8]
 Pair = tuple[Words, Mask | None]
 
 
+# A column, an operator, the constants that it is compared with, or the other column.
+SieveTest = tuple[int, str, tuple[int | str, ...], int | None]
+
+
+class Sieve(Protocol):
+    """Reads columns of the rows that pass some tests, into arrays that it keeps."""
+
+    room: int  # another one, other arrays
+    rows: npt.NDArray[np.int64]
+    columns: list[Words]
+
+    def read(self, table: Any) -> int: ...
+
+
 class Encode(Protocol):
     """How the columns of a table become words: one by one, by number, or some at once."""
 
     def one(self, array: Any, i: int) -> Pair: ...
     def many(self, table: Any, columns: tuple[int, ...]) -> Sequence[Words] | None: ...
+    def sieve(self, columns: tuple[int, ...], tests: tuple[SieveTest, ...]) -> Sieve | None: ...
 
 
 class LateColumns:

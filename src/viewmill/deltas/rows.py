@@ -19,7 +19,7 @@ from viewmill.algebra.types import BIGINT
 from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary, Reader
-from viewmill.deltas.late import LateColumns, Pair
+from viewmill.deltas.late import LateColumns, Pair, Sieve, SieveTest
 from viewmill.deltas.sure import converter, is_sure, is_word
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
@@ -213,6 +213,7 @@ class _Reading:
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
+        self._sieves: dict[tuple[tuple[int, ...], tuple[SieveTest, ...]], Sieve | None] = {}
 
     def takes_as_is(self, table: Any, dictionary: Dictionary) -> bool:
         """Whether a table is of this kind, and no column of it needs a look."""
@@ -242,6 +243,15 @@ class _Reading:
         except KeyError:
             reader = self._readers[columns] = self._new_reader(columns)
         return None if reader is None else reader.read(table.select(columns))
+
+    def sieve(self, columns: tuple[int, ...], tests: tuple[SieveTest, ...]) -> Sieve | None:
+        """What reads these columns of the rows that pass, None if nothing does."""
+        key = columns, tests
+        if key not in self._sieves:
+            types = [self.given.types[i] for i in columns]
+            is_sure = self._unsure.isdisjoint(columns)
+            self._sieves[key] = self.dictionary.sieve(types, tests) if is_sure else None
+        return self._sieves[key]
 
     def _new_reader(self, columns: tuple[int, ...]) -> Reader | None:
         types = [self.given.types[i] for i in columns]

@@ -17,7 +17,6 @@ import pyarrow as pa
 from viewmill import errors
 from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import is_float_word
 from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
@@ -39,9 +38,9 @@ from viewmill.kernels import (
     text_store,
     tree_stores,
 )
-from viewmill.kernels.columns import checked_words, no_nulls, once_each
-from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.kernels.compiler import WORD
 from viewmill.kernels.enumerator import Enumerator
+from viewmill.kernels.feed import Feed, Functions, Kernel
 from viewmill.kernels.lookups import Lookups, text_table
 from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
@@ -49,12 +48,10 @@ from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
 from viewmill.kernels.product_feed import ProductFeed
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source, without_head
-from viewmill.program.program import Message, ProductTrigger, Program, Trigger, Triggers
+from viewmill.program.program import Message, ProductTrigger, Program, Triggers
 from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
 
-Kernel = Callable[..., int]
 _MOST_ARGUMENTS = 64  # of a ring whose lift is one function for all
-_Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
 
 
 class Store(Protocol):
@@ -115,7 +112,7 @@ class TriggerMaintainer:
         self._commits = [each.commit for each in self._all]
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
-        self._undo: list[tuple[_Feed | ProductFeed, Delta | Product, int]] = []
+        self._undo: list[tuple[Feed | ProductFeed, Delta | Product, int]] = []
         # How to learn what takes a product; set by who knows the plan.
         self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
         self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
@@ -134,7 +131,13 @@ class TriggerMaintainer:
         end = (self._texts.handle, self._failure.handle)
         functions = _load(program, body, compiled)
         self._feeds = {
-            each.input: _Feed(_schema_of(program, each.input), each, functions, (*handles, *end))
+            each.input: Feed(
+                _schema_of(program, each.input),
+                each,
+                functions,
+                (*handles, *end),
+                has_lookups=self._lookups is not None,
+            )
             for each in body.triggers
         }
         emitting = (WORD,) * (len(handles) + 4)
@@ -151,7 +154,7 @@ class TriggerMaintainer:
             )  # fmt: skip
         self._contents: Kernel | None = None
         self._is_incomplete = False  # states were loaded, `rebuild` was not called yet
-        self._replays: dict[str, _Feed] = {}
+        self._replays: dict[str, Feed] = {}
         self._is_replayed = False  # since the commit: derived states went from row to row
         self._is_loaded = False  # states were loaded, those derived from them are not computed
         self.is_lost = False  # a trigger ended in the middle: what the states hold means nothing
@@ -175,7 +178,7 @@ class TriggerMaintainer:
             return
         if self._lookups is not None:
             self._lookups.take_delta(input, delta)
-        arguments = feed.arguments(delta)
+        size, arguments = feed.given(delta, size)
         try:
             done = feed.kernel(0, size, *arguments)
             while done < size:
@@ -189,7 +192,7 @@ class TriggerMaintainer:
         if self._is_undone:
             self._undo.append((feed, delta, done))
         if self._failure.noted():
-            raise self._failed(delta)
+            raise self._failed(delta, feed.rows)
 
     def _product_feed(self, input: str, product: Product) -> ProductFeed | None:
         """What takes products of this shape, compiled when the first one comes."""
@@ -248,10 +251,10 @@ class TriggerMaintainer:
             parts.append(self._outlet.take())
         return concat(self.program.output, parts)
 
-    def _replay_feed(self, input: str) -> _Feed:
+    def _replay_feed(self, input: str) -> Feed:
         trigger = next(each for each in self._body.replays if each.input == input)
         schema = _schema_of(self.program, input)
-        self._replays[input] = _Feed(schema, trigger, self._functions, self._end)
+        self._replays[input] = Feed(schema, trigger, self._functions, self._end)
         return self._replays[input]
 
     def flush(self) -> Delta:
@@ -302,7 +305,7 @@ class TriggerMaintainer:
                 feed.run(delta.negated())
             else:
                 assert isinstance(delta, Delta)
-                feed.kernel(0, done, *feed.arguments(delta.negated()))
+                feed.kernel(0, done, *feed.given(delta.negated(), delta.size)[1])
         if self._failure.noted():  # by a row that had failed before
             self._failure.take()
 
@@ -404,10 +407,12 @@ class TriggerMaintainer:
             raise RuntimeError("a trigger stopped, but no state is full")
 
     def _failed(
-        self, delta: Delta | None = None, *, messages: tuple[Message, ...] | None = None
-    ) -> ViewmillError:
-        """What failed, and in which row of a delta."""
+        self, delta: Delta | None = None, rows: npt.NDArray[np.int64] | None = None,
+        *, messages: tuple[Message, ...] | None = None,
+    ) -> ViewmillError:  # fmt: skip
+        """What failed, and in which row of a delta; `rows` are those that the trigger was given."""
         code, row = self._failure.take()
+        row = row if rows is None else int(rows[row])
         self._outlet.clear()
         message = (self._body.messages if messages is None else messages)[code]
         detail = ""
@@ -454,7 +459,7 @@ def _schema_of(program: Program, name: str) -> Schema:
     return next(each.schema for each in program.inputs if each.name == name)
 
 
-def _load(program: Program, body: Triggers, compiled: bool) -> _Functions:
+def _load(program: Program, body: Triggers, compiled: bool) -> Functions:
     return _functions(program.strategy, without_head(body.source), compiled, body.rings)
 
 
@@ -462,7 +467,7 @@ def _load(program: Program, body: Triggers, compiled: bool) -> _Functions:
 def _functions(
     strategy: str, source: str, compiled: bool,
     rings: tuple[tuple[str, Ring], ...] = (),
-) -> _Functions:  # fmt: skip
+) -> Functions:  # fmt: skip
     """The functions of a program; programs that differ only in names share them."""
     header = f"Triggers of {strategy}."
     own = {n: f for prefix, ring in rings for n, f in ring_functions(prefix, ring).items()}
@@ -493,57 +498,3 @@ def ring_functions(prefix: str, ring: Ring) -> dict[str, Callable[..., Any]]:
     lifts = ring.lifts(_MOST_ARGUMENTS)
     named |= {f"lift_{i}": lift for i, lift in enumerate(lifts)}
     return {f"{prefix}_{name}": function for name, function in named.items()}
-
-
-class _Feed:
-    """What turns a delta of one input into the arguments of its trigger."""
-
-    def __init__(
-        self,
-        schema: Schema,
-        trigger: Trigger,
-        functions: _Functions,
-        end: tuple[Any, ...],
-    ) -> None:
-        found = [schema.names.index(name) for name in trigger.columns]
-        # For each column: its position, the dtype of its words, and whether a mask follows.
-        self._positions = tuple(found)
-        self._columns = [
-            (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
-        ]
-        # How many arguments the columns are, and where their words are among all of them.
-        step = 2 if all(nullable for _, _, nullable in self._columns) else 1
-        self._width = step * len(found)
-        self._words = slice(1, 1 + self._width, step)
-        self._is_even = step == 2 or not any(nullable for _, _, nullable in self._columns)
-        self._end = end
-        types: list[Any] = [WORD, WORD, WORDS]
-        for _, dtype, nullable in self._columns:
-            types.append(FLOATS if dtype is F64 else WORDS)
-            types += [BYTES] if nullable else []
-        self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
-
-    def arguments(self, delta: Delta) -> list[Any]:
-        """Everything after start and size, checked: compiled code believes what it is given."""
-        size, multiplicity = delta.size, delta.multiplicity
-        result: list[Any] = [
-            once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
-        ]
-        late = delta.late
-        words_at_once = None if late is None else late.read(self._positions)
-        if (
-            words_at_once is not None and self._is_even
-        ):  # by code that knows their types and looked for NULL
-            result += [no_nulls(size)] * self._width
-            result[self._words] = words_at_once
-            result += self._end
-            return result
-        for i, dtype, nullable in self._columns:
-            words, mask = delta.pair(i)
-            result.append(checked_words(words, dtype, size))
-            if nullable:
-                result.append(no_nulls(size) if mask is None else checked_words(mask, U8, size))
-            elif mask is not None and mask.any():
-                raise InvalidArgument(f"NULL in column {i}, which is declared NOT NULL")
-        result += self._end
-        return result

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -12,19 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.deltas.dictionary import Strings
-from viewmill.deltas.late import Words
+from viewmill.deltas.late import SieveTest, Words
+from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
+from viewmill.kernels.column_sieve import ColumnSieve
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
 from viewmill.kernels.structures import columns
 from viewmill.kernels.text_store import TextStore
-
-_ARRAY_WORDS, _RELEASE = 10, 8  # of Arrow's struct for an array
-
-_KINDS = {
-    pa.int64(): columns.WORD, pa.float64(): columns.WORD, pa.timestamp("us"): columns.WORD,
-    pa.int32(): columns.HALF, pa.date32(): columns.HALF, pa.int16(): columns.SHORT,
-    pa.int8(): columns.BYTE, pa.string(): columns.TEXT, pa.large_string(): columns.WIDE_TEXT,
-}  # fmt: skip
 
 
 class ColumnReader:
@@ -33,11 +25,11 @@ class ColumnReader:
     def __init__(self, types: Sequence[Any], strings: TextStore) -> None:
         self._width = len(types)
         self._floats = [i for i, each in enumerate(types) if each == pa.float64()]
-        self._has_strings = any(map(_is_text, types))
+        self._has_strings = any(map(is_text, types))
         # How many columns there are, where a column stopped, and how each lies in memory.
-        self._kinds = np.array([len(types), 0, *map(_kind, types)], np.int64)
+        self._kinds = np.array([len(types), 0, *map(kind_of, types)], np.int64)
         self._strings, self._read = strings, kernel(columns.read_columns)
-        self._array = np.zeros(_ARRAY_WORDS, np.int64)
+        self._array = np.zeros(ARRAY_WORDS, np.int64)
         self._words = self._array.data
         self._place, self._kinds_place = address_of(self._array), address_of(self._kinds) + 16
         self._lock = Lock()
@@ -55,7 +47,7 @@ class ColumnReader:
                 if not self._fill(words, size):
                     return None
             finally:
-                _release(self._words[_RELEASE])(self._place)
+                release_of(self._words[RELEASE])(self._place)
         made: list[Words] = list(words)
         for i in self._floats:
             made[i] = made[i].view(np.float64)
@@ -81,19 +73,11 @@ def strings() -> Strings:
 
 def reader(types: Sequence[Any], strings: Strings) -> ColumnReader | None:
     """What reads columns of these types, None if one of them is not read here."""
-    known = all(pa.types.is_decimal128(each) or each in _KINDS for each in types)
+    known = all(kind_of(each) is not None for each in types)
     return ColumnReader(types, strings) if known and isinstance(strings, TextStore) else None
 
 
-def _is_text(type_: Any) -> bool:
-    return _kind(type_) in (columns.TEXT, columns.WIDE_TEXT)
-
-
-def _kind(type_: Any) -> int:
-    return columns.DECIMAL if pa.types.is_decimal128(type_) else _KINDS[type_]
-
-
-@cache
-def _release(address: int) -> Any:
-    """Arrow's own function that gives an exported array back."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+def sieve(types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings) -> ColumnSieve | None:
+    """The same for the rows that pass some tests."""
+    known = all(kind_of(each) is not None for each in types)
+    return ColumnSieve(types, tests, strings) if known and isinstance(strings, TextStore) else None

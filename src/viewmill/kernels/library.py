@@ -7,7 +7,7 @@ from functools import cache
 
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
-from viewmill.kernels.structures import columns, indexed, keyed, listed, ordered, rows, texts
+from viewmill.kernels.structures import columns, indexed, keyed, listed, ordered, rows, sieve, texts
 from viewmill.kernels.structures import sorted as sorted_rows
 
 # Each gives a word.
@@ -40,7 +40,8 @@ _ARGUMENTS = {
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),
     columns.read_columns: (WORD, WORD, WORD, WORD, WORD, ROWS, WORD),
-    texts.intern_texts: (WORD,) * 9,
+    sieve.sift_columns: (WORD, WORD, WORD),
+    texts.intern_texts: (WORD,) * 10,
     texts.spread_texts: (WORD,) * 3,
     texts.measure_texts: (WORD,) * 5,
     texts.copy_texts: (WORD,) * 7,

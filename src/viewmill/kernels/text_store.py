@@ -100,7 +100,7 @@ class TextStore:
         wide = strings.type == pa.large_string()
         start = ends.address + strings.offset * (8 if wide else 4)
         at, end = (0, 0) if data is None else (data.address, data.address + data.size)
-        given = (size, start, int(wide), at, end, masked)
+        given = (size, start, int(wide), at, end, masked, 0)
         with self.lock:
             done = self._intern(self.handle, 0, *given, address_of(ids))
             while done < size:
@@ -165,7 +165,7 @@ class _One:
         text, ends, ids = self._arrays
         self.data, self.ends, self.ids = text.data.cast("B"), ends.data, ids.data
         at = address_of(text)
-        self.given = (address_of(ends), 1, at, at + text.nbytes, 0, address_of(ids))
+        self.given = (address_of(ends), 1, at, at + text.nbytes, 0, 0, address_of(ids))
 
 
 class Texts:

@@ -40,6 +40,16 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Test:
+    """A comparison of a column with one of some constants, or with another column."""
+
+    column: str
+    operator: str  # = <> < <= > >=
+    words: tuple[int | str, ...] = ()  # more than one: equal to one of them
+    other: str | None = None
+
+
+@dataclass(frozen=True)
 class Trigger:
     """What runs when a delta of `input` arrives.
 
@@ -52,6 +62,8 @@ class Trigger:
     columns: tuple[str, ...]  # of the input, in the order of the arguments
     # What a row may cost when all is there: who feeds everything begins with the dearest input.
     steps: float = field(default=1.0, repr=False, compare=False)
+    # What it asks of a row first. Rows that fail need not be given to it.
+    sieve: tuple[Test, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)

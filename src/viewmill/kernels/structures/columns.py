@@ -14,18 +14,19 @@ from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.memory import address, load_word, store_word
 from viewmill.kernels.structures.texts import integer_loader, intern_texts
 
-_OFFSET, _BUFFERS, _CHILDREN = 16, 40, 48
+OFFSET, _BUFFERS, CHILDREN = 16, 40, 48
 
 # How values lie in memory.
 WORD, HALF, SHORT, BYTE, DECIMAL, TEXT, WIDE_TEXT = 0, 1, 2, 3, 4, 5, 6
 
-_load_half = intrinsic(integer_loader(32))
-_load_short = intrinsic(integer_loader(16))
-_load_byte = intrinsic(integer_loader(8))
+load_half = intrinsic(integer_loader(32))
+load_short = intrinsic(integer_loader(16))
+load_narrow = intrinsic(integer_loader(8))
 
 
 @structure
-def _buffer(column, i):
+def buffer_of(column, i):
+    """The address of buffer i of a column, 0 if there is none."""
     return load_word(load_word(column + _BUFFERS) + 8 * i)
 
 
@@ -37,16 +38,16 @@ def read_columns(batch, kinds, first, done, size, words, texts):
     because there is no room for it, after writing the column to `kinds` - 8; or minus 2 ** 62, if
     a column may hold a NULL.
     """
-    children = load_word(batch + _CHILDREN)
+    children = load_word(batch + CHILDREN)
     columns = load_word(kinds - 16)
     for c in range(first, columns):
-        if _buffer(load_word(children + 8 * c), 0) != 0:
+        if buffer_of(load_word(children + 8 * c), 0) != 0:
             return -(1 << 62)
     for c in range(first, columns):
         column = load_word(children + 8 * c)
         out = address(words) + 8 * size * c
-        kind, offset = load_word(kinds + 8 * c), load_word(column + _OFFSET)
-        data = _buffer(column, 1)
+        kind, offset = load_word(kinds + 8 * c), load_word(column + OFFSET)
+        data = buffer_of(column, 1)
         if kind == WORD:
             for i in range(size):
                 store_word(out + 8 * i, load_word(data + 8 * (offset + i)))
@@ -55,18 +56,18 @@ def read_columns(batch, kinds, first, done, size, words, texts):
                 store_word(out + 8 * i, load_word(data + 16 * (offset + i)))
         elif kind == HALF:
             for i in range(size):
-                store_word(out + 8 * i, _load_half(data + 4 * (offset + i)))
+                store_word(out + 8 * i, load_half(data + 4 * (offset + i)))
         elif kind == SHORT:
             for i in range(size):
-                store_word(out + 8 * i, _load_short(data + 2 * (offset + i)))
+                store_word(out + 8 * i, load_short(data + 2 * (offset + i)))
         elif kind == BYTE:
             for i in range(size):
-                store_word(out + 8 * i, _load_byte(data + offset + i))
+                store_word(out + 8 * i, load_narrow(data + offset + i))
         else:
             wide = kind == WIDE_TEXT
-            ends, bytes_ = data + (8 if wide else 4) * offset, _buffer(column, 2)
-            last = load_word(ends + 8 * size) if wide else _load_half(ends + 4 * size)
-            done = intern_texts(texts, done, size, ends, wide, bytes_, bytes_ + last, 0, out)
+            ends, bytes_ = data + (8 if wide else 4) * offset, buffer_of(column, 2)
+            last = load_word(ends + 8 * size) if wide else load_half(ends + 4 * size)
+            done = intern_texts(texts, done, size, ends, wide, bytes_, bytes_ + last, 0, 0, out)
             if done < size:
                 store_word(kinds - 8, c)
                 return -1 - done

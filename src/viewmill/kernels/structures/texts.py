@@ -95,20 +95,37 @@ def _write_text(place, start, length, end):
 
 
 @structure
-def intern_texts(s, done, size, ends, are_wide, data, data_end, mask, ids):
+def text_bounds(ends, are_wide, i):
+    """Where string i begins and ends; `ends` are offsets of 8 bytes if `are_wide`, else of 4."""
+    if are_wide:
+        return load_word(ends + 8 * i), load_word(ends + 8 * i + 8)
+    return _load_half(ends + 4 * i), _load_half(ends + 4 * i + 4)
+
+
+@structure
+def is_text(place, start, length, end):
+    """Whether `length` bytes are the text at `place`; nothing is read from `end` on."""
+    if load_word(place) != length:
+        return False
+    for j in range((length + 7) >> 3):
+        if _first_word(start + 8 * j, length - 8 * j, end) != load_word(place + 8 + 8 * j):
+            return False
+    return True
+
+
+@structure
+def intern_texts(s, done, size, ends, are_wide, data, data_end, mask, rows, ids):
     """Write the ids of the strings from `done` on, new ones if need be; where it stopped.
 
-    `ends` are Arrow's offsets into `data`, of 8 bytes if `are_wide`, else of 4; `data_end` is the
-    end of what may be read; `mask` is 0 or the address of a byte for each string, 1 if it is NULL.
+    `ends` are Arrow's offsets into `data`, `data_end` is the end of what may be read; `mask` is 0
+    or the address of a byte for each string, 1 if it is NULL; `rows` is 0 or the address of the
+    numbers of those strings that are wanted.
     """
     for i in range(done, size):
         if mask != 0 and load_byte(mask + i) != 0:
             store_word(ids + 8 * i, 0)
             continue
-        if are_wide:
-            start, end = load_word(ends + 8 * i), load_word(ends + 8 * i + 8)
-        else:
-            start, end = _load_half(ends + 4 * i), _load_half(ends + 4 * i + 4)
+        start, end = text_bounds(ends, are_wide, i if rows == 0 else load_word(rows + 8 * i))
         length, recent = end - start, 0
         if length <= SHORT:
             first = _first_word(data + start, length, data_end)

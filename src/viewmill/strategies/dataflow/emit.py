@@ -24,6 +24,7 @@ from viewmill.strategies.dataflow.group_values import GroupValues
 from viewmill.strategies.dataflow.moments import with_pivots
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
+from viewmill.strategies.dataflow.sieve import sieve_of
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import (
     MOST_KEYS,
@@ -99,7 +100,9 @@ class _Writer:
         names = ["start", "size", "multiplicity", *texts, *self.handles, "texts", "errors"]
         function = source.name(f"on_{self.input.name}")
         own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
-        trigger = Trigger(self.input.name, function, tuple(own[a.column] for a in arguments))
+        columns = tuple(own[each.column] for each in arguments)
+        sieve = sieve_of(self.shape.where, own)
+        trigger = Trigger(self.input.name, function, columns, sieve=sieve)
         with source.block(f"def {function}({', '.join(names)}):"):
             with source.block("for i in range(start, size):"):
                 with source.block(f"if keyed_full({self.state}) or failed(errors):"):

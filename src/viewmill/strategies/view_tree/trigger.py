@@ -14,6 +14,7 @@ from viewmill.algebra.expressions import Expression
 from viewmill.program.program import Trigger
 from viewmill.program.states import Listed
 from viewmill.strategies.dataflow.scalar import Operand
+from viewmill.strategies.dataflow.sieve import sieve_of
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list, write_is_far
 from viewmill.strategies.view_tree.block import Block
@@ -102,7 +103,9 @@ class TriggerWriter:
             self.result.end(self.source, totals)
             source.line("return done")
         source.line()
-        return Trigger(rows.input.name, function, rows.columns)
+        own = dict(zip(occurrence.scan.schema.names, rows.input.schema.names, strict=True))
+        sieve = sieve_of(occurrence.where, own)
+        return Trigger(rows.input.name, function, rows.columns, sieve=sieve)
 
     def used(self, leaf: View) -> list[Expression]:
         """What a trigger reads of the rows of a table."""

@@ -16,6 +16,7 @@ from viewmill.program.states import State, StateKind
 from viewmill.strategies.dataflow.linear import used_columns
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.sieve import sieve_of
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import MOST_KEYS, Argument, bind_argument
 from viewmill.strategies.inputs import input_of
@@ -77,7 +78,8 @@ class Writer:
         own = dict(zip(scan.schema.names, input_.schema.names, strict=True))
         columns = tuple(own[each.column] for each in arguments)
         self.inputs.append(input_)
-        self.triggers.append(Trigger(input_.name, function, columns))
+        sieve = sieve_of(where, own)
+        self.triggers.append(Trigger(input_.name, function, columns, sieve=sieve))
         with source.block(f"def {function}({', '.join(names)}):"):
             fetch = _fetch(source, bound, *ahead)
             with source.block("for i in range(start, size):"):

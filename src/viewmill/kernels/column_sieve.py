@@ -1,0 +1,127 @@
+"""Columns of Arrow tables as words, but only of the rows that pass a trigger's first tests.
+
+takes  Arrow tables of one schema
+gives  how many rows pass, their numbers, their words: good until the next table is read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewmill.deltas.late import SieveTest, Words
+from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
+from viewmill.kernels.library import kernel
+from viewmill.kernels.stores import IntArray, address_of
+from viewmill.kernels.structures import sieve
+from viewmill.kernels.text_store import TextStore
+
+_FIRST_ROOM, _MOST_ROOM = 1024, 1 << 16  # rows
+_OPERATORS = {
+    "=": sieve.EQUAL, "<>": sieve.OTHER, "<": sieve.LESS, "<=": sieve.AT_MOST, ">": sieve.MORE,
+    ">=": sieve.AT_LEAST,
+}  # fmt: skip
+
+
+class ColumnSieve:
+    """Reads columns of the rows that pass. The arrays hold them until the next table is read."""
+
+    def __init__(
+        self, types: Sequence[Any], tests: Sequence[SieveTest], strings: TextStore
+    ) -> None:
+        self._types, self._strings = types, strings
+        self._has_strings = any(map(is_text, types))
+        self._sift = kernel(sieve.sift_columns)
+        self._kinds = np.array([*map(kind_of, types)], np.int64)
+        self._choices: list[IntArray] = []  # kept alive: kernels read them by address
+        coded = [self._coded(each) for each in _cheapest_first(tests)]
+        self._tests = np.array([word for each in coded for word in each], np.int64)
+        self._array = np.zeros(ARRAY_WORDS, np.int64)
+        self._header = np.zeros(sieve.HEADER_WORDS, np.int64)
+        self._exported, self._words = self._array.data, self._header.data
+        self._place, self._handle = address_of(self._array), address_of(self._header)
+        self._set(sieve.COLUMNS, len(types))
+        self._set(sieve.KINDS, address_of(self._kinds))
+        self._set(sieve.TESTS, address_of(self._tests))
+        self._set(sieve.TEST_COUNT, len(coded))
+        self._set(sieve.TEXTS, strings.handle)
+        self.room = 0
+        self._make_room(_FIRST_ROOM)
+
+    def _set(self, offset: int, value: int) -> None:
+        self._words[offset >> 3] = value
+
+    def _make_room(self, room: int) -> None:
+        self.room = room
+        self.rows = np.empty(room, np.int64)
+        self._scratch = np.empty((2, room), np.int64)
+        words = np.empty((len(self._types), room), np.int64)
+        self._set(sieve.ROWS, address_of(self.rows))
+        self._set(sieve.SCRATCH, address_of(self._scratch))
+        self._set(sieve.WORDS, address_of(words))
+        self._set(sieve.ROOM, room)
+        floats = [each == pa.float64() for each in self._types]
+        self.columns: list[Words] = [
+            row.view(np.float64) if is_float else row
+            for row, is_float in zip(words, floats, strict=True)
+        ]
+
+    def _coded(self, test: SieveTest) -> tuple[int, int, int, int]:
+        column, operator, words, other = test
+        code = _OPERATORS[operator]
+        if other is not None:
+            return column, code, sieve.COLUMN, other
+        if isinstance(words[0], str):
+            ids = [self._strings.intern(str(each)) for each in words]
+            places = [int(self._strings.places[each]) for each in ids]
+            return column, code, sieve.ONE_TEXT_OF, self._choice(places)
+        numbers = [int(each) for each in words]
+        if len(numbers) > 1:
+            return column, code, sieve.ONE_OF, self._choice(numbers)
+        return column, code, sieve.CONSTANT, numbers[0]
+
+    def _choice(self, words: Sequence[int]) -> int:
+        self._choices.append(np.array([len(words), *words], np.int64))
+        return address_of(self._choices[-1])
+
+    def read(self, table: Any) -> int:
+        """How many rows pass; -1 if the columns lie in pieces, or may hold a NULL."""
+        size = table.num_rows
+        if size > self.room:
+            if size > _MOST_ROOM:
+                return -1
+            self._make_room(1 << (size - 1).bit_length())
+        batches = table.to_batches()
+        if len(batches) != 1:
+            return -1
+        header = self._words
+        header[sieve.FIRST >> 3] = header[sieve.DONE >> 3] = 0
+        header[sieve.TAKEN >> 3] = -1
+        batches[0]._export_to_c(self._place)
+        try:
+            if self._has_strings:
+                return self._sift_strings(size)
+            return max(self._sift(self._place, self._handle, size), -1)
+        finally:
+            release_of(self._exported[RELEASE])(self._place)
+
+    def _sift_strings(self, size: int) -> int:
+        with self._strings.lock:
+            found = self._sift(self._place, self._handle, size)
+            while found == sieve.NO_ROOM:
+                self._strings.make_room()
+                found = self._sift(self._place, self._handle, size)
+        return max(found, -1)
+
+
+def _cheapest_first(tests: Sequence[SieveTest]) -> list[SieveTest]:
+    """Numbers compared with constants, then with columns, then strings."""
+
+    def cost(test: SieveTest) -> int:
+        _, _, words, other = test
+        return 1 if other is not None else 2 * isinstance(words[0], str)
+
+    return sorted(tests, key=cost)

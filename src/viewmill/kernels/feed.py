@@ -1,0 +1,120 @@
+"""What turns a delta of one input into the arguments of its trigger.
+
+takes  a delta
+gives  columns that were looked at, for compiled code believes what it is given; of rows that come
+       as Arrow only those that pass the trigger's first tests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewmill.algebra.schema import Schema
+from viewmill.algebra.types import is_float_word
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.late import LateWords, Sieve, SieveTest
+from viewmill.errors import InvalidArgument
+from viewmill.kernels.columns import checked_words, no_nulls, once_each
+from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.program.program import Test, Trigger
+
+Kernel = Callable[..., int]
+Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
+
+
+def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
+    other = None if test.other is None else places[test.other]
+    return places[test.column], test.operator, test.words, other
+
+
+class Feed:
+    """What turns a delta of one input into the arguments of its trigger."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        trigger: Trigger,
+        functions: Functions,
+        end: tuple[Any, ...],
+        has_lookups: bool = False,
+    ) -> None:
+        found = [schema.names.index(name) for name in trigger.columns]
+        # For each column: its position, the dtype of its words, and whether a mask follows.
+        self._positions = tuple(found)
+        self._columns = [
+            (i, F64 if is_float_word(schema[i].type) else I64, schema[i].nullable) for i in found
+        ]
+        # How many arguments the columns are, and where their words are among all of them.
+        step = 2 if all(nullable for _, _, nullable in self._columns) else 1
+        self._width = step * len(found)
+        self._words = slice(1, 1 + self._width, step)
+        self._is_even = step == 2 or not any(nullable for _, _, nullable in self._columns)
+        self._end = end
+        types: list[Any] = [WORD, WORD, WORDS]
+        for _, dtype, nullable in self._columns:
+            types.append(FLOATS if dtype is F64 else WORDS)
+            types += [BYTES] if nullable else []
+        self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
+        places = {name: i for i, name in enumerate(trigger.columns)}
+        self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
+        self._sieve: Sieve | None = None  # the last one, whose arrays are in `_sifted`
+        self._room = 0
+        self._sifted: list[Any] = []
+        self.rows: npt.NDArray[np.int64] | None = None  # that were given last, None if all
+
+    def given(self, delta: Delta, size: int) -> tuple[int, list[Any]]:
+        """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""
+        self.rows = None
+        columns = delta.columns
+        if not self._tests or not isinstance(columns, LateWords):
+            return size, self.arguments(delta)
+        late = columns.late
+        sieve = late.encode.sieve(self._positions, self._tests)
+        count = -1 if sieve is None else sieve.read(late.table.select(self._positions))
+        if count < 0:
+            return size, self.arguments(delta)
+        assert sieve is not None
+        if sieve is not self._sieve or sieve.room != self._room:
+            self._sieve, self._room = sieve, sieve.room
+            self._sifted = [*self._sieve_arguments(sieve), *self._end]
+        self.rows = sieve.rows
+        times = delta.multiplicity
+        if times is None:
+            return count, self._sifted
+        return count, [times[sieve.rows[:count]], *self._sifted[1:]]
+
+    def _sieve_arguments(self, sieve: Sieve) -> Iterator[Any]:
+        yield once_each(sieve.room)
+        for words, (_, _, nullable) in zip(sieve.columns, self._columns, strict=True):
+            yield words
+            if nullable:
+                yield no_nulls(sieve.room)
+
+    def arguments(self, delta: Delta) -> list[Any]:
+        """Everything after start and size, checked: compiled code believes what it is given."""
+        size, multiplicity = delta.size, delta.multiplicity
+        result: list[Any] = [
+            once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
+        ]
+        late = delta.late
+        words_at_once = None if late is None else late.read(self._positions)
+        if (
+            words_at_once is not None and self._is_even
+        ):  # by code that knows their types and looked for NULL
+            result += [no_nulls(size)] * self._width
+            result[self._words] = words_at_once
+            result += self._end
+            return result
+        for i, dtype, nullable in self._columns:
+            words, mask = delta.pair(i)
+            result.append(checked_words(words, dtype, size))
+            if nullable:
+                result.append(no_nulls(size) if mask is None else checked_words(mask, U8, size))
+            elif mask is not None and mask.any():
+                raise InvalidArgument(f"NULL in column {i}, which is declared NOT NULL")
+        result += self._end
+        return result

@@ -1,0 +1,202 @@
+"""The rows of an Arrow record batch that pass some tests, as words: one call for all of it.
+
+takes  a record batch as Arrow's C data interface has it, tests of its columns
+gives  the numbers of the rows that pass, and a row of words for each column, of those rows only
+
+header   COLUMNS KINDS TESTS TEST_COUNT ROWS SCRATCH WORDS ROOM TEXTS FIRST DONE TAKEN
+test     column   operator   what it is compared with (CONSTANT, COLUMN, ONE_OF, TEXTS)   operand
+"""
+
+from __future__ import annotations
+
+from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.columns import (
+    BYTE,
+    CHILDREN,
+    DECIMAL,
+    HALF,
+    OFFSET,
+    SHORT,
+    TEXT,
+    WIDE_TEXT,
+    WORD,
+    buffer_of,
+    load_half,
+    load_narrow,
+    load_short,
+)
+from viewmill.kernels.structures.memory import load_word, store_word
+from viewmill.kernels.structures.texts import intern_texts, is_text, text_bounds
+
+COLUMNS, KINDS, TESTS, TEST_COUNT, ROWS, SCRATCH, WORDS, ROOM = 0, 8, 16, 24, 32, 40, 48, 56
+TEXTS, FIRST, DONE, TAKEN = 64, 72, 80, 88
+HEADER_WORDS = 12
+TEST_WORDS = 4
+
+EQUAL, OTHER, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
+CONSTANT, COLUMN, ONE_OF, ONE_TEXT_OF = 0, 1, 2, 3
+
+NO_ROOM, HAS_NULLS = -1, -2
+
+
+@structure
+def sift_columns(batch, header, size):
+    """How many rows pass; NO_ROOM if a string has none, then call again; HAS_NULLS if one may be.
+
+    TAKEN is -1 in the first call for a batch.
+    """
+    children, columns = load_word(batch + CHILDREN), load_word(header + COLUMNS)
+    rows, taken = load_word(header + ROWS), load_word(header + TAKEN)
+    if taken < 0:
+        for c in range(columns):
+            if buffer_of(load_word(children + 8 * c), 0) != 0:
+                return HAS_NULLS
+        taken = size
+        for t in range(load_word(header + TEST_COUNT)):
+            test = load_word(header + TESTS) + 8 * TEST_WORDS * t
+            taken = _pass(header, children, test, rows, taken, taken == size)
+        store_word(header + TAKEN, taken)
+    if taken == size:
+        rows = 0
+    for c in range(load_word(header + FIRST), columns):
+        column, kind = load_word(children + 8 * c), load_word(load_word(header + KINDS) + 8 * c)
+        out = load_word(header + WORDS) + 8 * c * load_word(header + ROOM)
+        if kind != TEXT and kind != WIDE_TEXT:
+            _load(column, kind, rows, taken, out)
+            continue
+        ends, bytes_, last = _texts_of(column, kind, size)
+        texts, wide, done = load_word(header + TEXTS), kind == WIDE_TEXT, load_word(header + DONE)
+        done = intern_texts(texts, done, taken, ends, wide, bytes_, last, 0, rows, out)
+        store_word(header + DONE, done if done < taken else 0)
+        if done < taken:
+            store_word(header + FIRST, c)
+            return NO_ROOM
+    return taken
+
+
+@structure
+def _texts_of(column, kind, size):
+    """The ends of the strings of a column, their bytes, and the end of what may be read."""
+    offset, data, bytes_ = load_word(column + OFFSET), buffer_of(column, 1), buffer_of(column, 2)
+    if kind == WIDE_TEXT:
+        ends = data + 8 * offset
+        return ends, bytes_, bytes_ + load_word(ends + 8 * size)
+    ends = data + 4 * offset
+    return ends, bytes_, bytes_ + load_half(ends + 4 * size)
+
+
+@structure
+def _load(column, kind, rows, count, out):
+    """Write the words of a column of numbers: of the rows numbered at `rows`, or of all."""
+    data, offset = buffer_of(column, 1), load_word(column + OFFSET)
+    if kind == WORD:
+        place = data + 8 * offset
+        for i in range(count):
+            at = i if rows == 0 else load_word(rows + 8 * i)
+            store_word(out + 8 * i, load_word(place + 8 * at))
+    elif kind == DECIMAL:
+        place = data + 16 * offset
+        for i in range(count):
+            at = i if rows == 0 else load_word(rows + 8 * i)
+            store_word(out + 8 * i, load_word(place + 16 * at))
+    elif kind == HALF:
+        place = data + 4 * offset
+        for i in range(count):
+            at = i if rows == 0 else load_word(rows + 8 * i)
+            store_word(out + 8 * i, load_half(place + 4 * at))
+    elif kind == SHORT:
+        place = data + 2 * offset
+        for i in range(count):
+            at = i if rows == 0 else load_word(rows + 8 * i)
+            store_word(out + 8 * i, load_short(place + 2 * at))
+    elif kind == BYTE:
+        place = data + offset
+        for i in range(count):
+            at = i if rows == 0 else load_word(rows + 8 * i)
+            store_word(out + 8 * i, load_narrow(place + at))
+
+
+@structure
+def _pass(header, children, test, rows, count, are_all):
+    """Keep the numbers of the rows that pass a test; how many they are."""
+    c, operator, with_ = load_word(test), load_word(test + 8), load_word(test + 16)
+    operand, kinds = load_word(test + 24), load_word(header + KINDS)
+    column, kind = load_word(children + 8 * c), load_word(kinds + 8 * c)
+    chosen = 0 if are_all else rows
+    if with_ == ONE_TEXT_OF:
+        return _pass_texts(column, kind, operator, operand, chosen, rows, count)
+    left = load_word(header + SCRATCH)
+    _load(column, kind, chosen, count, left)
+    if with_ == ONE_OF:
+        return _pass_one_of(left, operator, operand, chosen, rows, count)
+    right = left + 8 * load_word(header + ROOM)
+    if with_ == COLUMN:
+        other = load_word(children + 8 * operand)
+        _load(other, load_word(kinds + 8 * operand), chosen, count, right)
+    else:
+        for i in range(count):
+            store_word(right + 8 * i, operand)
+    return _pass_compared(left, right, operator, chosen, rows, count)
+
+
+@structure
+def _pass_compared(left, right, operator, chosen, rows, count):
+    """The same where two words are compared. Rows are written before it is known whether they
+    stay: that is quicker than guessing wrong."""
+    n = 0
+    if operator == EQUAL:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) == load_word(right + 8 * i))
+    elif operator == OTHER:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) != load_word(right + 8 * i))
+    elif operator == LESS:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) < load_word(right + 8 * i))
+    elif operator == AT_MOST:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) <= load_word(right + 8 * i))
+    elif operator == MORE:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) > load_word(right + 8 * i))
+    else:
+        for i in range(count):
+            store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+            n += int(load_word(left + 8 * i) >= load_word(right + 8 * i))
+    return n
+
+
+@structure
+def _pass_one_of(left, operator, operand, chosen, rows, count):
+    """The same where a word is one of some; `operand` is their number, then they."""
+    n, choices = 0, load_word(operand)
+    for i in range(count):
+        word, is_one = load_word(left + 8 * i), False
+        for k in range(choices):
+            is_one = is_one or load_word(operand + 8 + 8 * k) == word
+        store_word(rows + 8 * n, i if chosen == 0 else load_word(chosen + 8 * i))
+        n += int(is_one == (operator == EQUAL))
+    return n
+
+
+@structure
+def _pass_texts(column, kind, operator, operand, chosen, rows, count):
+    """The same where a string is one of some; `operand` is their number, then their places."""
+    n, choices, wide = 0, load_word(operand), kind == WIDE_TEXT
+    size = load_word(column)
+    ends, bytes_, last = _texts_of(column, kind, size)
+    for i in range(count):
+        row = i if chosen == 0 else load_word(chosen + 8 * i)
+        start, end = text_bounds(ends, wide, row)
+        is_one = False
+        for k in range(choices):
+            place = load_word(operand + 8 + 8 * k)
+            is_one = is_one or is_text(place, bytes_ + start, end - start, last)
+        store_word(rows + 8 * n, row)
+        n += int(is_one == (operator == EQUAL))
+    return n
