@@ -20,7 +20,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.late import SieveTest
 from viewmill.kernels import column_reader
 
-SQL_TYPES = [types.BIGINT, types.Integer(8), types.Integer(16), types.Integer(32),
+SQL_TYPES: list[types.Type] = [types.BIGINT, types.Integer(8), types.Integer(16), types.Integer(32),
              types.Integer(32), types.Decimal(9, 2), types.Date(), types.Timestamp(),
              types.String(), types.String(), types.Float(64)]  # fmt: skip
 
