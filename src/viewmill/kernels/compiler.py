@@ -115,10 +115,15 @@ def wide_vectors(typing_context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        use_wide_vectors(builder)
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+def use_wide_vectors(builder: Any) -> None:
+    """The same for the function that an intrinsic is written into."""
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -37,17 +37,28 @@ def cofactor_add_whole(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: i
 cofactor_add_total = cofactor_add
 
 
-def cofactor_gather(
-    p: Block, own: Block, parts: Sequence[Block], sizes: Sequence[int], change: int
+def cofactor_begin(p: Block, columns: int, words: int) -> None:
+    """Nothing is gathered."""
+    cofactor_none(p, (columns + 1) * (columns + 2) // 2)
+
+
+def cofactor_gather(p: Block, parts: Sequence[Block], sizes: Sequence[int], change: int) -> bool:
+    """All is left to do."""
+    return True
+
+
+def cofactor_gather_more(
+    p: Block, parts: Sequence[Block], sizes: Sequence[int], change: int
 ) -> None:
     """p += the product of blocks; nothing is padded here, and nothing gathered beside it."""
     made: Block = []
     cofactor_join(made, parts, sizes)
-    p[: len(made)] = [a + b for a, b in zip(p, made, strict=False)]
+    p[:] = [a + b for a, b in zip(p, made, strict=True)]
 
 
-def cofactor_gathered(p: Block, own: Block, sizes: Sequence[int], change: int) -> None:
+def cofactor_gathered(p: Block, sizes: Sequence[int], change: int) -> Block:
     """All is in its place."""
+    return p
 
 
 def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> None:

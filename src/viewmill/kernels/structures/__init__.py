@@ -32,8 +32,6 @@ from viewmill.kernels.structures.cofactor import (
     cofactor_add,
     cofactor_add_total,
     cofactor_add_whole,
-    cofactor_gather,
-    cofactor_gathered,
     cofactor_join,
     cofactor_lift,
     cofactor_none,
@@ -77,6 +75,12 @@ from viewmill.kernels.structures.floats import (
     is_nan,
     key_float,
     sort_word,
+)
+from viewmill.kernels.structures.gathering import (
+    cofactor_begin,
+    cofactor_gather,
+    cofactor_gather_more,
+    cofactor_gathered,
 )
 from viewmill.kernels.structures.heap import out_of_line
 from viewmill.kernels.structures.indexed import (
@@ -235,7 +239,9 @@ __all__ = [
     "cofactor_add",
     "cofactor_add_total",
     "cofactor_add_whole",
+    "cofactor_begin",
     "cofactor_gather",
+    "cofactor_gather_more",
     "cofactor_gathered",
     "cofactor_join",
     "cofactor_lift",

@@ -12,6 +12,7 @@ from viewmill.kernels.structures.heap import clear_bytes
 from viewmill.kernels.structures.memory import load_float, store_float, store_word
 
 _I64 = ir.IntType(64)
+_LINE = 8  # words in a line of the cache
 
 
 @intrinsic(prefer_literal=True)
@@ -22,7 +23,10 @@ def scratch(typing_context, words):
     size = words.literal_value
 
     def generate(context, builder, signature, arguments):
-        return builder.ptrtoint(cgutils.alloca_once(builder, _I64, size=size), _I64)
+        place = cgutils.alloca_once(builder, _I64, size=size)
+        if size >= _LINE:
+            place.align = 8 * _LINE  # vectors do not straddle two lines
+        return builder.ptrtoint(place, _I64)
 
     return types.int64(words), generate
 

@@ -14,13 +14,20 @@ from __future__ import annotations
 
 from viewmill.kernels.compiler import inline_structure, structure, wide_vectors
 from viewmill.kernels.structures.blocks import scratch
-from viewmill.kernels.structures.heap import allocate, clear_bytes, out_of_line, release
+from viewmill.kernels.structures.heap import clear_bytes, out_of_line
 from viewmill.kernels.structures.indexed import LOW_BYTES, widen
-from viewmill.kernels.structures.memory import load_word, spill, spill_floats, store_float
+from viewmill.kernels.structures.memory import (
+    load_word,
+    spill,
+    spill_floats,
+    store_float,
+)
 from viewmill.kernels.structures.vectors import (
-    add_scaled,
+    add_lanes,
     load_at,
     load_float_at,
+    put_scaled_lanes,
+    rounded_lanes,
     store_float_at,
 )
 
@@ -47,14 +54,18 @@ def cofactor_lift(p, m, xs):
 def lift_at(p, m, x, k):
     """The same of k columns at an address."""
     store_float(p, m)
-    for j in range(k):
-        store_float_at(p, 1 + j, m * load_float_at(x, j))
+    put_scaled(p + 8, m, x, k)
     row = p + 8 * (k + 1)
     for i in range(k):
-        first = load_float_at(x, i)
-        for j in range(k - i):
-            store_float_at(row, j, m * (first * load_float_at(x + 8 * i, j)))
+        put_scaled(row, m * load_float_at(x, i), x + 8 * i, k - i)
         row += 8 * (k - i)
+
+
+@inline_structure
+def put_scaled(to, factor, source, n):
+    """n floats become factor times others, in whole vectors: up to seven behind them are zero."""
+    for j in range(0, n, 8):
+        put_scaled_lanes(to + 8 * j, factor, source + 8 * j, n - j)
 
 
 # Adding.
@@ -105,15 +116,12 @@ def is_added(high_at, p, n):
     out_of_line()
     wide_vectors()
     rounded = 0
-    for j in range(n):
-        high, x = load_float_at(high_at, j), load_float_at(p, j)
-        total = high + x
-        moved = total - high
-        rounded |= (total - moved != high) | (x != moved)
+    for j in range(0, n, 8):
+        rounded |= rounded_lanes(high_at + 8 * j, p + 8 * j, n - j)
     if rounded != 0:
         return False
-    for j in range(n):
-        store_float_at(high_at, j, load_float_at(high_at, j) + load_float_at(p, j) + 0.0)
+    for j in range(0, n, 8):
+        add_lanes(high_at + 8 * j, p + 8 * j, n - j)
     return True
 
 
@@ -213,127 +221,6 @@ def join_rows(row, parts, sizes, n, q, behind, before):
     for j in range(width):
         store_float_at(sums, j, factor * load_float_at(sums, j))
     return row
-
-
-@structure
-def cofactor_gather(p, own, parts, sizes, change):
-    """The padded block p += the product of several blocks; `change` is the number of one row's.
-
-    What is inside of a part, but of the one row's, is gathered in `own`: see `cofactor_gathered`.
-    """
-    gather_at(p, own, spill(parts), spill(sizes), len(parts), change)
-
-
-@structure
-def gather_at(p, own, parts, sizes, n, change):
-    """All products as those of means, in whole vectors, and those inside of each part beside them.
-
-    c v vᵀ, v the means of all columns, is right between two parts, and inside of a part of one row.
-    """
-    out_of_line()
-    wide_vectors()
-    v = scratch(272)
-    count, i = 1.0, 1
-    store_float(v, 1.0)
-    for q in range(n):
-        part, k = load_at(parts, q), load_at(sizes, q)
-        rows = load_float_at(part, 0)
-        count *= rows
-        if rows == 0.0:
-            if q != change and is_some(part, block_size(k)):
-                gather_product(p, own, parts, sizes, n, change)
-            return
-        one = 1.0 / rows
-        for j in range(k):
-            store_float_at(v, i + j, one * load_float_at(part, 1 + j))
-        i += k
-    end = (i + 7) & -8
-    for j in range(i, end):
-        store_float_at(v, j, 0.0)
-    add_outer(p, v, i, end, count)
-    for q in range(n):
-        part, k = load_at(parts, q), load_at(sizes, q)
-        if q != change:
-            weight, inside = count / load_float_at(part, 0), part + 8 * (k + 1)
-            for j in range(k * (k + 1) // 2):
-                more = weight * load_float_at(inside, j)
-                store_float_at(own, j, load_float_at(own, j) + more)
-        own += 4 * k * (k + 1)
-
-
-@inline_structure
-def add_outer(p, v, size, end, count):
-    """The padded block p += count v vᵀ."""
-    row = p
-    for r in range(size):
-        start, factor = r & -8, count * load_float_at(v, r)
-        for b in range(start, end, 8):
-            add_scaled(row + 8 * (b - start), factor, v + 8 * b)
-        row += 8 * (end - start)
-
-
-@structure
-def is_some(p, n):
-    """Whether any of n floats is not zero."""
-    for j in range(n):  # noqa: SIM110
-        if load_float_at(p, j) != 0.0:
-            return True
-    return False
-
-
-@structure
-def gather_product(p, own, parts, sizes, n, change):
-    """The same where a count is zero, so that there is no mean."""
-    out_of_line()
-    columns = 0
-    for q in range(n):
-        columns += load_at(sizes, q)
-    made = allocate(8 * block_size(columns))
-    join_at(made, parts, sizes, n)
-    end = (columns + 8) & -8
-    row, at = p, made
-    for r in range(columns + 1):
-        start = r & -8
-        for j in range(columns + 1 - r):
-            place = row + 8 * (r - start)
-            store_float_at(place, j, load_float_at(place, j) + load_float_at(at, j))
-        at += 8 * (columns + 1 - r)
-        row += 8 * (end - start)
-    at, left = made + 8 * (columns + 1), columns
-    for q in range(n):
-        for width in range(load_at(sizes, q), 0, -1):
-            for j in range(width):
-                store_float_at(own, j, load_float_at(own, j) + load_float_at(at, j))
-            own += 8 * width
-            at += 8 * left
-            left -= 1
-    release(made)
-
-
-@structure
-def cofactor_gathered(p, own, sizes, change):
-    """Put what was gathered inside of parts in its place, where p has products of means."""
-    gathered_at(p, own, spill(sizes), len(sizes), change)
-
-
-@structure
-def gathered_at(p, own, sizes, n, change):
-    """The same by address."""
-    out_of_line()
-    columns = 0
-    for q in range(n):
-        columns += load_at(sizes, q)
-    end = (columns + 8) & -8
-    row, i = p + 8 * end, 1
-    for q in range(n):
-        for width in range(load_at(sizes, q), 0, -1):
-            start = i & -8
-            if q != change:
-                for j in range(width):
-                    store_float_at(row, i - start + j, load_float_at(own, j))
-            own += 8 * width
-            row += 8 * (end - start)
-            i += 1
 
 
 @structure

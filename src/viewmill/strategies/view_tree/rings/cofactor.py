@@ -29,6 +29,8 @@ from viewmill.strategies.view_tree.tree import View
 _MOST_COLUMNS = 256  # a block under way lies on the stack
 _MOST_PARTS = 60
 _VECTOR, _WIDE = 8, 16  # floats in a vector; columns that are worth whole ones
+_WAITING = 16  # products that are gathered before they are added
+_SPARE = _VECTOR - 1  # behind a row's block, which is written in whole vectors
 
 
 class Product(str):
@@ -39,12 +41,11 @@ class Product(str):
 
 
 class Total(str):
-    """The block that a wide result is gathered in, with another for what is inside of its parts.
+    """The place that a wide result is gathered in.
 
-    All that is gathered in one has one shape: by it the second block finds its place at the end.
+    All that is gathered in one has one shape: by it what is inside of parts finds its place.
     """
 
-    own: str
     shape: tuple[str, int] | None = None
 
 
@@ -149,7 +150,7 @@ class Cofactor:
         """The block of row i."""
         (alias,) = leaf.relations
         block, size = source.name("block"), self._size(leaf)
-        source.line(f"{block} = scratch({size})")
+        source.line(f"{block} = scratch({size + _SPARE})")
         values = [rows.value(self.call.arguments[i]).value for i in self._by_table[alias]]
         guards = [rows.guard(each) for each in self._guards[alias]]
         lifted = f"cofactor_lift({block}, m, {_tuple(values)})"
@@ -165,7 +166,7 @@ class Cofactor:
     def one(self, source: Source, times: str) -> str:
         """The block of no columns."""
         block = source.name("block")
-        source.line(f"{block} = scratch(1)")
+        source.line(f"{block} = scratch({1 + _SPARE})")
         source.line(f"cofactor_lift({block}, {times}, ())")
         return block
 
@@ -191,7 +192,7 @@ class Cofactor:
         values = [keys[v].value for v in above.variables for _ in self._by_variable[v]]
         if values:
             block, lifted = source.name("block"), [f"float({each})" for each in values]
-            source.line(f"{block} = scratch({block_size(len(values))})")
+            source.line(f"{block} = scratch({block_size(len(values)) + _SPARE})")
             source.line(f"cofactor_lift({block}, 1, {_tuple(lifted)})")
             blocks.append(block)
             sizes.append(len(values))
@@ -223,8 +224,7 @@ class Cofactor:
         if self._pad(view) > 1:
             total = self._begin(source)
             self._gather(source, total, payload)
-            self._gathered(source, total)
-            payload = str(total)
+            payload = self._gathered(source, total)
         if view.name == self.root.name:
             self._add_total(source, payload, spot)
             return
@@ -244,14 +244,18 @@ class Cofactor:
         return None if self._pad(self.root) == 1 else self._begin(source)
 
     def _begin(self, source: Source) -> Total:
-        total = Total(source.name("total_block"))
-        total.own = source.name("own_block")
-        columns = len(self.columns(self.root))
-        own = columns * (columns + 1) // 2
-        for name, size in ((total, self._size(self.root)), (total.own, own)):
-            source.line(f"{name} = scratch({size})")
-            source.line(f"cofactor_none({name}, {size})")
+        total, columns = Total(source.name("total_block")), len(self.columns(self.root))
+        words = self._gathering_size()
+        source.line(f"{total} = scratch({words})")
+        source.line(f"cofactor_begin({total}, {columns}, {words})")
         return total
+
+    def _gathering_size(self) -> int:
+        """How many words the place takes: see kernels.structures.gathering."""
+        columns = len(self.columns(self.root))
+        end = (columns + _VECTOR) // _VECTOR * _VECTOR
+        inside = columns * (columns + 1) // 2 + _SPARE * (len(self.block.occurrences) + 2)
+        return _VECTOR + 2 * _WAITING * (end + _VECTOR) + inside + end * (end + _VECTOR) // 2
 
     def gather(self, source: Source, total: str | None, payload: str, spot: Spot) -> None:
         """To the total, or to the entry right away."""
@@ -271,18 +275,20 @@ class Cofactor:
         """Multiply into a wide result."""
         total.shape = sizes, change = self._shape(payload)
         factors = payload if isinstance(payload, Product) else f"({payload},), {sizes}"
-        source.line(f"cofactor_gather({total}, {total.own}, {factors}, {change})")
+        with source.block(f"if cofactor_gather({total}, {factors}, {change}):"):
+            source.line(f"cofactor_gather_more({total}, {factors}, {change})")
 
-    def _gathered(self, source: Source, total: Total) -> None:
-        if total.shape is not None:
-            sizes, change = total.shape
-            source.line(f"cofactor_gathered({total}, {total.own}, {sizes}, {change})")
+    def _gathered(self, source: Source, total: Total) -> str:
+        """The block of what was gathered."""
+        sizes, change = total.shape or (f"({len(self.columns(self.root))},)", -1)
+        made = source.name("gathered")
+        source.line(f"{made} = cofactor_gathered({total}, {sizes}, {change})")
+        return made
 
     def end(self, source: Source, total: str | None, spot: Spot) -> None:
         """Add the total."""
-        if isinstance(total, Total):
-            self._gathered(source, total)
-            self._add_total(source, total, spot)
+        if isinstance(total, Total) and total.shape is not None:
+            self._add_total(source, self._gathered(source, total), spot)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
         """Count, sums and products in the order of the arguments."""
