@@ -11,7 +11,7 @@ import math
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Column, ScalarSubquery, walk
-from viewmill.algebra.relations import Relation, inputs
+from viewmill.algebra.relations import Filter, Project, Relation, Scan, Sort, inputs
 from viewmill.algebra.types import Float
 from viewmill.algebra.walk import expressions
 from viewmill.program.program import Program
@@ -21,12 +21,16 @@ from viewmill.strategies.aggregate_index.emit import emit_by_key, emit_program
 from viewmill.strategies.aggregate_index.general_emit import emit_general
 from viewmill.strategies.aggregate_index.general_query import GeneralQuery, read_general
 from viewmill.strategies.aggregate_index.query import Value, read_query
+from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
+from viewmill.strategies.aggregate_index.rows_emit import emit_rows
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 # Measured on two cores: a call into the kernel with its answer, and one row for each doubling.
 _CALL_US = 10.0
 _ROW_US = 0.03
+# A row that is put in its place, or that changes the aggregate of its key.
+_PASS_US = 0.2
 # The general algorithm: to judge an entry, and to move one of its aggregates.
 _JUDGE_US = 0.01
 _MOVE_US = 0.003
@@ -41,6 +45,8 @@ class AggregateIndex:
         """Offer a candidate if a program can be written."""
         if not has_nested(query):
             return Rejection(self.name, "no aggregate is nested in a condition")
+        if is_filter(query):
+            return self._match_rows(query, statistics)
         try:
             program = emit_program(query, self.name)
         except NotTaken as no:
@@ -49,6 +55,18 @@ class AggregateIndex:
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         cost = Cost(_CALL_US, _ROW_US * math.log2(rows), rows * words * 12)
         return Candidate(self.name, query, cost, _notes(classify(read_query(query))))
+
+    def _match_rows(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+        """Offer an index of rows that pass on, for a column that meets an aggregate."""
+        try:
+            program = emit_rows(query, self.name)
+        except NotTaken as no:
+            return self._match_general(query, statistics, no)
+        _, plan = read_rows_by_key(query)
+        rows = max(statistics.row_count(each.source) for each in program.inputs)
+        words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
+        cost = Cost(_CALL_US * len(program.inputs), _PASS_US, rows * words * 12)
+        return Candidate(self.name, query, cost, _row_notes(plan), way="rows")
 
     def _match_by_key(
         self, query: Relation, statistics: Statistics, why: NotTaken
@@ -86,6 +104,8 @@ class AggregateIndex:
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
+        if candidate.way == "rows":
+            return emit_rows(candidate.query, self.name, passing=candidate.passing)
         emit = {"general": emit_general, "by_key": emit_by_key}.get(candidate.way, emit_program)
         return emit(candidate.query, self.name)
 
@@ -101,12 +121,31 @@ def _values(plan: ByKey, program: Program, statistics: Statistics) -> int:
     return max(known, default=1) or 1
 
 
+def is_filter(query: Relation) -> bool:
+    """Whether nothing but filters and projections stands above a scan."""
+    while isinstance(query, Project | Filter | Sort):
+        query = query.input
+    return isinstance(query, Scan)
+
+
 def has_nested(query: Relation) -> bool:
     """Whether a condition reads the value of a subquery."""
     own = (part for each in expressions(query) for part in walk(each))
     if any(isinstance(part, ScalarSubquery) for part in own):
         return True
     return any(map(has_nested, inputs(query)))
+
+
+def _row_notes(plan: RowsByKey) -> tuple[str, ...]:
+    found = plan.comparison
+    key = ", ".join(map(display_expression, found.key)) or "all rows"
+    calls = ", ".join(dict.fromkeys(display_expression(call) for _, call in found.inside.calls))
+    core, sign = display_expression(found.test.core), found.test.operator
+    order = "at its level" if sign == "=" else "in order"
+    return (
+        f"aggregate index by {key}: {core} {order}, which meets {calls} by {sign}",
+        "rows that begin or cease to pass flow on into the next block",
+    )
 
 
 def _key_notes(plan: ByKey) -> tuple[str, ...]:

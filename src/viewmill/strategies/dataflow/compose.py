@@ -32,7 +32,7 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
     refuse_subqueries(top.expressions)
     match bottom:
         case Join(kind="inner" | "cross"):
-            _refuse_division(top.expressions)
+            refuse_division(top.expressions)
             return emit_join(query, top, bottom, strategy, passing=passing)
         case Join():
             return emit_matching(query, top, bottom, strategy, passing=passing)
@@ -48,7 +48,7 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
             return emit_program(query, strategy)
 
 
-def _refuse_division(shown: Iterable[Expression]) -> None:
+def refuse_division(shown: Iterable[Expression]) -> None:
     """Have rows divided once all inputs have changed: pairs of new and old rows come and go."""
     for part in (part for each in shown for part in walk(each)):
         if isinstance(part, Call) and part.function in _DIVISIONS:

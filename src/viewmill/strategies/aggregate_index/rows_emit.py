@@ -1,0 +1,296 @@
+"""The program of rows that pass a comparison with an aggregate of their key.
+
+takes  `RowsByKey`
+gives  `Program`
+           groups   the aggregates inside, by key
+           passing  for each key the range of levels that passes, as last shown
+           levels   for each key the levels of the column, in order; none is needed for =
+           listed   the rows, by key and level
+
+A row is shown if its level is in the range as it was. When the aggregates of a key have changed, the
+levels between the old range and the new one are visited, and their rows begin or cease to be shown:
+together that is exact, and nothing else is touched.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from viewmill.algebra.expressions import Column, Expression
+from viewmill.algebra.relations import Aggregate, Project, Relation, Values
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import Float
+from viewmill.program.program import Program
+from viewmill.program.states import Indexed, Listed, Ordered, Slot
+from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, write_bounds
+from viewmill.strategies.aggregate_index.by_key import surely
+from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
+from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
+from viewmill.strategies.dataflow.aggregates import count_rows
+from viewmill.strategies.dataflow.compose import refuse_division
+from viewmill.strategies.dataflow.linear import (
+    Top,
+    columns_as,
+    filtered,
+    not_null,
+    projected,
+    used_columns,
+)
+from viewmill.strategies.dataflow.operators.sinks import Sink
+from viewmill.strategies.dataflow.operators.writer import Writer
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.words import as_word, key_words, read_words
+
+HIGHEST = (1 << 63) - 1
+_RESERVED = (
+    "p", "q", "u", "first", "last", "begin", "end", "found", "sign", "judge", "walk", "search",
+    "rebuild", "quiet", "level", "j", "row", "count", "was",
+)  # fmt: skip
+_COUNT = (Slot("count", "int"),)
+
+
+def emit_rows(relation: Relation, strategy: str, *, passing: bool = False) -> Program:
+    """The program of a query, or `NotTaken`."""
+    top, plan = read_rows_by_key(relation)
+    refuse_division(top.expressions)
+    return _Rows(Writer(relation, strategy), top, plan, passing=passing).program()
+
+
+class _Rows:
+    def __init__(self, writer: Writer, top: Top, plan: RowsByKey, *, passing: bool) -> None:
+        self.writer, self.source, self.plan = writer, writer.source, plan
+        for word in _RESERVED:
+            self.source.name(word)
+        writer.know([plan.scan, plan.inner_scan])
+        self.test = plan.comparison.test
+        self.key = tuple(map(surely, plan.comparison.key))
+        self.level = surely(self.test.core)
+        self.groups = InnerGroups(writer, plan.comparison.inside)
+        self.shown = self._keep_shown()
+        self.levels = "" if self.test.operator == "=" else self._keep_levels()
+        self.listed, self.rest = self._keep_rows(top)
+        self.sink = Sink(writer, top, passing=passing)
+
+    # What is kept.
+
+    @property
+    def _key_fields(self) -> tuple[Field, ...]:
+        """The key as the groups inside have it."""
+        return self.groups.kind.key if self.key else ()
+
+    @property
+    def _level_field(self) -> Field:
+        return Field("level", self.level.type, False)
+
+    def _keep_shown(self) -> str:
+        """A range is computed from the aggregates: `rebuild` does so after a load."""
+        slots = tuple(Slot(each, "int") for each in ("active", "first_level", "last_level"))
+        kind = Indexed(self.groups.kind.key, slots, journal=True)
+        return self.writer.state("shown_levels", kind, Values((), kind.schema))
+
+    def _keep_levels(self) -> str:
+        kind = Ordered(self._level_field, _COUNT, 1, None, self._key_fields)
+        counted = (("#count", count_rows()),)
+        first = (*self._key_fields, self._level_field)
+        rows = projected(self._rows(), self._first_columns())
+        return self.writer.state("levels", kind, Aggregate(rows, columns_as(first), counted))
+
+    def _keep_rows(self, top: Top) -> tuple[str, tuple[Field, ...]]:
+        """The rows by key and level, with the other columns that are shown."""
+        known = {e.name for e in (*self.key, self.level) if isinstance(e, Column)}
+        used = used_columns(top.expressions) - known
+        rest = tuple(f for f in self.plan.scan.schema if f.name in used)
+        first = (*self._key_fields, self._level_field)
+        kind = Listed(first, rest, _COUNT, journal=True)
+        rows = projected(self._rows(), (*self._first_columns(), *columns_as(rest)))
+        counted = Aggregate(rows, columns_as((*first, *rest)), (("#count", count_rows()),))
+        return self.writer.state("listed", kind, counted), rest
+
+    def _first_columns(self) -> tuple[tuple[str, Expression], ...]:
+        pairs = zip(self._key_fields, self.key, strict=True)
+        return (*((f.name, each) for f, each in pairs), ("level", self.level))
+
+    @property
+    def _where(self) -> tuple[Expression, ...]:
+        """A row without key or level passes nothing."""
+        read = (*self.plan.comparison.key, self.test.core)
+        known = dict.fromkeys(not_null(each) for each in read if each.nullable)
+        return (*self.plan.where, *known)
+
+    def _rows(self) -> Relation:
+        return filtered(self.plan.scan, self._where)
+
+    # The program.
+
+    def program(self) -> Program:
+        """The program."""
+        self._write_outer()
+        self.groups.write_trigger()
+        self.groups.write_search()
+        self._write_walk()
+        self._write_judge()
+        with self.writer.settle():
+            self._write_settle()
+        self._write_rebuild()
+        self.sink.finish(settle=True)
+        return self.writer.program(rebuild=True)
+
+    @property
+    def _states(self) -> str:
+        return ", ".join(self.writer.handles)
+
+    def _write_outer(self) -> None:
+        source, scan = self.source, self.plan.scan
+        rest = [Column(f.name, f.type, f.nullable) for f in self.rest]
+        reads = [*self.key, self.level, *rest]
+        with self.writer.trigger(scan, reads, self._where) as scalar:
+            keys = [scalar.emit(each) for each in self.key]
+            fields = (*self._key_fields, self._level_field)
+            source.line(f"level = {self._level_word(scalar.emit(self.level))}")
+            words = [as_word(k, f) for k, f in zip(keys, self._key_fields, strict=True)]
+            first = _tuple([*words, self._list_word("level")])
+            row = {f.name: scalar.emit(each) for f, each in zip(self.rest, rest, strict=True)}
+            words_of_rest = key_words(list(row.values()), self.rest)
+            source.line(f"e = list_touch({self.listed}, {first}, {words_of_rest})")
+            source.line(f"indexed_add({self.listed}, e, 0, m)")
+            source.line(f"list_settle({self.listed}, {first}, e)")
+            if self.levels:
+                source.line(f"ordered_add({self.levels}, {_tuple([*words, 'level'])}, (m,))")
+            assert len(fields) == len(words) + 1
+            source.line(f"e = indexed_find({self.shown}, {_tuple(words or ['0'])})")
+            inside = f"int_at({self.shown}, e, 1) <= level <= int_at({self.shown}, e, 2)"
+            test = f"not ({inside})" if self._is_outside else inside
+            with source.block(f"if e != 0 and int_at({self.shown}, e, 0) != 0 and {test}:"):
+                self.sink.take(scalar, "m")
+
+    @property
+    def _is_outside(self) -> bool:
+        return self.test.operator == "<>"
+
+    def _level_word(self, level: Operand) -> str:
+        """A word in order."""
+        word = as_word(level, self._level_field)
+        return f"sort_word({word})" if isinstance(self.level.type, Float) else word
+
+    def _list_word(self, level: str) -> str:
+        """The word of a level in the list of rows."""
+        return f"sort_word({level})" if isinstance(self.level.type, Float) else level
+
+    @property
+    def _key_names(self) -> list[str]:
+        return [f"w{i}" for i in range(len(self.key))]
+
+    def _write_walk(self) -> None:
+        """Write what shows the rows of a key between two levels, `sign` times."""
+        source = self.source
+        names = ", ".join([self._states, *self._key_names, "begin", "end", "sign"])
+        with source.block(f"def walk({names}, texts, errors):"):
+            source.line("out_of_line()")
+            if not self.levels:
+                with source.block("if begin == end:"):
+                    source.line("level = begin")
+                    self._write_list()
+            else:
+                source.line(f"p = ordered_from({self.levels}, {self._at('begin')})")
+                source.line(f"q = ordered_after({self.levels}, {self._at('end')})")
+                with source.block("while p < q:"):
+                    source.line(f"level = ordered_key({self.levels}, p, {len(self.key)})")
+                    self._write_list()
+                    source.line(f"p = ordered_next({self.levels}, p)")
+            source.line("return 0")
+        source.line()
+
+    def _at(self, level: str) -> str:
+        return _tuple([*self._key_names, level])
+
+    def _write_list(self) -> None:
+        """Write what shows the rows at a level."""
+        source, listed = self.source, self.listed
+        source.line(f"found = list_of({listed}, {self._at(self._list_word('level'))})")
+        with ExitStack() as loop:
+            loop.enter_context(source.block(f"for j in range(list_size({listed}, found)):"))
+            source.line(f"row = list_at({listed}, found, j)")
+            source.line(f"count = int_at({listed}, row, 0)")
+            row = read_words(source, self.rest, lambda i: f"list_word({listed}, row, {i})")
+            words = [*self._key_names, self._list_word("level")]
+            fields = (*self._key_fields, self._level_field)
+            for each, field, word in zip((*self.key, self.level), fields, words, strict=True):
+                if isinstance(each, Column):
+                    row[each.name] = read_words(source, [field], lambda _, w=word: w)[field.name]  # type: ignore[misc]
+            self.sink.take(Scalar(source, row, "-1"), "sign * count")
+
+    def _write_judge(self) -> None:
+        """Write what finds the range of the key of entry u, and shows what that changes."""
+        source = self.source
+        with source.block(f"def judge({self._states}, u, quiet, texts, errors):"):
+            source.line("e = u")
+            kind, groups = self.groups.kind, self.groups.state
+            words = [f"key_word({groups}, e, {i})" for i in range(kind.key_words)]
+            for name, word in zip(self._key_names, words, strict=False):
+                source.line(f"{name} = {word}")
+            bound = self.groups.write_values()
+            # Nothing passes: no level is in the range, or all are where those outside pass.
+            nothing = (LOWEST, HIGHEST) if self._is_outside else (1, 0)
+            source.line("active = 0")
+            source.line(f"first, last = {nothing[0]}, {nothing[1]}")
+            limit = write_bound(Scalar(source, bound, "-1"), self.test)
+            with source.block("if True:" if limit.null is None else f"if not {limit.null}:"):
+                low, high, bounded, _ = write_bounds(source, self.test, limit.value)
+                source.line(f"active, first = 1, {low}")
+                source.line(f"last = {f'{high} - 1' if bounded == 'True' else HIGHEST}")
+            key = _tuple(self._key_names or ["0"])
+            source.line(f"e = indexed_find({self.shown}, {key})")
+            source.line(f"was, begin, end = 0, {nothing[0]}, {nothing[1]}")
+            with source.block(f"if e != 0 and int_at({self.shown}, e, 0) != 0:"):
+                source.line(f"was, begin = 1, int_at({self.shown}, e, 1)")
+                source.line(f"end = int_at({self.shown}, e, 2)")
+            with source.block("if was == active and begin == first and end == last:"):
+                source.line("return 0")
+            self._write_note(key)
+            with source.block("if quiet == 0:"):
+                sign = -1 if self._is_outside else 1
+                self._write_difference("begin", "end", "first", "last", -sign)
+                self._write_difference("first", "last", "begin", "end", sign)
+            source.line("return 0")
+        source.line()
+
+    def _write_note(self, key: str) -> None:
+        """Write that the range is shown; one through which nothing passes is all zero."""
+        source, shown = self.source, self.shown
+        source.line(f"e = indexed_touch({shown}, {key})")
+        for i, new in enumerate(("active", "first * active", "last * active")):
+            source.line(f"indexed_add({shown}, e, {i}, {new} - int_at({shown}, e, {i}))")
+
+    def _write_difference(self, a: str, b: str, c: str, d: str, sign: int) -> None:
+        """Write what visits the levels from a to b that are not from c to d."""
+        source, head = self.source, ", ".join([self._states, *self._key_names])
+        with source.block(f"if {c} > {LOWEST} and {a} <= min({b}, {c} - 1):"):
+            source.line(f"walk({head}, {a}, min({b}, {c} - 1), {sign}, texts, errors)")
+        with source.block(f"if {d} < {HIGHEST} and max({a}, {d} + 1) <= {b}:"):
+            source.line(f"walk({head}, max({a}, {d} + 1), {b}, {sign}, texts, errors)")
+
+    def _write_settle(self) -> None:
+        source, groups = self.source, self.groups.state
+        with source.block(f"for t in range(keyed_touched({groups})):"):
+            source.line(f"e = keyed_now({groups}, t)")
+            self._write_search(0)
+            source.line(f"judge({self._states}, e, 0, texts, errors)")
+
+    def _write_search(self, always: int) -> None:
+        if self.groups.has_extremes:
+            self.source.line(f"search({self._states}, e, {always})")
+
+    def _write_rebuild(self) -> None:
+        source, groups = self.source, self.groups.state
+        with source.block(f"def rebuild({self._states}, texts, errors):"):
+            with source.block(f"for t in range(keyed_capacity({groups})):"):
+                source.line(f"e = keyed_at({groups}, t)")
+                with source.block("if e != -1:"):
+                    self._write_search(1)
+                    source.line(f"judge({self._states}, e, 1, texts, errors)")
+            source.line("return 0")
+        source.line()
+
+
+def _tuple(words: list[str]) -> str:
+    return f"({', '.join(words)},)"
