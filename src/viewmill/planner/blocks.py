@@ -11,7 +11,7 @@ a filtered scan becomes a block of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Column
@@ -50,9 +50,17 @@ class NotCut(Exception):
         self.part, self.rejections = part, tuple(rejections)
 
 
-def cut_blocks(view: str, query: Relation, match: Match) -> list[Cut]:
-    """The blocks of a query in the order of what they read, or `NotCut`."""
-    return _Cutter(view, match).cut(query, view)
+def cut_blocks(
+    view: str, query: Relation, match: Match, ahead: Sequence[tuple[str, Relation]] = ()
+) -> list[Cut]:
+    """The blocks of a query in the order of what they read, or `NotCut`.
+
+    `ahead` are blocks that were taken out of it already, numbered from 1.
+    """
+    cutter = _Cutter(view, match)
+    cutter.count = len(ahead)
+    made = [cut for name, part in ahead for cut in cutter.cut(part, name)]
+    return [*made, *cutter.cut(query, view)]
 
 
 class _Cutter:

@@ -66,7 +66,7 @@ _Subquery = ScalarSubquery | Exists | InSubquery
 
 def separate(query: Relation, block: MakeBlock) -> Relation:
     """The query with blocks in the place of what its nested aggregates read; itself if none."""
-    return _separate(query, block, _names_read(query))
+    return _separate(query, block, names_read(query))
 
 
 def _separate(query: Relation, block: MakeBlock, used: set[str] | None) -> Relation:
@@ -76,7 +76,7 @@ def _separate(query: Relation, block: MakeBlock, used: set[str] | None) -> Relat
     return _Separator(separated, block, used).filter()
 
 
-def _names_read(query: Relation) -> set[str] | None:
+def names_read(query: Relation) -> set[str] | None:
     """The columns that anything reads or shows; None if some operator needs them all."""
     used = set(query.schema.names)
     for relation in walk_relations(query):
@@ -87,7 +87,7 @@ def _names_read(query: Relation) -> set[str] | None:
     return used
 
 
-def _narrowed(relation: Relation, used: set[str] | None) -> Relation:
+def narrowed(relation: Relation, used: set[str] | None) -> Relation:
     """The relation without the columns that nothing reads."""
     kept = [f for f in relation.schema if used is None or f.name in used]
     if len(kept) == len(relation.schema):
@@ -127,7 +127,7 @@ class _Separator:
         self, relation: Relation, more: frozenset[str] = frozenset()
     ) -> tuple[Scan, Mapping[str, str]]:
         """A scan of a new block, and the new name of each column: unique, with its alias first."""
-        relation = _narrowed(relation, None if self.used is None else self.used | more)
+        relation = narrowed(relation, None if self.used is None else self.used | more)
         made = self.block(relation)
         names = {f.name: f"{made.alias}.{f.name}" for f in relation.schema}
         fields = tuple(replace(f, name=names[f.name]) for f in relation.schema)

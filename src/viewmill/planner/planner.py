@@ -20,7 +20,8 @@ from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
-from viewmill.planner.moved_rows import moved_rows
+from viewmill.planner.moved_rows import met_rows, moved_rows
+from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
@@ -165,8 +166,15 @@ def _cut(
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return []
     ways, no = list[list[Cut]](), None
-    forms = [decorrelate(query), values_beside(query)]
-    for form in forms if has_nested(query) and forms[0] != query else forms[:1]:
+    joined = decorrelate(query)
+    forms = [(joined, list[tuple[str, Relation]]())]
+    filters = NestedFilters(view)
+    rest = decorrelate(filters.take_out(query))
+    if filters.blocks:
+        forms.append((rest, filters.blocks))
+    if has_nested(query) and joined != query:
+        forms.append((values_beside(query), []))
+    for form, ahead in forms:
         # Windows that are put together from panes first; then a row is written for each window.
         for spread in dict.fromkeys([form, spread_values(form)]):
             try:
@@ -174,6 +182,7 @@ def _cut(
                     view,
                     compute_by_row(spread),
                     lambda part: _ask_worthy(part, statistics, wish, alone=alone),
+                    ahead,
                 )
             except NotCut as reason:
                 no = no or reason
@@ -184,6 +193,7 @@ def _cut(
         raise no
     if len(ways) > 1:  # joins against an index by key
         ways[0] = _with_moved(ways[0], moved_rows(query, statistics))
+        ways[0] = _with_met(ways[0], met_rows(query, statistics))
     steady = [way for way in ways if not any(cut.candidates[0].is_linear for cut in way)]
     return steady or ways
 
@@ -195,6 +205,17 @@ def _with_moved(way: list[Cut], rows: float) -> list[Cut]:
     last = way[-1].candidates[0]
     cost = replace(last.cost, row_us=last.cost.row_us + _MEET_US * rows)
     said = f"a changed row changes the aggregate of its key, which is joined with {rows:.0f} rows"
+    dearer = replace(last, cost=cost, notes=(*last.notes, said))
+    return [*way[:-1], replace(way[-1], candidates=(dearer, *way[-1].candidates[1:]))]
+
+
+def _with_met(way: list[Cut], rows: float) -> list[Cut]:
+    """The way by joins with what it costs to meet all rows because one aggregate changed."""
+    if rows == 0:
+        return way
+    last = way[-1].candidates[0]
+    cost = replace(last.cost, refresh_us=last.cost.refresh_us + _MEET_US * rows)
+    said = f"an aggregate that is the same for all is joined with {rows:.0f} rows"
     dearer = replace(last, cost=cost, notes=(*last.notes, said))
     return [*way[:-1], replace(way[-1], candidates=(dearer, *way[-1].candidates[1:]))]
 

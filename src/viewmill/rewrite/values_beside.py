@@ -45,17 +45,17 @@ def _is_one_row(query: Relation) -> bool:
     """Whether a query is one aggregate of rows, and reads nothing of the query around it."""
     conditions, _, bottom = linear(query)
     is_one = isinstance(bottom, Aggregate) and not bottom.keys and not conditions
-    return is_one and _is_closed(query, 0)
+    return is_one and is_closed(query, 0)
 
 
-def _is_closed(query: Relation, depth: int) -> bool:
+def is_closed(query: Relation, depth: int) -> bool:
     """Whether no column is of a query further out than `depth` subqueries."""
     own = list(expressions(query))
     if any(_outer(each) > depth for each in own):
         return False
     inside = [inner for each in own for inner in queries(each)]
-    return all(_is_closed(each, depth + 1) for each in inside) and all(
-        _is_closed(each, depth) for each in inputs(query)
+    return all(is_closed(each, depth + 1) for each in inside) and all(
+        is_closed(each, depth) for each in inputs(query)
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Case, Column, Call, Expression, ScalarSubquery, walk
+from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery, walk
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
 from viewmill.rewrite.correlation import NotDecorrelated, from_inside, has_outer
@@ -156,4 +156,3 @@ def _is_strict(bound: Expression, inside: Inside) -> bool:
     return all(call.function not in _COUNTS for _, call in inside.calls) and not any(
         isinstance(e, Case) or (isinstance(e, Call) and e.function in _LENIENT) for e in walk(bound)
     )
-

@@ -7,9 +7,9 @@ gives  `Program`
            levels   for each key the levels of the column, in order; none is needed for =
            listed   the rows, by key and level
 
-A row is shown if its level is in the range as it was. When the aggregates of a key have changed, the
-levels between the old range and the new one are visited, and their rows begin or cease to be shown:
-together that is exact, and nothing else is touched.
+A row is shown if its level is in the range as it was. When the aggregates of a key have changed,
+the levels between the old range and the new one are visited, and their rows begin or cease to be
+shown: together that is exact, and nothing else is touched.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Aggregate, Project, Relation, Values
-from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.relations import Aggregate, Relation, Values
+from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Listed, Ordered, Slot
