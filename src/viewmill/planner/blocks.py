@@ -25,8 +25,9 @@ from viewmill.algebra.relations import (
     SetOperation,
     Sort,
 )
-from viewmill.algebra.walk import expressions, has_subquery, map_inputs, transform
+from viewmill.algebra.walk import expressions, has_subquery, map_inputs
 from viewmill.planner.nested_blocks import separate
+from viewmill.rewrite.correlation import transform_everywhere
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -214,7 +215,7 @@ def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relati
             return _as_named(inline_blocks(queries[each.source], queries), each)
         return each
 
-    return transform(relation, change)
+    return transform_everywhere(relation, change)
 
 
 def _as_named(query: Relation, scan: Scan) -> Relation:

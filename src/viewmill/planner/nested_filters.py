@@ -23,9 +23,11 @@ from viewmill.algebra.relations import (
     Project,
     Relation,
     Scan,
+    Sort,
 )
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts
+from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.nested_blocks import names_read, narrowed, rename_expression
 from viewmill.rewrite.correlation import (
     conjuncts,
@@ -35,7 +37,7 @@ from viewmill.rewrite.correlation import (
     linear,
     transform_everywhere,
 )
-from viewmill.rewrite.rules import decorrelate
+from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.rewrite.scalar_as_join import replaced
 from viewmill.rewrite.values_beside import is_closed
 from viewmill.strategies.aggregate_index.rows_by_key import Comparison, read_comparison
@@ -55,9 +57,25 @@ class NestedFilters:
     used: set[str] | None = None
 
     def take_out(self, query: Relation) -> Relation:
-        """The query with scans of blocks in the place of filters by nested aggregates."""
+        """The query with scans of blocks in the place of filters by nested aggregates.
+
+        Its other subqueries become joins.
+        """
         self.used = names_read(query)
-        return transform_everywhere(query, self._change)
+        return self._with_last(decorrelate(transform_everywhere(query, self._change)))
+
+    def _with_last(self, query: Relation) -> Relation:
+        """The query with the last block back in its place, if nothing but linear is above it."""
+        top = query
+        while isinstance(top, Project | Sort) and not isinstance(top.input, Scan):
+            top = top.input
+        if not isinstance(top, Project) or not isinstance(top.input, Scan) or not self.blocks:
+            return query
+        (name, last), source = self.blocks[-1], top.input.source
+        if name != source:
+            return query
+        del self.blocks[-1]
+        return rewrite(inline_blocks(query, {name: last}))
 
     def _change(self, relation: Relation) -> Relation:
         if not isinstance(relation, Filter) or not has_subquery(relation.condition):

@@ -169,7 +169,7 @@ def _cut(
     joined = decorrelate(query)
     forms = [(joined, list[tuple[str, Relation]]())]
     filters = NestedFilters(view)
-    rest = decorrelate(filters.take_out(query))
+    rest = filters.take_out(query)
     if filters.blocks:
         forms.append((rest, filters.blocks))
     if has_nested(query) and joined != query:
@@ -263,7 +263,8 @@ def _candidate_cost(candidate: Candidate) -> float:
 def _cost(way: list[Cut], rows: int, often: float) -> float:
     chosen = [cut.candidates[0] for cut in way]
     cost = total_cost(chosen).total_us(rows)
-    return cost * often if any(each.strategy == "recompute" for each in chosen) else cost
+    # Rounded: how costs happen to be added must not decide between equal ones.
+    return round(cost * often if any(e.strategy == "recompute" for e in chosen) else cost, 3)
 
 
 def _batches(query: Relation, statistics: Statistics) -> float:
