@@ -49,6 +49,9 @@ WINDOWED = ("shared_window", "temporal_view", "recompute")
 # A row that a changed aggregate is compared with by a join, measured on two cores.
 _MEET_US = 0.03
 
+# How much more an index may cost than joins, which may meet more rows than was guessed.
+_MUCH = 1.5
+
 # A refresh is judged at this many changed rows: small against any table worth maintaining.
 _TYPICAL_CHANGE = 1000
 # Small tables change by this share of their rows at a time: so much more often is all computed
@@ -195,7 +198,17 @@ def _cut(
         ways[0] = _with_moved(ways[0], moved_rows(query, statistics))
         ways[0] = _with_met(ways[0], met_rows(query, statistics))
     steady = [way for way in ways if not any(cut.candidates[0].is_linear for cut in way)]
-    return steady or ways
+    return _without_guesses(steady, joins=ways[0]) if steady and len(ways) > 1 else steady or ways
+
+
+def _without_guesses(ways: list[list[Cut]], joins: list[Cut]) -> list[list[Cut]]:
+    """The ways without the one by joins, unless an index is much dearer.
+
+    What a changed aggregate meets is known of an index; of joins it hangs on rows not yet seen.
+    """
+    others = [way for way in ways if way is not joins]
+    best = min((_way_cost(way) for way in others), default=float("inf"))
+    return others if best <= _MUCH * _way_cost(joins) else ways
 
 
 def _with_moved(way: list[Cut], rows: float) -> list[Cut]:
@@ -258,6 +271,10 @@ def _best_first(cut: Cut, wish: Wish) -> tuple[Candidate, ...]:
 
 def _candidate_cost(candidate: Candidate) -> float:
     return candidate.cost.total_us(_TYPICAL_CHANGE)
+
+
+def _way_cost(way: list[Cut]) -> float:
+    return total_cost([cut.candidates[0] for cut in way]).total_us(_TYPICAL_CHANGE)
 
 
 def _cost(way: list[Cut], rows: int, often: float) -> float:
