@@ -98,6 +98,9 @@ def test_every_step_can_be_the_last(spark, tmp_path, monkeypatch):
 
 
 KILLS = int(os.environ.get("VIEWMILL_KILLS", "5"))  # each starts a JVM; `make crash` asks for more
+STARTING = 5  # one in so many is killed while it starts, which is where recovery happens
+# A JVM that lives for seconds is started in half the time when it compiles little.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 
 
 @pytest.mark.parametrize("placement", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
@@ -105,19 +108,34 @@ def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placeme
     # There may be fewer versions than files: Spark's file source notes a file before the batch, so
     # that after a kill between the two the next batch holds that file and one more.
     chance = random.Random(4)
+    kills = KILLS if placement == "driver" else max(2, KILLS // 4)
     with (tmp_path / "log").open("w") as log:
-        for _ in range(KILLS):
+        for kill in range(kills):
+            start = time.monotonic()
             child = start_child(tmp_path, log, placement)
             try:
-                wait_for_batches(child, tmp_path, 2)
-                time.sleep(chance.random() * 0.5)
+                if kill % STARTING == STARTING - 1:
+                    time.sleep(chance.random() * started_in)
+                else:
+                    wait_for_batches(child, tmp_path, 2)
+                    started_in = time.monotonic() - start
+                    time.sleep(chance.random() * 0.5)
             finally:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+            tell(placement, kill + 1, kills, shown(tmp_path))
         files = len(list((tmp_path / "orders").glob("*.parquet")))
         finish(tmp_path, log, placement)
     assert Counter(shown_table(tmp_path / "table")) == expected(files)
     assert net_of_changes(tmp_path / "changes") == expected(files)
+
+
+def tell(placement: str, kill: int, kills: int, versions: int) -> None:
+    """How far it is, for who waits for a hundred kills."""
+    if KILLS > 5:
+        said = f"crash: {placement}, kill {kill} of {kills}, {versions} versions shown\n"
+        sys.__stderr__.write(said)
+        sys.__stderr__.flush()
 
 
 def start_child(root: Path, log, placement: str) -> subprocess.Popen[bytes]:
@@ -125,8 +143,15 @@ def start_child(root: Path, log, placement: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, __file__, str(root), placement],
         start_new_session=True, stdout=log, stderr=log,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
+        env=environment(),
     )  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """Of the process that is killed."""
+    paths = os.pathsep.join(sys.path)
+    own = {"PYTHONPATH": paths, "VIEWMILL_COMPILER": "off", "JAVA_TOOL_OPTIONS": SHORT_LIVED}
+    return {**os.environ, **own}
 
 
 def shown(root: Path) -> int:
@@ -148,7 +173,7 @@ def finish(root: Path, log, placement: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, str(root), placement, "once"],
         stdout=log, stderr=log, timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VIEWMILL_COMPILER": "off"},
+        env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, (root / "log").read_text()[-3000:]
 
