@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 import viewmill as vm
-from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.blobs import write_table
 from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.shards import slot as slots
+from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
 from viewmill.pipeline.shards.pack import Pack
 from viewmill.pipeline.shards.placement import InShards
@@ -77,8 +77,9 @@ class LocalShards:
         tables: Mapping[str, str],
         views: Mapping[str, str],
         options: str = "UNCHECKED",
+        memory: int | None = None,
     ) -> None:
-        self.placement = InShards(None, Storage.open(folder, "shards"), 2)
+        self.placement = InShards(None, Storage.open(folder, "shards"), 2, memory)
         self.mill = vm.Mill(reshape=reshape)
         self.sources: dict[str, Source] = {}
         for name, columns in tables.items():
@@ -93,10 +94,12 @@ class LocalShards:
         assert self.layout is not None
         self.stores = {key: MemoryStore() for key in self.layout.keys}
 
-    def take(self, rows: Mapping[str, pa.Table]) -> None:
+    def take(self, rows: Mapping[str, pa.Table]) -> Arrived:
         """One batch: rows with their multiplicity in the column m."""
         given = self.give(rows)
-        self.commit(self.placement.arrived(given, list(self.sources.values())))
+        arrived = self.placement.arrived(given, list(self.sources.values()))
+        self.commit(arrived)
+        return arrived
 
     def commit(self, arrived: Arrived) -> None:
         with self.mill.batch():
@@ -122,10 +125,12 @@ class LocalShards:
                         by_slot.setdefault(key, []).append((stream, first, blob))
         for key, blobs in by_slot.items():
             number = self.layout.keys.index(key)
-            made, shard = slots.take(self.layout, number, self.stores[key], blobs)
+            made, dictionary = slots.take(self.layout, number, self.stores[key], blobs)
             for view, delta in made.deltas.items():
-                table = decode_delta(delta, shard.dictionary, multiplicity="_multiplicity")
+                table = gathered_rows(delta, dictionary)
                 given.append(_given("delta", view, number, write_table(table)))
+            if made.refused:
+                given.append(_given("refused", "", number, json.dumps(made.refused).encode()))
             figures = {**asdict(made.figures), "counts": made.counts}
             given.append(_given("figures", "", number, json.dumps(figures).encode()))
         return pa.Table.from_pylist(given)

@@ -108,6 +108,7 @@ def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placeme
     # There may be fewer versions than files: Spark's file source notes a file before the batch, so
     # that after a kill between the two the next batch holds that file and one more.
     chance = random.Random(4)
+    started_in = 0.0
     kills = KILLS if placement == "driver" else max(2, KILLS // 4)
     with (tmp_path / "log").open("w") as log:
         for kill in range(kills):

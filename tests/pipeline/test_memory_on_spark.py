@@ -60,6 +60,23 @@ def test_the_spec_gives_memory_and_policies(spark: Any, project: Any) -> None:
                              refresh={"spent": ("ON DEMAND",)}))  # fmt: skip
 
 
-def test_shards_take_no_budget(spark: Any, tmp_path: Any) -> None:
-    with pytest.raises(InvalidArgument, match="memory='1 KB' with placement='shards'"):
-        vm.Pipeline(spark, storage=tmp_path / "s", placement="shards", memory="1 KB")
+def test_shards_keep_their_budget(spark: Any, tmp_path: Any) -> None:
+    write_orders(tmp_path / "orders", "1", [(1, "ann", 10, "i"), (2, "bob", 7, "i")])
+    storage = tmp_path / "storage"
+    for number, expected in ((2, [("ann", 10, 1), ("bob", 9, 2)]), (3, [("ann", 10, 1)])):
+        with vm.Pipeline(
+            spark, storage=storage, placement="shards", shards=2, memory="1 KB"
+        ) as pipe:
+            pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+            pipe.view("revenue", REVENUE)
+            pipe.run_once()
+            rows = [(2, "bob", 2, "i")] if number == 2 else [(2, "bob", 7, "d"), (2, "bob", 2, "d")]
+            write_orders(tmp_path / "orders", str(number), rows)
+            pipe.run_once()
+            assert sorted(pipe["revenue"].rows()) == expected
+            told = pipe.status()["shards"]
+            assert told["share_bytes"] == 125  # half of it is the driver's, four slots
+            assert told["state_bytes"] <= 500
+            assert told["released"] > 0
+            assert pipe["revenue"].status()["budget_bytes"] == 500
+            assert pipe.verify("revenue") == []

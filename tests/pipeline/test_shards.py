@@ -7,9 +7,11 @@ import signal
 import subprocess
 import threading
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.harness import write_orders
@@ -18,6 +20,7 @@ import viewmill as vm
 from viewmill.errors import EvaluationFailed, ForbiddenChange, InvalidArgument
 from viewmill.pipeline.pipeline import Pipeline
 from viewmill.pipeline.shards.views import gathering_table
+from viewmill.testing.oracle import differences
 
 pytestmark = pytest.mark.spark
 
@@ -187,3 +190,70 @@ def test_what_shards_cannot_do_is_said(spark, tmp_path):
         vm.Pipeline(spark, tmp_path / "other", placement="shards", shards=0)
     with pytest.raises(InvalidArgument, match="placement='driver'"):
         vm.Pipeline(spark, tmp_path / "other", shards=2)
+
+
+STREAM = "ts TIMESTAMP, k STRING, x BIGINT, y DOUBLE, op STRING"
+ODD = {
+    "rising": "SELECT k, count(*) AS n, sum(x) AS s FROM m PATTERN [a, b+] WHERE b.x > PREV(b.x)"
+    " GROUP BY k",
+    "matched": "SELECT k, top FROM m MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts"
+    " MEASURES LAST(b.x) AS top PATTERN (a b+) DEFINE b AS b.x > PREV(b.x))",
+    "of_all": "SELECT count(*) AS n FROM m PATTERN [a, b+] WHERE b.x > PREV(b.x)",
+    "moments": "SELECT k, cofactor(x, y) AS c FROM q GROUP BY k",
+    "line": "SELECT linear_regression(y, x) AS l FROM q",
+    "total": "SELECT sum(x) AS s FROM m",
+}  # fmt: skip
+
+
+def write_stream(folder: Path, number: int) -> None:
+    """Two minutes of five groups; rows of the third file come late."""
+    minutes = 2 * number if number != 2 else 0
+    at = [datetime(2024, 1, 1, 0, minutes + i // 10, 6 * (i % 10)) for i in range(20)]
+    rows = {
+        "ts": pa.array(at, pa.timestamp("us", tz="UTC")),
+        "k": ["abcde"[i * 3 % 5] for i in range(20)],
+        "x": [i * (7 + number) % 11 for i in range(20)],
+        "y": [float(i * i % 7) for i in range(20)],
+        "op": ["insert"] * 20,
+    }
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+
+
+def test_patterns_and_cofactors_in_shards(spark, tmp_path, uncompiled):
+    options = "PARTITION LENGTH 60 LATENESS INTERVAL '1' MINUTE"
+    with vm.connect() as mill:
+        columns = STREAM.removesuffix(", op STRING")
+        mill.sql(f"CREATE TABLE m ({columns}) UNCHECKED TIMESTAMP BY ts {options}")
+        mill.sql(f"CREATE TABLE q ({columns}) UNCHECKED")
+        for name, sql in ODD.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        for numbers in ((0, 1), (2,)):
+            for number in numbers:
+                write_stream(tmp_path / "m", number)
+                rows = pq.read_table(tmp_path / "m" / f"{number}.parquet")
+                for table in ("m", "q"):
+                    mill.apply(table, rows, change="op")
+            with vm.Pipeline(spark, tmp_path / "storage", placement="shards", shards=2) as pipe:
+                reader = spark.readStream.schema(STREAM).option("maxFilesPerTrigger", 1)
+                frame = reader.parquet(str(tmp_path / "m"))
+                pipe.source("m", frame, change="op", timestamp="ts", options=options)
+                pipe.source("q", frame, change="op")
+                for name, sql in ODD.items():
+                    pipe.view(name, sql)
+                pipe.run_once()
+                for name in ODD:
+                    found = differences(mill[name].rows(), pipe[name].rows())
+                    assert found == [], (numbers, name)
+                    assert pipe.verify(name) == []
+                letters = pipe.dead_letters().rows()
+                said = {name: str(pipe[name].explain()) for name in ODD}
+        # Those of the driver's own table are listed there.
+        assert len(letters) == len(mill.refused("m")) > 0
+    assert {reason for _, _, reason, _ in letters} == {"the row came too late"}
+    assert "by key k" in said["rising"]
+    assert "by key k" in said["matched"]
+    assert "one shard: it has no groups" in said["of_all"]
+    assert "adds up the cofactors" in said["moments"]
+    assert "partial aggregates" in said["line"]
+    assert "one shard, the driver: m takes and keeps rows by their time" in said["total"]

@@ -130,7 +130,7 @@ ODD_VIEWS = {
         "in a second step, groups are compared with all",
     ),
     "rank": ("SELECT id, rank() OVER (PARTITION BY broker ORDER BY price) FROM bids", "by key"),
-    "cofactor": ("SELECT broker, cofactor(volume, price) FROM bids GROUP BY broker", "no STRUCT"),
+    "cofactor": ("SELECT broker, cofactor(volume, price) FROM bids GROUP BY broker", "by key"),
     "no type": ("SELECT broker, NULL AS x, count(*) FROM bids GROUP BY broker", "no VOID"),
     "window of time": (
         "SELECT sum(volume) AS v FROM bids [WINDOW 10 MINUTES SLIDE 1 MINUTE]",
@@ -153,7 +153,7 @@ ODD_VIEWS = {
     "pattern": (
         "SELECT count(*) AS n FROM bids PATTERN [a, b] WHERE a.broker = b.broker AND"
         " a.price < b.price",
-        "the time parts of a table",
+        "one shard: it has no groups",
     ),
 }  # fmt: skip
 

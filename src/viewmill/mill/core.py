@@ -23,6 +23,7 @@ from viewmill.mill.store import Store
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
+from viewmill.program.patterns import PatternQueries
 from viewmill.runtime.runtime import Runtime
 
 RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
@@ -35,7 +36,7 @@ _ARROW_BYTES = 256 << 20
 
 Notice = Callable[[], None]
 Preparation = Callable[[int, Mapping[str, Delta]], None]
-Reshape = Callable[[Catalog, str, Relation], Relation]
+Reshape = Callable[[Catalog, str, Relation, PatternQueries | None], Relation]
 
 
 class ArrowParts:
@@ -104,9 +105,13 @@ class Core:
         self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
 
-    def reshape(self, view: str, query: Relation) -> Relation:
+    def reshape(
+        self, view: str, query: Relation, pattern: PatternQueries | None = None
+    ) -> Relation:
         """The query that is kept for a view: its own, unless part of it is computed elsewhere."""
-        return query if self._reshape is None else self._reshape(self.catalog, view, query)
+        if self._reshape is None:
+            return query
+        return self._reshape(self.catalog, view, query, pattern)
 
     @property
     def engine(self) -> Any:

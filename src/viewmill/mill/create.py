@@ -181,7 +181,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
 
 def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
     """A view, planned and built but not filled, that nobody knows yet."""
-    if is_pattern(statement.query):
+    if is_pattern(statement.query) and _elsewhere(core, statement, sql) is None:
         return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
     _refuse_cycle(core, statement.name, names)
@@ -212,11 +212,13 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
 
 def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[Plan, Relation]:
     """The plan of a view, without creating it."""
-    if is_pattern(statement.query):
+    query = _elsewhere(core, statement, sql)
+    if query is None and is_pattern(statement.query):
         made = plan_pattern(core, statement, sql)
         return made, made.query
-    query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
-    query = core.reshape(statement.name, query)
+    if query is None:
+        query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
+        query = core.reshape(statement.name, query)
     _refuse_factorized_sources(core, query)
     if statement.result == "factorized" and statement.memory_bytes is not None:
         raise UnsupportedQuery(
@@ -229,6 +231,16 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
         made = _without_parts(core, statement, query, wish)
     return made, query
+
+
+def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relation | None:
+    """What is kept here of a pattern whose runs are elsewhere; None if they are here."""
+    if not is_pattern(statement.query):
+        return None
+    made = plan_pattern(core, statement, sql)
+    assert isinstance(made.program.body, PatternQueries)
+    query = core.reshape(statement.name, made.query, made.program.body)
+    return None if query is made.query else query
 
 
 def _without_parts(

@@ -163,6 +163,12 @@ class Parted:
             if newest is None or subscript > newest:
                 self._staged_newest = subscript
 
+    def reach(self, subscript: int) -> None:
+        """Time has come to a part, wherever its rows are; not committed yet."""
+        newest = self.newest_part()
+        if newest is None or subscript > newest:
+            self._staged_newest = subscript
+
     def missing(self) -> Delta | None:
         """A row that was deleted more often than it is there, in the parts that are staged."""
         for subscript, deltas in self._rows.staged.items():

@@ -19,12 +19,14 @@ import pyarrow as pa
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import String, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.part_folders import Owner, open_parts, part_owners
 from viewmill.mill.store import Store
 from viewmill.program.parts import PartInfo
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.program import Program
 
 # They import Numba, so only where there is a pattern.
 CARRIED = "viewmill.kernels.pattern_runs:Carried"
@@ -49,7 +51,7 @@ def pattern_checkpoint(core: Core) -> tuple[dict[str, Any], dict[str, str]]:
         limit, carried = owner.parts.carried()
         if limit is None:
             continue
-        layout = _Layout(core, entry)
+        layout = RunsLayout(core.dictionary, entry.plan.program)
         if carried:
             states[f"groups of {owner.key}"] = pa.concat_tables(map(layout.groups, carried))
             states[f"runs of {owner.key}"] = pa.concat_tables(map(layout.runs, carried))
@@ -72,20 +74,21 @@ def restore_pattern(core: Core, store: Store, key: str) -> Callable[[ViewEntry, 
         parts = {info.subscript: rows for info, rows in filed.items()}
         maintainer.restore(*saved["reach"], parts, infos)
         groups, runs = (store.load_state(f"{what} of {key}") for what in ("groups", "runs"))
-        carried = [] if groups is None else _Layout(core, entry).carried(groups, runs)
+        layout = RunsLayout(core.dictionary, entry.plan.program)
+        carried = [] if groups is None else layout.carried(groups, runs)
         maintainer.carry(saved["limit"], carried)
 
     return restore
 
 
-class _Layout:
+class RunsLayout:
     """Runs as Arrow tables, and back."""
 
-    def __init__(self, core: Core, entry: ViewEntry) -> None:
-        body = entry.plan.program.body
+    def __init__(self, dictionary: Dictionary, program: Program) -> None:
+        body = program.body
         assert isinstance(body, PatternQueries)
-        schema = entry.plan.program.inputs[0].schema
-        self._dictionary, self._measures = core.dictionary, body.measures
+        schema = program.inputs[0].schema
+        self._dictionary, self._measures = dictionary, body.measures
         self._keys = Schema(tuple(schema[i] for i in body.keys))
         self._lasts = [replace(schema[i], nullable=True) for i in body.read_before]
 

@@ -24,6 +24,7 @@ from viewmill.errors import (
     nearest,
 )
 from viewmill.mill.changes import Change
+from viewmill.mill.expect import memory_bytes
 from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
 from viewmill.mill.storage.crash_points import reach
@@ -74,19 +75,21 @@ class Pipeline:
         _check_shards(placement, shards)
         if placement == "shards":
             _refuse_connect(spark)
-            _refuse_budget(memory)
+        budget = None if memory is None else memory_bytes(memory)
+        if budget is not None and placement == "shards":
+            budget //= 2  # half is for what shards keep, half for what the driver makes of it
         self._spark = spark
         self._storage = Storage.open(storage, placement)
         self._mill = Mill(
             self._storage.mill,
             spark=spark if engine == "spark" else None,
             reshape=reshape if placement == "shards" else None,
-            memory=memory,
+            memory=budget,
         )
         self._placement: Placement = InDriver(spark)
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
-            self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count)
+            self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count, budget)
         self._opened_at = self._mill.version
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
@@ -390,16 +393,6 @@ def _check_shards(placement: str, shards: int | None) -> None:
         )
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= _MOST_SHARDS:
         raise InvalidArgument(f"shards={shards!r}", hint=f"A number from 1 to {_MOST_SHARDS}.")
-
-
-def _refuse_budget(memory: str | int | None) -> None:
-    """States on shards are Spark's to keep: its state store spills them to disk by itself."""
-    if memory is not None:
-        raise InvalidArgument(
-            f"memory={memory!r} with placement='shards'",
-            detail="On shards Spark's state store holds the states, and moves them to disk.",
-            hint='Say placement="driver", or leave memory= out.',
-        )
 
 
 def _refuse_connect(spark: Any) -> None:

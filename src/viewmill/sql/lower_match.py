@@ -14,6 +14,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from viewmill.algebra.relations import Filter, Project, Scan
+from viewmill.algebra.walk import scans, walk_relations
 from viewmill.errors import MalformedSQL, UnsupportedQuery
 from viewmill.program.patterns import MATCHES, PatternQueries
 from viewmill.sql.catalog import Catalog
@@ -53,6 +55,14 @@ def lower_match(
         this=exp.to_identifier(source.name, quoted=True)))  # fmt: skip
     outer.set("from_", exp.From(this=table))
     shown = lower(outer, sql, PartCatalog(catalog, {MATCHES: fields}))
+    by_row = all(isinstance(each, Project | Filter | Scan) for each in walk_relations(shown))
+    if not by_row or len(scans(shown)) > 1:
+        raise UnsupportedQuery(
+            "only columns and WHERE stand beside MATCH_RECOGNIZE",
+            detail="An aggregate or a subquery is of all matches together.",
+            hint="Write it in a view over this one.",
+            span=span_of(match, sql),
+        )
     return replace(body, outer=shown, is_match_recognize=True)
 
 

@@ -76,6 +76,8 @@ def aggregate_sql(
             return _list(group)
         case "cofactor" | "linear_regression":
             return _moments(group)
+        case "merge_moments":
+            return _merged_moments(group)
         case _:
             return group.of(function)
 
@@ -138,6 +140,19 @@ def _gathered(group: _Group) -> str:
     """The arguments of every row, for a ring that only we know."""
     row = ", ".join(f"'_{i}': {each}" for i, each in enumerate(group.arguments))
     return f"coalesce({group.of('list', f'{{{row}}}')}, [])"
+
+
+def _merged_moments(group: _Group) -> str:
+    """The sum of cofactors, whose numbers are the arguments."""
+    assert isinstance(group.result, Packed)
+    assert isinstance(group.result.shape, Moments)
+    names = ", ".join(duckdb_text(each) for each in group.result.shape.names)
+    n, *totals = (f"coalesce({group.of('fsum', each)}, 0.0)" for each in group.arguments)
+    m = len(group.result.shape.names)
+    return (
+        f"{{'n': CAST({n} AS BIGINT), 'names': [{names}], "
+        f"'sums': [{', '.join(totals[:m])}], 'products': [{', '.join(totals[m:])}]}}"
+    )
 
 
 def _moments(group: _Group) -> str:

@@ -117,10 +117,23 @@ class SparkExpressions:
         if isinstance(call.type, Packed):
             columns = [self.render(each) for each in call.arguments]
             if isinstance(call.type.shape, Moments):
+                if call.function == "merge_moments":
+                    return self._merged_moments(call.type.shape, columns, where)
                 return self._moments(call.type.shape, columns, where)
             row = ", ".join(f"'_{i}', {each}" for i, each in enumerate(columns))
             return f"collect_list(named_struct({row})){where}"
         return f"{call.function}({distinct}{given}){where}"
+
+    def _merged_moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
+        """The sum of cofactors, whose numbers are the columns."""
+        names = ", ".join(spark_text(each) for each in shape.names)
+        n, *totals = (f"coalesce(sum({each}){where}, 0D)" for each in columns)
+        m = len(shape.names)
+        return (
+            f"named_struct('n', CAST({n} AS BIGINT), 'names', array({names}), "
+            f"'sums', array({', '.join(totals[:m])}), "
+            f"'products', array({', '.join(totals[m:])}))"
+        )
 
     def _moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
         """Count, sums and products of the rows where all columns are numbers."""

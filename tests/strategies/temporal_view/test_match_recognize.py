@@ -6,6 +6,7 @@ from tests.strategies.temporal_view.brute_force import Row, Variable
 from tests.strategies.temporal_view.streams import Stream, stamped
 
 import viewmill as vm
+from viewmill.errors import UnsupportedQuery
 
 TABLE = "CREATE TABLE m (ts TIMESTAMP, g STRING, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH {n}"
 VIEW = """
@@ -140,3 +141,18 @@ def test_what_is_not_supported_says_so(inside, message):
     mill.sql(TABLE.format(n=60))
     with pytest.raises(vm.ViewmillError, match=message):
         mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE ({inside})")
+
+
+@pytest.mark.parametrize("shown", ["count(*) AS n", "sum(top) AS s, count(*) AS n",
+                                   "top, (SELECT max(x) FROM m) AS most"],
+                         ids=["count", "sum", "subquery"])  # fmt: skip
+def test_what_is_of_all_matches_stands_in_a_view_over_them(shown):
+    match = (
+        "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES LAST(b.x) AS top"
+        " PATTERN (a b+) DEFINE b AS b.x > PREV(b.x))"
+    )
+    with vm.connect() as mill:
+        options = "TIMESTAMP BY ts PARTITION LENGTH 60"
+        mill.sql(f"CREATE TABLE m (ts TIMESTAMP, k STRING, x BIGINT) {options}")
+        with pytest.raises(UnsupportedQuery, match="only columns and WHERE"):
+            mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {shown} FROM m {match}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import lcm
 
 from viewmill.algebra.schema import Schema
+from viewmill.mill.parted import PartOptions
+from viewmill.pipeline.shards.patterns import ShardPattern
 from viewmill.program.exchange import Route
 from viewmill.runtime.spark.programs import ShardProgram
 
@@ -28,6 +30,7 @@ class PackedSource:
     signs: Mapping[str, str]  # {"change": column} or {"multiplicity": column} or nothing
     routes: tuple[Route, ...]
     to_driver: bool  # whether its rows go on to the driver, too
+    clock: PartOptions | None = None  # if patterns on all shards go by the time of its rows
 
     def coordinates(self) -> list[tuple[tuple[str, ...], int]]:
         """What is hashed, and how many cells there are; each once, in order."""
@@ -47,8 +50,9 @@ class Layout:
     id: str
     keys: tuple[int, ...]
     sources: tuple[PackedSource, ...]
-    programs: tuple[ShardProgram, ...]
+    programs: tuple[ShardProgram | ShardPattern, ...]
     compiled: bool
+    share: int | None = None  # bytes of states that a slot may keep in memory between batches
 
     def source_of(self, stream: str) -> PackedSource:
         """Whose rows a stream carries."""

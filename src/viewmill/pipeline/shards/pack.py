@@ -18,7 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.blobs import write_table
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.rows import to_delta
+from viewmill.mill.parted import Parted, PartOptions
+from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
+from viewmill.pipeline.shards.patterns import clock_of
 from viewmill.pipeline.shards.worker import settle
 from viewmill.program.exchange import Route
 
@@ -51,6 +56,8 @@ class Pack:
             for i, each in enumerate(source.coordinates())
         }
         rows = rows.drop_columns([coordinate(i) for i in range(len(cells))])
+        if source.clock is not None:
+            yield from self._told(rows, source.clock)
         if source.to_driver:
             yield keys[0], 0, f"{source.name}{TO_DRIVER}", True, write_table(rows)
         first = not source.to_driver
@@ -60,6 +67,23 @@ class Pack:
                     # A row that is refused is reported by the first of its copies only.
                     yield keys[slot], 0, route.stream, first and i == 0, blob
             first = False
+
+    def _told(self, rows: pa.Table, clock: PartOptions) -> Iterator[Packed]:
+        """To every slot, how far the time of these rows has come."""
+        source = self._source
+        parts = Parted(source.name, source.schema, clock)
+        newest: list[int] = []
+
+        def look(some: pa.Table) -> None:
+            delta = to_delta(some, source.schema, Dictionary(), **source.signs)
+            if delta.size:
+                newest.append(parts.span(delta)[1])
+
+        take_or_refuse(rows, look)
+        if newest:
+            told = max(newest).to_bytes(8, "little", signed=True)
+            for key in self._keys:
+                yield key, 0, clock_of(source.name), False, told
 
 
 def _cut(rows: pa.Table, route: Route, cells: Any) -> Iterator[tuple[list[int], bytes]]:

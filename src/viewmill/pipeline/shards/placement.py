@@ -25,16 +25,20 @@ from viewmill import errors
 from viewmill.algebra.relations import Scan, Values
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import scans
-from viewmill.deltas.arrow import arrow_schema, decode_delta
+from viewmill.deltas.arrow import arrow_schema
 from viewmill.deltas.blobs import read_table
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import ForbiddenChange, ViewmillError
 from viewmill.kernels.compiler import is_on
-from viewmill.mill.create import describe
+from viewmill.mill.create import as_materialized, describe
 from viewmill.mill.mill import Mill
+from viewmill.mill.patterns import is_pattern, plan_pattern
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
 from viewmill.pipeline.settings import settings
+from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import (
     GIVEN,
     MULTIPLICITY,
@@ -50,19 +54,21 @@ from viewmill.pipeline.shards.views import (
     NotSharded,
     ShardedView,
     gathering_table,
+    shard_pattern,
     shard_view,
 )
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage, write_file
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
+from viewmill.planner.sharding.moments import gathered_schema
 from viewmill.program.states import Replay, State
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.runtime.spark.shard import Shard
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
-from viewmill.sql.statements import CreateMaterializedView
+from viewmill.sql.statements import CreateMaterializedView, CreateView
 
 _STATES = "viewmill.pipeline.shards.slot_states:SlotStates"  # a subclass of Spark's
 _STREAM_WEIGHT = 10.0  # a stream is expected to bring so many times the rows of a batch source
@@ -78,10 +84,15 @@ _SETTINGS = {
 }
 
 
+Contents = tuple[Delta, Dictionary]
+
+
 class InShards:
     """Programs in Spark's workers."""
 
-    def __init__(self, spark: Any, storage: Storage, shards: int) -> None:
+    def __init__(
+        self, spark: Any, storage: Storage, shards: int, memory: int | None = None
+    ) -> None:
         self._spark, self._storage, self._shards = spark, storage, shards
         self._compiled = is_on(None)  # workers do as the driver does
         self._saved = _Saved(storage)
@@ -91,6 +102,8 @@ class InShards:
         self._figures: Counter[str] = Counter()
         self._kernel_ms: Counter[int] = Counter()
         self._state_bytes: dict[int, int] = {}
+        self._released: dict[int, int] = {}
+        self._share = None if memory is None else memory // self.slots
 
     # Views.
 
@@ -101,10 +114,13 @@ class InShards:
             define_view(mill, name, sql, clauses)
             return
         if isinstance(made, ShardedView):
-            shard = fill_without_rows(made.program, mill, compiled=self._compiled)
-            made = replace(made, program=replace(made.program, empty=shard.snapshot()))
+            contents: Contents | None = None
+            if isinstance(made.program, ShardProgram):
+                shard = fill_without_rows(made.program, mill, compiled=self._compiled)
+                made = replace(made, program=replace(made.program, empty=shard.snapshot()))
+                contents = shard.contents()[name], shard.dictionary
             if mill.definition(name) is None:
-                _gather(mill, name, made, shard)
+                _gather(mill, name, made, contents)
         self._views[name] = made
         define_view(mill, name, sql, clauses)
         mill.core.catalog.view(name).sharding = made.words
@@ -114,8 +130,12 @@ class InShards:
     ) -> ShardedView | NotSharded | None:
         text = statement_of(name, sql, clauses)
         (statement,) = parse(text)
+        if isinstance(statement, CreateView) and is_pattern(statement.query):
+            statement = as_materialized(statement)
         if not isinstance(statement, CreateMaterializedView):
             return None
+        if is_pattern(statement.query) and not statement.policies:
+            return self._shard_pattern(mill, statement, text, sources)
         try:
             query = lower(statement.query, text, mill.core.catalog, describe(mill.core))
         except ViewmillError:
@@ -127,7 +147,15 @@ class InShards:
         weights = {
             each.name: _STREAM_WEIGHT if each.is_streaming else 1.0 for each in sources.values()
         }
-        return shard_view(name, rewrite(query), self.slots, weights, _kept(mill, sources))
+        kept = _kept(mill, sources) | _timed(mill, sources)
+        return shard_view(name, rewrite(query), self.slots, weights, kept)
+
+    def _shard_pattern(
+        self, mill: Mill, statement: CreateMaterializedView, text: str, sources: Sources
+    ) -> ShardedView | NotSharded:
+        program = plan_pattern(mill.core, statement, text).program
+        table = mill.core.catalog.table(program.inputs[0].source)
+        return shard_pattern(statement.name, program, table, self.slots, _kept(mill, sources))
 
     # Starting.
 
@@ -153,6 +181,7 @@ class InShards:
             sources=tuple(self._packed(mill, each, sharded, driver) for each in streams),
             programs=tuple(each.program for each in sharded),
             compiled=self._compiled,
+            share=self._share,
         )
         self._saved.check(_signature(layout, sharded), self.slots)
         self._repartition()
@@ -172,7 +201,9 @@ class InShards:
         )
         schema = mill.core.catalog.table(source.name).table.schema
         signs = {} if source.sign is None else {source.sign_kind: source.sign}
-        return PackedSource(source.name, schema, signs, tuple(routes), name in driver)
+        clocks = [view.clock for view in sharded if _reads(view, name) and view.clock is not None]
+        clock = clocks[0] if clocks else None
+        return PackedSource(source.name, schema, signs, tuple(routes), name in driver, clock)
 
     def _repartition(self) -> None:
         before = self._saved.shards
@@ -239,6 +270,7 @@ class InShards:
     def _note(self, slot: int, figures: dict[str, Any]) -> None:
         self._kernel_ms[slot] += figures.pop("kernel_ms")
         self._state_bytes[slot] = figures.pop("state_bytes")
+        self._released[slot] = figures.pop("released")
         self._figures.update(figures)
 
     def verify(self, mill: Mill, view: str) -> list[Difference]:
@@ -253,8 +285,10 @@ class InShards:
         """The slots' figures since the pipeline was made."""
         shown = {
             name: self._figures[name]
-            for name in ("rows", "hits", "caught_up", "rebuilt", "snapshots")
+            for name in ("rows", "hits", "caught_up", "rebuilt", "rebuilt_views", "snapshots")
         }
+        if self._share is not None:
+            shown |= {"share_bytes": self._share, "released": sum(self._released.values())}
         return {
             "shards": {
                 "count": self._shards,
@@ -290,16 +324,20 @@ def _no_rows(scan: Scan) -> pa.Table:
     return arrow_schema(Schema(tuple(fields))).empty_table()
 
 
-def _gather(mill: Mill, name: str, made: ShardedView, shard: Shard) -> None:
+def _reads(view: ShardedView, source: str) -> bool:
+    return any(route.source.lower() == source for route in view.routes)
+
+
+def _gather(mill: Mill, name: str, made: ShardedView, contents: Contents | None) -> None:
     """The table for what shards give, with what they show before any row came."""
     table = gathering_table(name)
     if table in mill:
         mill.sql(f"DROP TABLE {table}")
-    columns = ", ".join(f"`{each.name}` {each.type}" for each in made.program.output)
+    schema = gathered_schema(made.program.output)
+    columns = ", ".join(f"`{each.name}` {each.type}" for each in schema)
     mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED{made.options}")
-    contents = shard.contents()[name]
-    if contents.size:
-        rows = decode_delta(contents, shard.dictionary, multiplicity=MULTIPLICITY)
+    if contents is not None and contents[0].size:
+        rows = gathered_rows(*contents)
         with mill.batch():
             for _ in range(made.cells):
                 mill.apply(table, rows, multiplicity=MULTIPLICITY)
@@ -314,6 +352,16 @@ def _kept(mill: Mill, sources: Sources) -> dict[str, str]:
         elif each.checked:
             kept[each.name.lower()] = f"{each.name} is checked, so its rows are kept"
     return kept
+
+
+def _timed(mill: Mill, sources: Sources) -> dict[str, str]:
+    """Tables that refuse rows or let them go by the time of all: patterns on shards know it."""
+    found = {}
+    for each in sources.values():
+        parts = mill.core.catalog.table(each.name).table.options.parts
+        if parts is not None and not (parts.lateness is None and parts.retention is None):
+            found[each.name.lower()] = f"{each.name} takes and keeps rows by their time"
+    return found
 
 
 def _with_coordinates(source: Source, packed: PackedSource) -> Any:
@@ -331,8 +379,10 @@ def _with_coordinates(source: Source, packed: PackedSource) -> Any:
 def _signature(layout: Layout, sharded: Sequence[ShardedView]) -> dict[str, Any]:
     """What must not change while the state lives."""
     programs = {
-        each.program.view.lower(): [program.fingerprint for _, program in each.program.blocks]
-        + sorted(route.stream for route in each.routes)
+        each.program.view.lower(): [
+            *each.program.fingerprints,
+            *sorted(route.stream for route in each.routes),
+        ]
         for each in sharded
     }
     driver = sorted(each.name.lower() for each in layout.sources if each.to_driver)

@@ -1,11 +1,12 @@
-"""A slot: one shard's programs in this worker's memory, as the state store knows them.
+"""A slot: one shard's views in this worker's memory, as the state store knows them.
 
 takes  a store of three things (head, log by version, snapshot), the blobs of a batch
 gives  the change of each view's part; afterwards the store holds what makes the slot again
 
 What is in memory is trusted only if version and token equal those of the store: Spark may run a
 slot anywhere, and may run a batch again. If the memory is some batches behind, the log says what
-it missed; else the slot is made again from snapshot and log.
+it missed; else the slot is made again from snapshot and log. With a budget, views whose states have
+no room are released after a batch, and made again when rows come for them.
 """
 
 from __future__ import annotations
@@ -15,24 +16,28 @@ import pkgutil
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import Layout, PackedSource
+from viewmill.pipeline.shards.patterns import ShardPattern, clock_of
+from viewmill.runtime.spark.programs import ShardProgram
 
-if TYPE_CHECKING:
-    from viewmill.runtime.spark.shard import Shard
-
+Program = ShardProgram | ShardPattern
 Blobs = list[tuple[str, bool, bytes]]  # stream, whether refusals are reported here, rows
 
-_SHARD = "viewmill.runtime.spark.shard:Shard"  # by name: who only asks for states needs no kernels
+# By name: who only asks for states needs no kernels.
+_SHARD = "viewmill.runtime.spark.shard:Shard"
+_PATTERN = "viewmill.pipeline.shards.pattern_shard:PatternShard"
 _LOG_ENTRIES = 100  # a log that is longer is read too slowly
 _LOG_BYTES = 1 << 20  # and one that is larger than the states is no use
 
@@ -66,13 +71,29 @@ class SlotStore(Protocol):
     def replace(self, snapshot: bytes) -> None: ...
 
 
+class Member(Protocol):
+    """The part of one view that a slot keeps."""
+
+    def contents(self) -> dict[str, Delta]: ...
+    def snapshot(self) -> bytes: ...
+    def load(self, snapshot: bytes) -> None: ...
+    @property
+    def state_bytes(self) -> int: ...
+
+
 @dataclass
 class Kept:
-    """A shard in memory, and which state of the store it equals."""
+    """The views of a slot in memory, all at one version; those that are not here were released."""
 
-    shard: Shard
+    dictionary: Dictionary = field(default_factory=Dictionary)
+    members: dict[str, Member] = field(default_factory=dict)
     version: int = 0
     token: str = ""
+
+    @property
+    def state_bytes(self) -> int:
+        """What all of them hold."""
+        return sum(each.state_bytes for each in self.members.values())
 
 
 @dataclass
@@ -86,6 +107,8 @@ class Figures:
     caught_up: int = 0  # it was behind, and the log had what it missed
     rebuilt: int = 0  # it was made from snapshot and log
     snapshots: int = 0
+    released: int = 0  # views that are not in memory after the batch
+    rebuilt_views: int = 0  # that were released, and were made again for the batch
 
 
 @dataclass
@@ -101,21 +124,31 @@ class Given:
 _MEMORY: dict[tuple[str, int], Kept] = {}  # this worker's, by pipeline and slot
 
 
-def take(layout: Layout, slot: int, store: SlotStore, blobs: Blobs) -> tuple[Given, Shard]:
+def take(layout: Layout, slot: int, store: SlotStore, blobs: Blobs) -> tuple[Given, Dictionary]:
     """Apply a batch to a slot and write down what makes it again."""
     given = Given()
     head = store.head()
     kept = _current(layout, slot, store, head, given.figures)
     _MEMORY.pop((layout.id, slot), None)  # until all is done, it equals nothing
-    deltas = _deltas(layout, kept.shard, blobs, given)
+    batch = _read(layout, kept.dictionary, blobs, given)
+    touched = _reading(layout, batch)
+    absent = [each for each in touched if each.view not in kept.members]
+    given.figures.rebuilt_views = len(absent) if head.version and kept.members else 0
+    _add_members(kept, layout, absent, store, head)
     start = time.thread_time_ns()
-    given.deltas = kept.shard.take(deltas)
+    for each in touched:
+        given.deltas |= _apply(kept.members[each.view], each, batch)
     given.figures.kernel_ms = (time.thread_time_ns() - start) / 1e6
-    given.figures.state_bytes = kept.shard.state_bytes
+    given.refused += _late(kept, touched)
+    given.figures.state_bytes = kept.state_bytes
     kept.version, kept.token = head.version + 1, uuid.uuid4().hex
-    _write(store, head, kept, blobs, given.figures)
+    _write(layout, store, head, kept, blobs, given.figures)
+    if layout.share is not None:
+        _release(kept, {each.view for each in touched}, layout.share)
+        given.figures.state_bytes = kept.state_bytes
+        given.figures.released = len(layout.programs) - len(kept.members)
     _MEMORY[layout.id, slot] = kept
-    return given, kept.shard
+    return given, kept.dictionary
 
 
 def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: Figures) -> Kept:
@@ -125,24 +158,64 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
         return kept
     if kept is None or not _is_past(kept, store, head):
         figures.rebuilt += head.version > 0
-        return made_again(layout, store, head)
+        # With a budget, views are made when rows come for them.
+        return made_again(layout, store, head, () if layout.share is not None else layout.programs)
     figures.caught_up += 1
-    return _caught_up(kept, layout, store, head)
-
-
-def made_again(layout: Layout, store: SlotStore, head: Head) -> Kept:
-    """A slot out of snapshot and log."""
-    shard = pkgutil.resolve_name(_SHARD)(layout.programs, compiled=layout.compiled)
-    if head.base:
-        shard.load(store.snapshot())
-    return _caught_up(Kept(shard, head.base, head.base_token), layout, store, head)
-
-
-def _caught_up(kept: Kept, layout: Layout, store: SlotStore, head: Head) -> Kept:
-    for version in range(kept.version + 1, head.version + 1):
-        blobs = pickle.loads(store.entry(version).blobs)
-        kept.shard.take(_deltas(layout, kept.shard, blobs, Given()))
+    _catch_up(kept, layout, store, kept.version, head.version)
     return kept
+
+
+def made_again(layout: Layout, store: SlotStore, head: Head, views: Sequence[Program]) -> Kept:
+    """Views of a slot out of snapshot and log."""
+    kept = Kept(version=head.version, token=head.token)
+    _add_members(kept, layout, views, store, head)
+    return kept
+
+
+def _add_members(
+    kept: Kept, layout: Layout, views: Sequence[Program], store: SlotStore, head: Head
+) -> None:
+    """Make views again beside those that are there, as of the head's version."""
+    if not views:
+        return
+    made = Kept(kept.dictionary, {each.view: _member(layout, each, kept) for each in views})
+    if head.base:
+        snapshots = pickle.loads(store.snapshot())
+        for view, member in made.members.items():
+            member.load(snapshots[view])
+    _catch_up(made, layout, store, head.base, head.version)
+    kept.members |= made.members
+
+
+def _member(layout: Layout, program: Program, kept: Kept) -> Member:
+    if isinstance(program, ShardPattern):
+        made: Member = pkgutil.resolve_name(_PATTERN)(program, kept.dictionary)
+        return made
+    shard: Member = pkgutil.resolve_name(_SHARD)(
+        [program], dictionary=kept.dictionary, compiled=layout.compiled
+    )
+    return shard
+
+
+def _catch_up(kept: Kept, layout: Layout, store: SlotStore, since: int, to: int) -> None:
+    """Take the batches of the log after one version."""
+    for version in range(since + 1, to + 1):
+        blobs = pickle.loads(store.entry(version).blobs)
+        batch = _read(layout, kept.dictionary, blobs, Given())
+        for each in _reading(layout, batch):
+            if each.view in kept.members:
+                _apply(kept.members[each.view], each, batch)
+                _late(kept, [each])  # they were told when the batch was taken
+    kept.version = to
+
+
+def _release(kept: Kept, touched: set[str], share: int) -> None:
+    """Let views go until the rest has room: those without news first, the largest first."""
+    sizes = {view: each.state_bytes for view, each in kept.members.items()}
+    order = sorted(sizes, key=lambda view: (view in touched, -sizes[view]))
+    while sum(sizes.values()) > share:
+        view = order.pop(0)
+        del kept.members[view], sizes[view]
 
 
 def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
@@ -153,31 +226,84 @@ def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
     return kept.token == (head.base_token if is_base else store.entry(kept.version).token)
 
 
-def _deltas(layout: Layout, shard: Shard, blobs: Blobs, given: Given) -> dict[str, Delta]:
+# A batch.
+
+
+@dataclass
+class _Batch:
+    """What a slot was sent: the change of each stream, and how far the time of sources has come."""
+
+    deltas: dict[str, Delta] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)  # by stream of time
+
+
+def _reading(layout: Layout, batch: _Batch) -> list[Program]:
+    """The views that read some of it."""
+    came = batch.deltas.keys() | batch.reached.keys()
+    return [each for each in layout.programs if not each.streams.isdisjoint(came)]
+
+
+def _apply(member: Any, program: Program, batch: _Batch) -> dict[str, Delta]:
+    deltas = {name: delta for name, delta in batch.deltas.items() if name in program.streams}
+    if isinstance(program, ShardPattern):
+        (reached,) = (batch.reached.get(each) for each in program.streams - {program.stream})
+        found: dict[str, Delta] = member.take(deltas, reached)
+    else:
+        found = member.take(deltas)
+    return found
+
+
+def _late(kept: Kept, programs: Sequence[Program]) -> list[tuple[str, str, str]]:
+    """The rows that patterns have refused, each once although several patterns may read it."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for each in programs:
+        if isinstance(each, ShardPattern):
+            member: Any = kept.members[each.view]
+            source = each.program.inputs[0].source
+            found[source] = [(source, why, row) for why, row in member.late_rows()]
+    return [row for rows in found.values() for row in rows]
+
+
+def _read(layout: Layout, dictionary: Dictionary, blobs: Blobs, given: Given) -> _Batch:
     """The change of each stream; rows that no table can take are left out."""
+    batch = _Batch()
     deltas: dict[str, list[Delta]] = {}
+    clocks = {clock_of(each.name) for each in layout.sources}
     for stream, first, blob in blobs:
+        if stream in clocks:
+            told = int.from_bytes(blob, "little", signed=True)
+            batch.reached[stream] = max(told, batch.reached.get(stream, told))
+            continue
         source, rows = layout.source_of(stream), read_table(blob)
         parts = deltas.setdefault(stream, [])
-        take_part = partial(_take_part, shard, source, parts)
+        take_part = partial(_take_part, dictionary, source, parts)
         refused = take_or_refuse(rows, take_part)
         if first:
             given.refused += [(source.name, why, row) for why, row in refused]
             given.counts[source.name] += rows.num_rows
         given.figures.rows += rows.num_rows
-    return {stream: concat(parts[0].schema, parts) for stream, parts in deltas.items() if parts}
+    batch.deltas = {name: concat(parts[0].schema, parts) for name, parts in deltas.items() if parts}
+    return batch
 
 
-def _take_part(shard: Shard, source: PackedSource, parts: list[Delta], rows: pa.Table) -> None:
-    parts.append(to_delta(rows, source.schema, shard.dictionary, **source.signs))
+def _take_part(
+    dictionary: Dictionary, source: PackedSource, parts: list[Delta], rows: pa.Table
+) -> None:
+    parts.append(to_delta(rows, source.schema, dictionary, **source.signs))
 
 
-def _write(store: SlotStore, head: Head, kept: Kept, blobs: Blobs, figures: Figures) -> None:
+def _write(
+    layout: Layout, store: SlotStore, head: Head, kept: Kept, blobs: Blobs, figures: Figures
+) -> None:
     """Note the batch in the log, or put a snapshot in its place when that is cheaper."""
     size = head.log_bytes + sum(len(rows) for _, _, rows in blobs)
     long = head.version - head.base >= _LOG_ENTRIES
     if long or size > max(_LOG_BYTES, 2 * figures.state_bytes):
-        store.replace(kept.shard.snapshot())
+        # What was released has no news in this batch, so it is as it was before.
+        absent = [each for each in layout.programs if each.view not in kept.members]
+        _add_members(kept, layout, absent, store, head)
+        snapshots = {view: each.snapshot() for view, each in kept.members.items()}
+        store.replace(pickle.dumps(snapshots))
         figures.snapshots += 1
         store.set_head(Head(kept.version, kept.token, 0, kept.version, kept.token))
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, astuple
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
@@ -22,15 +22,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.blobs import write_table
+from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import ViewmillError
-from viewmill.pipeline.shards.layout import MULTIPLICITY, TO_DRIVER, Layout
+from viewmill.pipeline.shards.gathered import gathered_rows
+from viewmill.pipeline.shards.layout import TO_DRIVER, Layout
 from viewmill.pipeline.shards.slot import Blobs, Entry, Given, Head, take
 from viewmill.pipeline.shards.worker import settle
-
-if TYPE_CHECKING:
-    from viewmill.runtime.spark.shard import Shard
 
 Row = tuple[str, str, int, bytes]
 
@@ -86,13 +84,13 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
 
     def _take(self, slot: int, blobs: Blobs) -> list[Row]:
         try:
-            made, shard = take(self._layout, slot, _Store(self), blobs)
+            made, dictionary = take(self._layout, slot, _Store(self), blobs)
         except ViewmillError as why:
             # The driver raises it, so that the batch is not committed and nobody tries it again.
             said = {"message": why.message, "detail": why.detail, "hint": why.hint}
             return [("failure", type(why).__name__, slot, json.dumps(said).encode())]
         settle(f"slot {slot} of {self._layout.id}")
-        return _rows(slot, made, shard)
+        return _rows(slot, made, dictionary)
 
     def close(self) -> None:
         """The memory stays for the next batch."""
@@ -137,13 +135,13 @@ def _passed(packed: Any) -> Row:
     return "rows", packed.stream.removesuffix(TO_DRIVER), packed.place, bytes(packed.rows)
 
 
-def _rows(slot: int, made: Given, shard: Shard) -> list[Row]:
+def _rows(slot: int, made: Given, dictionary: Dictionary) -> list[Row]:
     rows: list[Row] = [
         ("figures", "", slot, json.dumps({**asdict(made.figures), "counts": made.counts}).encode())
     ]
     for view, delta in made.deltas.items():
         if delta.size:
-            table = decode_delta(delta, shard.dictionary, multiplicity=MULTIPLICITY)
+            table = gathered_rows(delta, dictionary)
             rows.append(("delta", view, slot, write_table(table)))
     if made.refused:
         rows.append(("refused", "", slot, json.dumps(made.refused).encode()))

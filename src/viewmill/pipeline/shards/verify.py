@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import concat
 from viewmill.deltas.rows import to_delta
 from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference, compare
+from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import MULTIPLICITY, Layout
 from viewmill.pipeline.shards.slot import Entry, Head, made_again
 from viewmill.pipeline.shards.views import ShardedView, gathering_table
@@ -33,8 +33,8 @@ def verify_shards(
     expected = []
     for slot in range(view.cells):
         store = stores.get(layout.keys[slot], StoreCopy())
-        shard = made_again(layout, store, store.head()).shard
-        rows = decode_delta(shard.contents()[name], shard.dictionary, multiplicity=MULTIPLICITY)
+        kept = made_again(layout, store, store.head(), [view.program])
+        rows = gathered_rows(kept.members[name].contents()[name], kept.dictionary)
         schema = entry.table.schema
         expected.append(to_delta(rows, schema, core.dictionary, multiplicity=MULTIPLICITY))
     shown = consolidate(concat(entry.table.schema, expected))

@@ -11,17 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.relations import Relation
+from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Interval, Nested, Null, Type
 from viewmill.algebra.units import interval_sql
 from viewmill.algebra.walk import scans
 from viewmill.algebra.walk import sources as sources_of
-from viewmill.mill.catalog import Catalog
+from viewmill.mill.catalog import Catalog, TableEntry
+from viewmill.mill.parted import PartOptions
+from viewmill.pipeline.shards.patterns import ShardPattern, finish_pattern, spread_pattern
 from viewmill.planner.planner import Wish, plan
+from viewmill.planner.sharding.moments import gathered_schema, moments_of
 from viewmill.planner.sharding.panes import PANE_COLUMN
 from viewmill.planner.sharding.split import Split, split
 from viewmill.program.display import state_label
 from viewmill.program.exchange import ByKey, Exchange, HyperCube, Panes, Partials, Route, Single
-from viewmill.program.program import Triggers
+from viewmill.program.patterns import PatternQueries
+from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.strategies.strategy import Statistics
@@ -33,12 +38,13 @@ _GATHER = "_viewmill_shards_"
 class ShardedView:
     """What shards do for a view."""
 
-    program: ShardProgram
+    program: ShardProgram | ShardPattern
     exchange: Exchange
     routes: tuple[Route, ...]
     cells: int
     words: tuple[str, ...]  # the same for people
     options: str = ""  # of the table that gathers what shards give
+    clock: PartOptions | None = None  # by which time goes on for all shards
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,14 @@ def gathering_table(view: str) -> str:
     return _GATHER + view.lower()
 
 
-def reshape(catalog: Catalog, view: str, query: Relation) -> Relation:
+def reshape(
+    catalog: Catalog, view: str, query: Relation, pattern: PatternQueries | None
+) -> Relation:
     """What the driver's mill keeps of a view: if shards do their part, what is made of theirs."""
     table = gathering_table(view)
-    return query if catalog.get(table) is None else split(query, 2).finish(table)
+    if catalog.get(table) is None:
+        return query
+    return split(query, 2).finish(table) if pattern is None else finish_pattern(query, table)
 
 
 def shard_view(
@@ -72,11 +82,8 @@ def shard_view(
         if name.lower() in kept:
             return NotSharded(kept[name.lower()])
     found = split(query, slots, weights)
-    for field in found.below.schema:
-        if isinstance(field.type, Interval | Nested | Null):
-            return NotSharded(
-                f"what shards give is gathered in a table, which holds no {_word(field.type)}"
-            )
+    if isinstance(unfit := _unfit(found.below.schema), NotSharded):
+        return unfit
     made = plan(view, found.below, Statistics(), Wish(in_triggers=True))
     if not all(_runs_on_shards(each.program.body) for each in made.blocks):
         there = plan(view, query, Statistics(), Wish()).strategy
@@ -92,6 +99,41 @@ def shard_view(
     words = (*_words(found), f"on each  {made.strategy}", *kept_states)
     options = _options(query) if isinstance(found.exchange, Panes) else ""
     return ShardedView(program, found.exchange, found.routes, found.cells, words, options)
+
+
+def shard_pattern(
+    view: str, program: Program, table: TableEntry, slots: int, kept: Mapping[str, str]
+) -> ShardedView | NotSharded:
+    """How a pattern is spread."""
+    options = table.table.options.parts
+    assert options is not None
+    if table.name.lower() in kept:
+        return NotSharded(kept[table.name.lower()])
+    if options.archive is not None:
+        return NotSharded(f"{table.name} is archived, which only the driver does")
+    found = spread_pattern(view, program, table.sql, options, slots)
+    if isinstance(unfit := _unfit(found.pattern.output), NotSharded):
+        return unfit
+    words = (
+        f"spread   {found.exchange}",
+        f"because  {_reason(found.exchange, 'the runs of a group')}",
+        f"rows     {_route_words(found.route)}",
+        *(["time     every shard is told the newest part of all rows"] if found.clock else []),
+        "driver   holds the matches",
+        "on each  temporal_view",
+    )
+    return ShardedView(
+        found.pattern, found.exchange, (found.route,), found.cells, words, clock=found.clock
+    )
+
+
+def _unfit(schema: Schema) -> NotSharded | None:
+    for field in gathered_schema(schema):
+        if isinstance(field.type, Interval | Nested | Null):
+            return NotSharded(
+                f"what shards give is gathered in a table, which holds no {_word(field.type)}"
+            )
+    return None
 
 
 def _options(query: Relation) -> str:
@@ -119,13 +161,15 @@ def _words(found: Split) -> list[str]:
     words = "merges the parts" if merged else "holds the result"
     if isinstance(found.exchange, Panes):
         words = "puts windows together from the shards' panes"
+    if any(moments_of(each.type) is not None for each in found.below.schema):
+        words = "adds up the cofactors"
     if isinstance(found.exchange, ByKey) and found.exchange.finish:
         words = "merges the value of all, then takes the groups for which the comparison holds"
     lines.append(f"driver   {words}")
     return lines
 
 
-def _reason(exchange: Exchange) -> str:
+def _reason(exchange: Exchange, what: str = "rows that meet") -> str:
     match exchange:
         case Single():
             return "rows of all shards would have to meet"
@@ -136,7 +180,7 @@ def _reason(exchange: Exchange) -> str:
         case Partials():
             return "what shards know of a group can be merged"
         case _:
-            return "rows that meet agree on the key, so shards' results are disjoint"
+            return f"{what} agree on the key, so shards' results are disjoint"
 
 
 def _route_words(route: Route) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from viewmill.algebra import expressions as e
 from viewmill.algebra.relations import Aggregate, Project, Relation
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal
+from viewmill.planner.sharding.moments import merged_moments, of_part
 from viewmill.planner.sharding.placed import Names, plain_column
 
 Calls = list[tuple[str, e.Aggregate]]
@@ -72,6 +73,11 @@ def _cut(name: str, call: e.Aggregate, together: Names) -> _Call | None:
         case "sum" | "min" | "max":
             merged = _again(call.function, name, call)
             return _Call([(name, call)], [(name, merged)], e.Column(name, call.type, call.nullable))
+        case "cofactor" | "linear_regression":
+            whole = merged_moments(name, call)
+            return _Call(
+                [(name, of_part(call))], [(name, whole)], e.Column(name, call.type, call.nullable)
+            )
         case "avg" if not isinstance(call.type, Decimal):
             return _average(name, call)
         case _:

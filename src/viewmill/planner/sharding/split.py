@@ -32,6 +32,7 @@ from viewmill.planner.sharding.hypercube import (
     is_plain_join,
     own_names,
 )
+from viewmill.planner.sharding.moments import gathered_schema, moments_of
 from viewmill.planner.sharding.panes import pane_halves
 from viewmill.planner.sharding.partials import Halves, halve
 from viewmill.planner.sharding.placed import Names, NotPlaced, placed, routed, variables
@@ -59,7 +60,8 @@ class Split:
 
     def finish(self, source: str) -> Relation:
         """The view over the table that gathers what the shards give."""
-        fields = tuple(replace(each, name=f"{ALIAS}.{each.name}") for each in self.below.schema)
+        gathered = gathered_schema(self.below.schema)
+        fields = tuple(replace(each, name=f"{ALIAS}.{each.name}") for each in gathered)
         return rewrite(self.above(Scan(source, ALIAS, Schema(fields))))
 
 
@@ -76,7 +78,7 @@ def split(query: Relation, cells: int, weights: Mapping[str, float] | None = Non
     found, above = _descend(query, cells, weights or {})
     streams = {alias: route.stream for alias, route in found.routes.items()}
     named = rewrite(_numbered(_reading(found.below, streams)))
-    names = found.below.schema.names
+    names = gathered_schema(found.below.schema).names
 
     def finish(read: Relation) -> Relation:
         fields = zip(names, read.schema, strict=True)
@@ -124,9 +126,12 @@ def _spread(relation: Relation, cells: int, weights: Mapping[str, float]) -> _Fo
     """How a relation is spread, or why not."""
     if isinstance(relation, Sort):
         return "ORDER BY is of the whole result"
+    has_moments = any(moments_of(each.type) is not None for each in relation.schema)
+    if has_moments and not isinstance(relation, Aggregate):
+        return "moments are merged where they are made"
     answer = _by_key(relation, cells)
     if isinstance(answer, _Found):
-        return answer
+        return _with_moments(answer, relation) if has_moments else answer
     if is_plain_join(relation):
         return _by_grid(relation, relation, None, cells, weights) or answer
     if isinstance(relation, Aggregate):
@@ -154,6 +159,15 @@ def _by_key(relation: Relation, cells: int) -> _Found | str:
     routes = _routes(relation, fitting, cells)
     columns = next(iter(routes.values())).columns[0]
     return _Found(ByKey(columns or ()), routes, relation)
+
+
+def _with_moments(found: _Found, relation: Relation) -> _Found | str:
+    """Groups are whole on their shards, but the driver makes one value of each cofactor again."""
+    assert isinstance(relation, Aggregate)
+    halves = halve(relation, frozenset(relation.schema.names))
+    if halves is None:
+        return "moments beside an aggregate whose parts cannot be merged"
+    return replace(found, below=halves.part, merge=halves.merge)
 
 
 def _routes(relation: Relation, fitting: list[Names], cells: int) -> dict[str, Route]:

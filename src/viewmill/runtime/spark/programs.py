@@ -18,6 +18,17 @@ class ShardProgram:
     empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
 
     @property
+    def streams(self) -> frozenset[str]:
+        """What it takes."""
+        own = {name for name, _ in self.blocks}
+        return frozenset(i.source for _, each in self.blocks for i in each.inputs) - own
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """What must not change while the state lives."""
+        return tuple(each.fingerprint for _, each in self.blocks)
+
+    @property
     def query(self) -> Relation:
         """What a shard computes."""
         return self.blocks[-1][1].query

@@ -27,8 +27,14 @@ from viewmill.runtime.spark.programs import ShardProgram
 class Shard:
     """The programs of all views over one shard's rows."""
 
-    def __init__(self, programs: Sequence[ShardProgram], *, compiled: bool | None = None) -> None:
-        self.dictionary = Dictionary()
+    def __init__(
+        self,
+        programs: Sequence[ShardProgram],
+        *,
+        dictionary: Dictionary | None = None,
+        compiled: bool | None = None,
+    ) -> None:
+        self.dictionary = Dictionary() if dictionary is None else dictionary
         self._views = {each.view for each in programs}
         self._blocks: list[Block] = []
         self._runtime = InProcessRuntime()

@@ -15,6 +15,7 @@ from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.rings.bag import Bag
 from viewmill.strategies.view_tree.rings.cofactor import Cofactor
+from viewmill.strategies.view_tree.rings.merged_moments import FUNCTION, MergedMoments
 from viewmill.strategies.view_tree.rings.numbers import Numbers
 from viewmill.strategies.view_tree.rings.ring import Ring
 from viewmill.strategies.view_tree.rings.user_ring import UserRing, ring_of_call
@@ -53,6 +54,8 @@ class Layout:
         slot = f"{call.function}_{len(self.ring_of) + 1}"
         if ring_of_call(call) is not None:
             return UserRing(self.block, self.root, call, slot)
+        if call.function == FUNCTION:
+            return MergedMoments(self.block, self.root, call, slot)
         return Cofactor(self.block, self.root, name, call, slot)
 
     @property

@@ -1,0 +1,107 @@
+"""The sum of cofactors that somebody else has made: each row of the table holds one.
+
+takes  one aggregate over the numbers of a cofactor (count, sums, products), one table
+gives  the same blocks as the cofactor ring, to which rows are added as they are
+
+It is how the driver adds up what shards know of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from viewmill.algebra.expressions import Aggregate, Expression
+from viewmill.algebra.packed import Moments, Packed
+from viewmill.program.states import Slot
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.strategies.dataflow.source import Source
+from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rows import Rows
+from viewmill.strategies.view_tree.tree import View
+
+FUNCTION = "merge_moments"
+
+
+@dataclass
+class MergedMoments:
+    """The ring of one aggregate."""
+
+    block: Block
+    root: View
+    call: Aggregate
+    slot: str
+
+    def __post_init__(self) -> None:
+        if len(self.block.occurrences) != 1 or self.call.where is not None:
+            raise NotTaken("cofactors are merged from all rows of one table", self.call.span)
+        assert isinstance(self.call.type, Packed)
+        assert isinstance(self.call.type.shape, Moments)
+        self._columns, self._size = len(self.call.type.shape.names), self.call.type.width
+
+    def slots(self, view: View) -> tuple[Slot, ...]:
+        """The block, and what rounding took from it."""
+        return (Slot(self.slot, "floats", size=self._size, lows=self._size),)
+
+    def reads(self, leaf: View) -> Sequence[Expression]:
+        """The numbers."""
+        return self.call.arguments
+
+    def lift(self, source: Source, leaf: View, rows: Rows) -> str:
+        """The block that row i holds."""
+        block = source.name("block")
+        source.line(f"{block} = scratch({self._size})")
+        for j, each in enumerate(self.call.arguments):
+            source.line(f"floats_put({block}, {j}, m * {rows.value(each).value})")
+        return block
+
+    def one(self, source: Source, times: str) -> str:
+        """A single table has no indicators."""
+        raise AssertionError(times)
+
+    def stored(self, view: View, spot: Spot) -> str:
+        """The block in the entry."""
+        return f"floats_at({spot.at(self.slot)})"
+
+    def join(
+        self,
+        source: Source,
+        above: View,
+        parts: Sequence[tuple[View, str]],
+        keys: Mapping[str, Operand],
+    ) -> str:
+        """There is nothing to multiply."""
+        ((_, payload),) = parts
+        return payload
+
+    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+        """Add float by float."""
+        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size}"
+        if view.name == self.root.name:
+            source.line(f"cofactor_add_total({inside})")
+        elif spot.is_fixed:
+            source.line(f"cofactor_add({inside})")
+        else:
+            source.line(f"{spot.entry} = cofactor_add_whole({inside})")
+
+    def begin(self, source: Source) -> None:
+        """Rows are added as they come."""
+
+    def gather(self, source: Source, total: None, payload: str, spot: Spot) -> None:
+        """To the entry right away."""
+        self.add(source, self.root, payload, spot)
+
+    def end(self, source: Source, total: None, spot: Spot) -> None:
+        """All was added."""
+
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+        """Count, sums and products."""
+        source, m = scalar.source, self._columns
+        shown = source.name(self.slot)
+        order = f"({', '.join(map(str, range(m)))}{',' if m == 1 else ''})"
+        source.line(f"{shown} = scratch({self._size})")
+        place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
+        source.line(f"cofactor_show({shown}, {place}, {order}, {m}, 1)")
+        return Operand(shown)
