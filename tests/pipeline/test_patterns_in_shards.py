@@ -95,8 +95,8 @@ def test_patterns_by_group(tmp_path, options, seed):
     live: list[Row] = []
     now = 0
     for i in range(10):
-        now += chance.choice([0, 10, 40, 130])
-        rows = random_rows(chance, now, 400)
+        now += chance.choice([10, 40, 130, 130])
+        rows = random_rows(chance, now, 600)
         gone = (
             chance.sample(live, min(2, len(live))) if chance.random() < 0.4 and not options else []
         )
