@@ -109,7 +109,10 @@ class TriggerMaintainer:
             dictionary.speed_up(column_reader)
         self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
-        self._commits = [each.commit for each in self._all]
+        kinds = [each.kind for each in program.states]
+        self._commits = [
+            each.commit for each, kind in zip(self._all, kinds, strict=True) if _has_journal(kind)
+        ]
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
         self._undo: list[tuple[Feed | ProductFeed, Delta | Product, int]] = []

@@ -27,6 +27,7 @@ from viewmill.planner.blocks import inline_blocks
 from viewmill.program.program import Maintainer, Triggers
 from viewmill.program.states import Replay
 
+_NONE: dict[str, Rebuild] = {}
 LEAST_ROWS = 10_000  # smaller changes are never worth a thought
 _MARGIN = 1.5  # so much cheaper must it be: estimates are estimates
 
@@ -81,8 +82,11 @@ def is_adaptive(entry: ViewEntry) -> bool:
 
 def rebuilds(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Rebuild]:
     """The views that are better computed again, and how."""
-    if max([each.size for each in deltas.values()], default=0) < LEAST_ROWS:
-        return {}
+    for each in deltas.values():
+        if each.size >= LEAST_ROWS:
+            break
+    else:
+        return _NONE
     listed = {name: each for name, each in deltas.items() if isinstance(each, Delta)}
     if all(delta.size < LEAST_ROWS for delta in listed.values()):
         return {}

@@ -144,7 +144,8 @@ class Mill:
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: a frame, or a list of tuples or dicts."""
         core = self._core
-        core.require_open()
+        if core.closed:
+            core.require_open()
         with core.lock:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
@@ -255,10 +256,10 @@ class Mill:
     def _commit(self, changes: dict[str, Changed]) -> None:
         core = self._core
         self.writer = threading.get_ident()
-        commit_batch(core, changes)
+        has_deferred = commit_batch(core, changes)
         if core.store is not None and is_checkpoint_due(core):
             checkpoint(core)
-        if core.catalog.deferred():
+        if has_deferred:
             self._clock.wake()
 
     @contextmanager

@@ -33,8 +33,11 @@ MULTIPLICITY = "_multiplicity"
 _LOG = logging.getLogger("viewmill")
 
 
-def commit_batch(core: Core, changes: Mapping[str, Changed]) -> None:
-    """Apply the change of each table and refresh what is due; an error leaves all as it was."""
+def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
+    """Apply the change of each table and refresh what is due; an error leaves all as it was.
+
+    Gives whether there are views that take changes later.
+    """
     try:
         _commit(core, changes)
     except (Overflow, EvaluationFailed):
@@ -43,8 +46,10 @@ def commit_batch(core: Core, changes: Mapping[str, Changed]) -> None:
         if all(net[name].size == change.size for name, change in changes.items()):
             raise
         _commit(core, net)
-    if core.catalog.deferred():
-        refresh_due(core, reading=None)
+    if not core.catalog.deferred():
+        return False
+    refresh_due(core, reading=None)
+    return True
 
 
 def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
@@ -189,8 +194,9 @@ def publish(
 ) -> None:
     """Publish: blocks, version, what waits for the deferred views, listeners."""
     core.version, catalog = version, core.catalog
-    again = set(core.runtime.rebuilt())
-    core.runtime.commit()
+    runtime = core.runtime
+    again = set(runtime.rebuilt())
+    runtime.commit()
     for name, output in outputs.items():
         _note_refresh(core, catalog.view(name), output, now, again)
     if catalog.deferred():
@@ -229,7 +235,7 @@ def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
 def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: set[str]) -> None:
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
-    entry.refresh_kind = "full" if entry.name in again else _kind_of(entry)
+    entry.refresh_kind = "full" if again and entry.name in again else _kind_of(entry)
     if (enumerator := entry.enumerator) is not None:
         entry.rows = enumerator.count()
     elif output.size:

@@ -35,14 +35,15 @@ class Segments:
     def commit(self) -> None:
         """Keep what was staged."""
         for change in self._staged:
-            if change.size:
+            size = change.size
+            if size:
                 if isinstance(change, Delta) and (late := change.late) is not None:
                     late.forget()  # the views have read what they need
-                if change.size < _LARGE or self._tiers:
+                if size < _LARGE or self._tiers:
                     self._add(change)
                 else:
                     self._large.append(change)
-                self._has_deletes = self._has_deletes or has_deletes(change)
+                self._has_deletes = self._has_deletes or change.deletes > 0
         self._staged.clear()
 
     def rollback(self) -> None:

@@ -144,8 +144,11 @@ class InProcessRuntime:
         rebuilds: Mapping[str, Rebuild] | None = None,
     ) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
+        is_timed = self._is_timed(deltas)
+        if not (is_timed or rebuilds or self._families or self._watched or self._moving):
+            return self._refresh_plainly(deltas, among)
         turn = _Turn(dict(deltas), dict(rebuilds) if rebuilds else {})
-        turn.is_timed = self._is_timed(deltas)
+        turn.is_timed = is_timed
         changed = turn.changed
         for family in self._families.values():
             if family.source in changed and not family.names.isdisjoint(among):
@@ -164,6 +167,41 @@ class InProcessRuntime:
         if turn.is_timed:
             self._note_paces(turn)
         return turn.outputs
+
+    def _refresh_plainly(
+        self, deltas: Mapping[str, Changed], among: set[str]
+    ) -> dict[str, Delta]:
+        """The same where nothing is measured, built anew or in parts: what comes most often."""
+        changed, outputs, kept, inner = dict(deltas), {}, self._outputs, None
+        for block, reads in self._route(tuple(deltas)):
+            views, maintainer, is_touched = block.views, block.maintainer, False
+            if views.isdisjoint(among):
+                continue
+            for input_, source in reads:
+                change = changed.get(source)
+                if change is None:
+                    continue
+                if not is_touched:
+                    self._touched.append(block)
+                    is_touched = True
+                for part in (change,) if isinstance(change, Delta) else change.parts:
+                    maintainer.apply(input_, part)
+            if not is_touched:
+                continue
+            output, shows = maintainer.flush(), block.shows
+            if len(shows) < len(views):
+                inner = (inner or set()) | (views - shows) & among
+            for view in shows:
+                if view in among:
+                    outputs[view] = kept[view] = output
+            if output.size:
+                changed[block.name] = output
+                for view in shows:
+                    changed[view] = output
+        for view in inner or ():
+            if view not in outputs:
+                outputs[view] = Delta.empty(self._showing[view].program.output)
+        return outputs
 
     def _is_timed(self, deltas: Mapping[str, Changed]) -> bool:
         """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""
