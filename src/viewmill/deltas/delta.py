@@ -35,6 +35,7 @@ class Delta:
     nulls: Sequence[Mask | None]
     multiplicity: npt.NDArray[np.int64] | None
     size: int
+    is_from_kernel: bool = False  # columns, masks and multiplicity are as kernels take them
 
     @classmethod
     def empty(cls, schema: Schema) -> Delta:
@@ -54,12 +55,13 @@ class Delta:
     @property
     def late(self) -> LateColumns | None:
         """The columns as they came, if they came as Arrow."""
-        return self.columns.late if isinstance(self.columns, LateWords) else None
+        columns = self.columns
+        return columns.late if type(columns) is LateWords else None
 
     def pair(self, i: int) -> tuple[Words, Mask | None]:
         """The words and the mask of a column."""
         columns = self.columns
-        if isinstance(columns, LateWords):
+        if type(columns) is LateWords:
             return columns.late.pair(i)
         return columns[i], self.nulls[i]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,7 @@ class LateColumns:
         return int(self.table.nbytes) + sum(words.nbytes for words, _ in self._known.values())
 
 
+@final
 class LateWords(Sequence[Words]):
     """The words of late columns."""
 

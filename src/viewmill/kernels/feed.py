@@ -70,7 +70,7 @@ class Feed:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""
         self.rows = None
         columns = delta.columns
-        if not self._tests or not isinstance(columns, LateWords):
+        if not self._tests or type(columns) is not LateWords:
             return size, self.arguments(delta)
         late = columns.late
         sieve = late.encode.sieve(self._positions, self._tests)
@@ -87,6 +87,18 @@ class Feed:
             return count, self._sifted
         return count, [times[sieve.rows[:count]], *self._sifted[1:]]
 
+    def _arguments_from_kernel(self, delta: Delta) -> list[Any]:
+        """The same of what another kernel has emitted, which needs no look."""
+        columns, nulls, none = delta.columns, delta.nulls, no_nulls(delta.size)
+        result: list[Any] = [delta.multiplicity]
+        for i, _, nullable in self._columns:
+            result.append(columns[i])
+            if nullable:
+                mask = nulls[i]
+                result.append(none if mask is None else mask)
+        result += self._end
+        return result
+
     def _sieve_arguments(self, sieve: Sieve) -> Iterator[Any]:
         yield once_each(sieve.room)
         for words, (_, _, nullable) in zip(sieve.columns, self._columns, strict=True):
@@ -97,6 +109,8 @@ class Feed:
     def arguments(self, delta: Delta) -> list[Any]:
         """Everything after start and size, checked: compiled code believes what it is given."""
         size, multiplicity = delta.size, delta.multiplicity
+        if delta.is_from_kernel:
+            return self._arguments_from_kernel(delta)
         result: list[Any] = [
             once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
         ]

@@ -24,6 +24,8 @@ class Tables(Protocol):
     def known(self, i: int, ids: Ids) -> npt.NDArray[np.bool_]: ...
     def learn(self, i: int, ids: Ids, words: Ids) -> None: ...
     def learn_texts(self, i: int, ids: Ids, dictionary: Dictionary) -> None: ...
+    @property
+    def learns_at_once(self) -> bool: ...  # all strings there are, whatever the ids
 
 
 def text_table(lookups: Sequence[Lookup]) -> int:
@@ -53,6 +55,8 @@ class Lookups:
                     if isinstance(schemas[trigger.input][column].type, String):
                         found = self._by_input.setdefault(trigger.input, [])
                         found.append((self._every, column))
+                        if tables.learns_at_once:
+                            break
 
     def take_delta(self, input_: str, delta: Delta) -> None:
         """Compute what is new in a change."""

@@ -256,6 +256,8 @@ class Outlet:
         floats = [word_dtype(field.type) is np.float64 for field in schema]
         self._floats = [c for c in range(width) if floats[c] and c not in self._packed]
         self._seen = range(6, 6 + 4 * width, 4)  # where the header says that a NULL was emitted
+        self._nulls_seen = header[6::4].data if width else ()
+        self._is_plain = not self._packed
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
         self._nothing = Delta.empty(schema)
 
@@ -272,12 +274,8 @@ class Outlet:
             columns[c] = columns[c].view(np.float64)
         for c, packed in self._packed.items():
             columns[c] = packed[:n].copy()
-        nulls = self._no_nulls
-        for i in self._seen:
-            if state[i]:
-                nulls = self._take_nulls(n)
-                break
-        return Delta(self._schema, tuple(columns), nulls, multiplicity, n)
+        nulls = self._take_nulls(n) if any(self._nulls_seen) else self._no_nulls
+        return Delta(self._schema, tuple(columns), nulls, multiplicity, n, self._is_plain)
 
     def clear(self) -> None:
         """Forget the rows so far."""

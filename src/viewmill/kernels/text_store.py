@@ -179,6 +179,11 @@ class Texts:
         self._array = np.array([address_of(self._addresses), *ids], np.int64)
         self.handle = address_of(self._array)
 
+    @property
+    def learns_at_once(self) -> bool:
+        """The places of all strings are known as soon as one is asked for."""
+        return True
+
     def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which ids function i was computed for."""
         known = self._is_known[i]

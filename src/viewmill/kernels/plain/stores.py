@@ -180,6 +180,11 @@ class Texts:
         """What function i gives for these ids."""
         self.handle.lookups[i].update(zip(ids.tolist(), words.tolist(), strict=True))
 
+    @property
+    def learns_at_once(self) -> bool:
+        """Only the strings that it is told of are known."""
+        return False
+
     def learn_texts(self, i: int, ids: npt.NDArray[np.int64], dictionary: Dictionary) -> None:
         """Strings, to be compared."""
         known = self.handle.lookups[i]
