@@ -41,6 +41,7 @@ class InProcessRuntime:
         self._families: dict[int, Family] = {}
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
+        self._nothing: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
 
     def add(self, block: Block) -> None:
@@ -75,6 +76,7 @@ class InProcessRuntime:
         self._blocks = {name: block for name, block in self._blocks.items() if block.views}
         self._showing.pop(view, None)
         self._paces.pop(view, None)
+        self._nothing.pop(view, None)
         self._watched.pop(view, None)
         if view in self._blocks:
             self._rename(view)
@@ -163,14 +165,12 @@ class InProcessRuntime:
                 self._apply(block, arrived, turn, among)
         for view in turn.inner:  # it was brought up to date, even if nothing came of it
             if view not in turn.outputs:
-                turn.outputs[view] = Delta.empty(self._showing[view].program.output)
+                turn.outputs[view] = self._nothing_of(view)
         if turn.is_timed:
             self._note_paces(turn)
         return turn.outputs
 
-    def _refresh_plainly(
-        self, deltas: Mapping[str, Changed], among: set[str]
-    ) -> dict[str, Delta]:
+    def _refresh_plainly(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
         """The same where nothing is measured, built anew or in parts: what comes most often."""
         changed, outputs, kept, inner = dict(deltas), {}, self._outputs, None
         for block, reads in self._route(tuple(deltas)):
@@ -200,8 +200,16 @@ class InProcessRuntime:
                     changed[view] = output
         for view in inner or ():
             if view not in outputs:
-                outputs[view] = Delta.empty(self._showing[view].program.output)
+                outputs[view] = self._nothing_of(view)
         return outputs
+
+    def _nothing_of(self, view: str) -> Delta:
+        """No change of a view, made once."""
+        schema = self._showing[view].program.output
+        found = self._nothing.get(view)
+        if found is None or found.schema is not schema:
+            found = self._nothing[view] = Delta.empty(schema)
+        return found
 
     def _is_timed(self, deltas: Mapping[str, Changed]) -> bool:
         """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Frame, Over
 from viewmill.strategies.dataflow.operators.sequence import RowOrder
+from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
 _WIDE = 16  # rows of a frame
@@ -121,3 +122,12 @@ def frame_of(call: Over) -> Frame:
     if call.frame is not None:
         return call.frame
     return Frame("range", None, 0 if call.order else None)
+
+
+def frame_among_equals(frame: Frame, call: Over) -> Frame:
+    """The frame where the order is that of a partition's own columns: all of its rows are equal."""
+    if frame.unit == "rows":
+        return frame
+    if (frame.start or 0) > 0 or (frame.end or 0) < 0:
+        raise NotTaken("a RANGE frame without its own row, in a partition of equal rows", call.span)
+    return Frame("range", None, None)

@@ -31,7 +31,12 @@ from viewmill.strategies.dataflow.linear import (
     refuse_subqueries,
     used_columns,
 )
-from viewmill.strategies.dataflow.operators.frames import SHIFTED, Bounds, frame_of
+from viewmill.strategies.dataflow.operators.frames import (
+    SHIFTED,
+    Bounds,
+    frame_among_equals,
+    frame_of,
+)
 from viewmill.strategies.dataflow.operators.sequence import Place, RowOrder
 from viewmill.strategies.dataflow.operators.window_calls import (
     CALLS,
@@ -141,7 +146,10 @@ class _Window:
             raise NotTaken(f"{over.function} over a window is not incremental yet", over.span)
         arguments = tuple(column_name(each, self.window) for each in value_arguments(over))
         peers = self.peer_places[len(over.order)]
-        bounds = Bounds(self.order, "", frame_of(over), self.partition_places, peers)
+        frame = frame_of(over)
+        if peers <= self.partition_places:
+            frame = frame_among_equals(frame, over)
+        bounds = Bounds(self.order, "", frame, self.partition_places, peers)
         return kind(name, over, arguments, self.order, "", bounds, self.source)
 
     def _limit(self) -> tuple[WindowCall, int] | None:
