@@ -23,6 +23,7 @@ from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.moved_rows import met_rows, moved_rows
 from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
+from viewmill.rewrite.distinct_by_first import distinct_by_first
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
 from viewmill.rewrite.values_beside import values_beside
@@ -176,7 +177,7 @@ def _cut(
     if filters.blocks:
         forms.append((rest, filters.blocks))
     if has_nested(query) and joined != query:
-        forms.append((values_beside(query), []))
+        forms.append((values_beside(distinct_by_first(query)), []))
     for form, ahead in forms:
         # Windows that are put together from panes first; then a row is written for each window.
         for spread in dict.fromkeys([form, spread_values(form)]):
