@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import scaled
-from tests.strategies.aggregate_index.nested_oracle import Row, answer, compare, volumes
+from tests.strategies.aggregate_index.nested_oracle import Row, answer, compare, total, volumes
 from tests.strategies.aggregate_index.nested_streams import (
+    FLOATS,
     TABLE,
     Case,
     Number,
@@ -98,6 +99,19 @@ CASES: dict[str, Case] = {
         lambda b, rows: volume_sum(by(rows, "<", b)) is None
         or compare(volume_sum(by(rows, ">", b)), "<=", volume(b)),
     ),
+    "distinct by inequality": (
+        "b.volume < (SELECT count(DISTINCT x.volume) FROM bids x WHERE x.price <= b.price)",
+        lambda b, rows: compare(volume(b), "<", Decimal(len(set(volumes(by(rows, "<=", b)))))),
+    ),
+    "distinct sum by inequality": (
+        "1 <= (SELECT sum(DISTINCT x.volume) FROM bids x WHERE x.price > b.price)",
+        lambda b, rows: compare(Decimal(1), "<=", total(list(set(volumes(by(rows, ">", b)))))),
+    ),
+    "distinct average": (
+        "b.price > (SELECT avg(DISTINCT x.price) FROM bids x WHERE x.volume <= b.volume)",
+        lambda b, rows: compare(b[2], ">", mean_price(
+            [(0, 0, price) for price in {x[2] for x in no_less(rows, b)}])),
+    ),
     "not equal": (
         f"b.volume <> {SUM.format('<>')}",
         lambda b, rows: compare(volume(b), "<>", volume_sum(by(rows, "<>", b))),
@@ -112,6 +126,35 @@ CASES: dict[str, Case] = {
 def test_view_equals_the_loops(data, case):
     steps = data.draw(changes(signed=data.draw(st.booleans())))
     agree(CASES[case], steps, by_broker=data.draw(st.booleans()))
+
+
+def _mean(rows: list[Row]) -> Number:
+    """AVG of DOUBLE rounds nothing that these small numbers have."""
+    found = [row[2] for row in rows if row[2] is not None]
+    return sum(found, Decimal(0)) / len(found) if found else None
+
+
+@pytest.mark.usefixtures("uncompiled")
+@settings(max_examples=scaled(0.25))
+@given(data=st.data())
+def test_averages_of_floats_by_inequality(data):
+    case: Case = (
+        "b.price >= (SELECT avg(x.price) FROM bids x WHERE x.volume <= b.volume)",
+        lambda b, rows: compare(b[2], ">=", _mean(no_less(rows, b))),
+    )
+    steps = data.draw(changes(signed=True, table=FLOATS))
+    agree(case, steps, by_broker=data.draw(st.booleans()), table=FLOATS)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_explain_names_the_plan_of_what_no_shift_moves(mill):
+    mill.sql(f"CREATE TABLE bids ({FLOATS})")
+    average = "(SELECT avg(x.volume) FROM bids x WHERE x.price <= b.price)"
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT count(*) FROM bids b WHERE 1 < {average}")
+    assert "general algorithm" in str(mill["v"].explain())
+    values = "(SELECT count(DISTINCT x.volume) FROM bids x WHERE x.price <= b.price)"
+    mill.sql(f"CREATE MATERIALIZED VIEW w AS SELECT count(*) FROM bids b WHERE 1 < {values}")
+    assert "aggregate index over b" in str(mill["w"].explain())
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -23,8 +23,8 @@ from viewmill.algebra.expressions import (
     walk,
 )
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan, Sort
-from viewmill.algebra.types import Float, Null, String
 from viewmill.algebra.types import Nested as NestedType
+from viewmill.algebra.types import Null, String
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.query import split
@@ -180,11 +180,6 @@ def _require_taken(call: AggregateCall, span: Span | None) -> None:
     if call.function in EXTREMES and isinstance(call.arguments[0].type, String | NestedType | Null):
         # Strings are numbers in the order in which they came.
         raise NotTaken(f"{word} of {call.arguments[0].type} inside a subquery", call.span or span)
-    if call.function in ("sum", "avg") and isinstance(call.arguments[0].type, Float):
-        raise NotTaken(
-            f"{word} of {call.arguments[0].type} inside a subquery is not exact (cast to DECIMAL)",
-            call.span or span,
-        )
 
 
 def _flat(expression: Expression) -> Expression:

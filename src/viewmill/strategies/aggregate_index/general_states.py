@@ -31,6 +31,7 @@ from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
 ORDERED = ("<", "<=", ">", ">=")
+SPECIALS = ("nan", "plus", "minus")  # floats that are not finite
 _EXACT = (Integer, Decimal, Date, Timestamp)
 
 
@@ -113,8 +114,8 @@ class Inner:
         if signs == {"="} and len(self.comparisons) == len(self.keys.named):
             return "equal"
         (inner, sign, outer), *others = self.comparisons
-        is_ordered = sign in ORDERED and not others and _have_one_order(inner, outer)
-        return "order" if is_ordered else "loop"
+        is_one = sign in ORDERED and not others and _have_one_order(inner, outer)
+        return "order" if is_one and not self.is_real else "loop"
 
     @property
     def is_fixed(self) -> bool:
@@ -127,9 +128,29 @@ class Inner:
         return self.value.call.function in ("sum", "avg")
 
     @property
+    def is_real(self) -> bool:
+        """Whether it needs a sum of floats."""
+        argument = self.value.argument
+        return self.is_summed and argument is not None and isinstance(argument.type, Float)
+
+    @property
+    def sums(self) -> tuple[Slot, ...]:
+        """The slots of its sum; of floats what is not finite is counted apart."""
+        if not self.is_summed:
+            return ()
+        if not self.is_real:
+            return (Slot("sum", "wide"),)
+        return (Slot("sum", "sum"), *(Slot(name, "int") for name in SPECIALS))
+
+    @property
+    def sum_names(self) -> list[str]:
+        """The slots of its count and its sum."""
+        return ["count", *(slot.name for slot in self.sums)]
+
+    @property
     def kind(self) -> Indexed | Ordered:
         """The kind of the state."""
-        slots = (Slot("count", "int"), *((Slot("sum", "wide"),) if self.is_summed else ()))
+        slots = (Slot("count", "int"), *self.sums)
         if self.is_fixed and self.value.is_extreme:
             return Ordered(self.keys.fields[0], (Slot("count", "wide"),))
         if self.lookup == "order":
@@ -142,7 +163,10 @@ class Inner:
         """The state with its definition."""
         value, rows = self.value, self.rows()
         calls: list[tuple[str, AggregateCall]] = [("count", count_rows())]
-        if self.is_summed:
+        if self.is_real:
+            kept = {each.slot.name: each.definition for each in Payload((("", value.call),)).kept}
+            calls += [(slot.name, kept[f"{slot.name}_1"]) for slot in self.sums]
+        elif self.is_summed:
             assert value.argument is not None
             calls.append(("sum", _exact_sum(value.argument)))
         return State(self.name, self.kind, self.keys.grouped(rows, calls))
@@ -161,7 +185,7 @@ class Inner:
         """The slots of the aggregate in an entry."""
         kinds = {"best": "int", "seen": "int"}
         if not self.value.is_extreme:
-            kinds = {"count": "int", **({"sum": "wide"} if self.is_summed else {})}
+            kinds = {"count": "int", **{slot.name: slot.kind for slot in self.sums}}
         return tuple(Slot(self.slot(n), kind, is_note=True) for n, kind in kinds.items())  # type: ignore[arg-type]
 
     def slot(self, name: str) -> str:

@@ -17,7 +17,7 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
 from viewmill.program.states import Ordered
-from viewmill.strategies.aggregate_index.general_states import Entries, Inner
+from viewmill.strategies.aggregate_index.general_states import SPECIALS, Entries, Inner
 from viewmill.strategies.aggregate_index.levels import LARGEST
 from viewmill.strategies.dataflow.aggregates import Argument as Kept
 from viewmill.strategies.dataflow.aggregates import Payload
@@ -26,6 +26,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import as_word, key_words
 
+_REAL = ("sum", *SPECIALS)
 LARGE = 64  # rows: a larger batch looks aggregates up rather than moving them row by row
 
 
@@ -107,7 +108,9 @@ class Values:
         if inner.value.is_extreme:
             source.line(f"before = int_at({name}, u, 0)")
         source.line(f"indexed_add({name}, u, 0, m)")
-        if inner.is_summed:
+        if inner.is_real:
+            self._add_real(name, "u", {n: kind.word(n) for n in _REAL}, value.value)
+        elif inner.is_summed:
             source.line(f"indexed_add_wide({name}, u, 1, wide_product({value.value}, m))")
         if not inner.is_fixed:
             self._call_spread(inner, value, operands)
@@ -172,11 +175,11 @@ class Values:
         _, parameters, bound = self._passed(inner)
         head = ", ".join(["entries", "m", "x", *parameters, "texts", "errors"])
         with source.block(f"def {spread}({head}):"):
-            if inner.is_summed:
+            if inner.is_summed and not inner.is_real:
                 source.line("change = wide_product(x, m)")
             with source.block("for t in range(indexed_count(entries)):"):
                 source.line("e = indexed_at(entries, t)")
-                self._if_correlated(inner, bound, lambda: self._add(inner, "m", "change"))
+                self._if_correlated(inner, bound, lambda: self._add_row(inner))
             source.line("return 0")
         source.line()
 
@@ -193,6 +196,45 @@ class Values:
                 judge(conditions[1:])
 
         judge(list(inner.predicate))
+
+    def _add_row(self, inner: Inner) -> None:
+        """Write that entry e aggregates row i too."""
+        if not inner.is_real:
+            self._add(inner, "m", "change")
+            return
+        at = self.kind.word(inner.slot("count"))
+        self.source.line(f"indexed_add(entries, e, {at}, m)")
+        self._add_real("entries", "e", self._real_words(inner), "x")
+
+    def _real_words(self, inner: Inner) -> dict[str, int]:
+        return {name: self.kind.word(inner.slot(name)) for name in _REAL}
+
+    def _add_real(self, state: str, entry: str, words: dict[str, int], x: str) -> None:
+        """Write what adds a float m times to a sum, or to the count of what is not finite."""
+        source = self.source
+        with source.block(f"if is_finite({x}):"):
+            source.line(f"indexed_add_sum({state}, {entry}, {words['sum']}, {x} * m)")
+        with source.block(f"elif is_nan({x}):"):
+            source.line(f"indexed_add({state}, {entry}, {words['nan']}, m)")
+        with source.block(f"elif {x} > 0.0:"):
+            source.line(f"indexed_add({state}, {entry}, {words['plus']}, m)")
+        with source.block("else:"):
+            source.line(f"indexed_add({state}, {entry}, {words['minus']}, m)")
+
+    def _add_group(self, inner: Inner) -> None:
+        """Write that entry e aggregates the rows of entry u inside."""
+        name = inner.name
+        if not inner.is_real:
+            self._add(inner, f"int_at({name}, u, 0)", f"wide_at({name}, u, 1)")
+            return
+        own, words = inner.kind, self._real_words(inner)
+        at = self.kind.word(inner.slot("count"))
+        self.source.line(f"indexed_add(entries, e, {at}, int_at({name}, u, 0))")
+        total = f"sum_at({name}, u, {own.word('sum')})"
+        self.source.line(f"indexed_add_sum(entries, e, {words['sum']}, {total})")
+        for each in SPECIALS:
+            count = f"int_at({name}, u, {own.word(each)})"
+            self.source.line(f"indexed_add(entries, e, {words[each]}, {count})")
 
     def _add(self, inner: Inner, count: str, total: str) -> None:
         at = self.kind.word(inner.slot("count"))
@@ -292,7 +334,7 @@ class Values:
             key = f"{key[:-1]} 0)"
         source.line(f"u = indexed_find({name}, {key})")
         with source.block("if u != 0:"):
-            self._add(inner, f"int_at({name}, u, 0)", f"wide_at({name}, u, 1)")
+            self._add_group(inner)
 
     def write_forget(self, input_: str) -> None:
         """Write what has a large batch look all aggregates up again."""
@@ -325,7 +367,12 @@ class Values:
             return
         at = self.kind.word(inner.slot("count"))
         source.line(f"indexed_add(entries, e, {at}, -int_at(entries, e, {at}))")
-        if inner.is_summed:
+        if inner.is_real:
+            words = self._real_words(inner)
+            source.line(f"moment_clear(entries, e, {words['sum']}, 1)")
+            for at in (words[each] for each in SPECIALS):
+                source.line(f"indexed_add(entries, e, {at}, -int_at(entries, e, {at}))")
+        elif inner.is_summed:
             at = self.kind.word(inner.slot("sum"))
             old = f"wide_times(wide_at(entries, e, {at}), -1)"
             source.line(f"indexed_add_wide(entries, e, {at}, {old})")
@@ -333,7 +380,7 @@ class Values:
     def _take(self, inner: Inner) -> None:
         source, name = self.source, inner.name
         if not inner.value.is_extreme:
-            self._add(inner, f"int_at({name}, u, 0)", f"wide_at({name}, u, 1)")
+            self._add_group(inner)
             return
         assert inner.value.argument is not None
         place = list(inner.keys.named).index(inner.value.argument)
@@ -355,9 +402,7 @@ class Values:
             source.line(f"{value} = {_as_value(word, field)}")
             source.line(f"{none} = int_at(entries, e, {self.kind.word(inner.slot('seen'))}) == 0")
             return Operand(value, none)
-        words = {"count": self.kind.word(inner.slot("count"))}
-        if inner.is_summed:
-            words["sum"] = self.kind.word(inner.slot("sum"))
+        words = {each: self.kind.word(inner.slot(each)) for each in inner.sum_names}
         return self._finish_sum(inner, scalar, words, "entries")
 
     def _finish_sum(
@@ -365,7 +410,7 @@ class Values:
     ) -> Operand:
         # Not NULL: whether there is a row to aggregate is counted already.
         payload = Payload((("value", inner.value.call),))
-        named = {"rows": words["count"], "count_1": words["count"], "sum_1": words.get("sum", 0)}
+        named = {"rows": words["count"]} | {f"{name}_1": at for name, at in words.items()}
         return payload.finish("value", inner.value.call, scalar, named, state)
 
     def read_fixed(self, inner: Inner) -> Operand:
@@ -373,7 +418,7 @@ class Values:
         source, name, scalar = self.source, inner.name, Scalar(self.source, {}, "-1")
         if not inner.value.is_extreme:
             source.line(f"e = indexed_touch({name}, (0,))")
-            words = {"count": 0, "sum": 1}
+            words = {each: inner.kind.word(each) for each in inner.sum_names}
             return self._finish_sum(inner, scalar, words, name)
         value, none = source.name(inner.value.call.function), source.name("none")
         source.line(f"{none} = ordered_size({name}) == 0")

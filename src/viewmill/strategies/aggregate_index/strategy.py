@@ -19,7 +19,7 @@ from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_b
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
 from viewmill.strategies.aggregate_index.emit import emit_by_key, emit_program
 from viewmill.strategies.aggregate_index.general_emit import emit_general
-from viewmill.strategies.aggregate_index.general_query import GeneralQuery, read_general
+from viewmill.strategies.aggregate_index.general_query import GeneralQuery, Nested, read_general
 from viewmill.strategies.aggregate_index.query import Value, read_query
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 from viewmill.strategies.aggregate_index.rows_emit import emit_rows
@@ -178,6 +178,7 @@ def _general_notes(query: GeneralQuery, why: NotTaken) -> tuple[str, ...]:
     values = [
         f"{display_expression(each.call)}: "
         + (", ".join(map(display_expression, each.correlated)) or "the same for all rows outside")
+        + _rounding(each)
         for each in query.values
     ]
     return (
@@ -210,7 +211,7 @@ def _note(side: Side) -> str:
     return f"{level}; one range qualifies (monotone), level by level while a sum is negative"
 
 
-def _rounding(value: Value) -> str:
+def _rounding(value: Value | Nested) -> str:
     """What is to be said of a sum of floats."""
     if not isinstance(value.call.type, Float):
         return ""
