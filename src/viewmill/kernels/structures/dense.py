@@ -49,7 +49,7 @@ _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
 _FETCHED = 1536  # bytes of an entry that are asked for ahead
 _MIDDLE = 32 << 10  # bytes
-_LONG = 256  # bytes: what room is left over costs more than moving now and then
+_LONG = 80  # bytes: what room is left over costs more than moving now and then
 _SCANNED = 16  # up to so many entries have tags instead of slots
 _ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte the lowest, highest
 

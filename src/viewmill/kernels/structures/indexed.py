@@ -1,7 +1,7 @@
 """A map from key to payload, growing inside the kernel, with or without a journal.
 
 header   a table (see `dense`), BYTES KEY_WORDS PAYLOAD_WORDS STRIDE KEY_AT KINDS COMMITTED
-         JOURNAL TOUCHED JOURNAL_ROOM LOW_BYTES
+         JOURNAL TOUCHED JOURNAL_ROOM LOW_BYTES LAST_TOUCHED
 journal  entry's number   1 if the key was there before   key words   payload words as they were
 
 Without a journal an entry is dropped by `indexed_settle` as soon as its payload is zero. With one,
@@ -48,6 +48,7 @@ BYTES = 8 * TABLE_WORDS
 KEY_WORDS, PAYLOAD_WORDS, STRIDE, KEY_AT, KINDS, COMMITTED = 40, 48, 56, 64, 72, 80
 JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
 LOW_BYTES = 112  # that an entry would need more; 0 once it has them
+LAST_TOUCHED = 120
 HEADER_WORDS = 16
 
 _NEAR_BYTES = 1 << 20
@@ -191,10 +192,12 @@ def note(s, at, existed):
 
 @structure
 def grow_journal(s):
-    """Twice the room for records."""
+    """Twice the room for records; a quarter more where that is much memory."""
     old, room = load_word(s + JOURNAL), load_word(s + JOURNAL_ROOM)
     size = record_bytes(s)
-    more = room * 2 if room > 0 else max(4, min(64, 8192 // size))
+    more = room * 2 if room > 0 else max(4, min(64, 8192 // size), load_word(s + LAST_TOUCHED))
+    if room * size > _NEAR_BYTES:
+        more = room + (room >> 2)
     journal = allocate(more * size)
     if room > 0:
         copy_bytes(journal, old, load_word(s + TOUCHED) * size)
@@ -369,12 +372,16 @@ def indexed_rollback(s):
 
 @structure
 def clear_journal(s):
-    """An empty journal; a large one that was hardly used is given back."""
-    room = load_word(s + JOURNAL_ROOM)
-    if room > 4096 and load_word(s + TOUCHED) * 8 < room:
+    """An empty journal; one that is large, or was hardly used, is given back.
+
+    How many keys were touched is remembered: the next journal begins with room for as many.
+    """
+    room, touched, size = load_word(s + JOURNAL_ROOM), load_word(s + TOUCHED), record_bytes(s)
+    if room * size > _NEAR_BYTES or (room > 4096 and touched * 8 < room):
         release(load_word(s + JOURNAL))
         store_word(s + JOURNAL_ROOM, 0)
-        store_word(s + BYTES, load_word(s + BYTES) - room * record_bytes(s))
+        store_word(s + BYTES, load_word(s + BYTES) - room * size)
+    store_word(s + LAST_TOUCHED, touched)
     store_word(s + TOUCHED, 0)
 
 

@@ -167,7 +167,7 @@ def listed_place(
         _fields(places, bound),
         _fields(places, rest),
         slots,
-        journal=_has_floats(slots) or places.journal,
+        journal=not _is_exact((view,), places.layout.slots(view)) or places.journal,
     )
     names = {(view.name, slot.name): slot.name for slot in slots}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
