@@ -323,7 +323,7 @@ def test_a_triangle_has_cofactors() -> None:
 
 @pytest.mark.parametrize("compiler", [pytest.param("on", marks=pytest.mark.slow), "off"])
 def test_wide_cofactors_of_a_star(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From sixteen columns on, rows are padded and products are made from means."""
+    """From sixteen columns on, rows are padded and products are made from means, many at once."""
     monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
     random = np.random.default_rng(7)
     widths = {"r": 9, "s": 7, "t": 1}
@@ -337,7 +337,7 @@ def test_wide_cofactors_of_a_star(compiler: str, monkeypatch: pytest.MonkeyPatch
             "FROM r JOIN s ON r.k = s.k JOIN t ON r.k = t.k"
         )
         rows = {
-            name: [(int(k), *map(float, x)) for k, *x in random.integers(0, 4, (12, 1 + width))]
+            name: [(int(k), *map(float, x)) for k, *x in random.integers(0, 4, (40, 1 + width))]
             for name, width in widths.items()
         }
         for name, some in rows.items():
