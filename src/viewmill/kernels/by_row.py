@@ -3,12 +3,12 @@
 takes  Program with a ByRow body, the Dictionary of the mill
 gives  a Maintainer: a delta comes in, its rows that pass go out with what was computed of them
 
-Equal rows are computed once, and remembered for the next batch.
+Equal rows of a change are computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,20 @@ import pyarrow as pa
 from viewmill import errors
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.schema import Field
+from viewmill.algebra.types import String, Timestamp
 from viewmill.algebra.walk import columns_of
-from viewmill.deltas.arrow import decode_column
+from viewmill.deltas.arrow import decode_column, encode_array
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.values import words_of
 from viewmill.errors import EvaluationFailed, ViewmillError
-from viewmill.program.evaluate import RowFailed, evaluate
+from viewmill.program.evaluate import Row, RowFailed, compile_rows
 from viewmill.program.program import ByRow, Program
 
-_MOST = 100_000  # rows that are remembered
-_HIDDEN = None  # what is remembered of a row that does not pass
+_HIDDEN = None  # what is computed of a row that does not pass
+_MANY = 64  # strings
+_FIRST_YEAR, _LAST_YEAR = -62_135_596_800_000_000, 253_402_300_800_000_000  # 1 and 10000
+_FACTOR = np.int64(-7046029254386353131)
 
 
 def build(program: Program, dictionary: Dictionary) -> RowMaintainer:
@@ -48,7 +51,9 @@ class RowMaintainer:
         self._made = [each for _, each in body.outputs if not isinstance(each, Column)]
         used = set().union(*(columns_of(each) for each in (*body.where, *self._made)))
         self._read = [i for i, name in enumerate(self._names) if name in used]
-        self._known: dict[bytes, tuple[Any, ...] | None] = {}
+        read = [self._names[i] for i in self._read]
+        made = compile_rows([*body.where, *self._made], read)
+        self._tests, self._outputs = made[: len(body.where)], made[len(body.where) :]
         self._waiting: list[Delta] = []
 
     def apply(self, input: str, delta: Delta) -> None:
@@ -89,8 +94,10 @@ class RowMaintainer:
         return {}
 
     def _computed(self, delta: Delta) -> Delta:
-        rows, index = self._distinct(delta)
-        values = [self._known_or_new(delta, int(i), key) for key, i in rows]
+        first, index = self._distinct(delta)
+        read = [self._values(delta, at, first) for at in self._read]
+        rows: list[Row] = list(zip(*read, strict=True)) if read else [()]
+        values = self._compute(rows, first)
         shown = np.array([each is not _HIDDEN for each in values], np.bool_)[index]
         columns, masks = [], []
         made = iter(range(len(self._made)))
@@ -111,45 +118,62 @@ class RowMaintainer:
     def _words(self, values: list[Any], field: Field) -> Any:
         # A row that does not pass has no value, whatever the column says of NULL.
         lenient = Field(field.name, field.type, True)
+        if isinstance(field.type, String) and len(values) > _MANY:
+            return encode_array(pa.array(values, pa.string()), lenient, self._dictionary)
         try:
             return words_of(values, lenient, self._dictionary)
         except errors.InvalidRow as why:
             raise EvaluationFailed(str(why.message)) from None
 
-    def _distinct(self, delta: Delta) -> tuple[list[tuple[bytes, int]], npt.NDArray[np.int64]]:
-        """Each different row of what is read, with a place where it stands; and which is which."""
+    def _distinct(self, delta: Delta) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where each different row of what is read stands first; and which is which."""
         words = _matrix(delta, self._read)
         if not words.shape[1]:
-            return [(b"", 0)], np.zeros(delta.size, np.int64)
-        void = words.view(np.dtype((np.void, words.shape[1] * 8))).ravel()
-        keys, first, index = np.unique(void, return_index=True, return_inverse=True)
-        rows = [(key.tobytes(), int(i)) for key, i in zip(keys, first, strict=True)]
-        return rows, index.ravel()
+            return np.zeros(1, np.int64), np.zeros(delta.size, np.int64)
+        _, first, index = np.unique(_hashes(words), return_index=True, return_inverse=True)
+        index = index.ravel()
+        if (words[first[index]] != words).any():  # two rows have one hash
+            every = np.arange(delta.size)
+            return every, every
+        return first, index
 
-    def _known_or_new(self, delta: Delta, i: int, key: bytes) -> tuple[Any, ...] | None:
-        if key not in self._known:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[key] = self._compute(self._row(delta, i), i)
-        return self._known[key]
+    def _values(self, delta: Delta, at: int, rows: npt.NDArray[np.int64]) -> list[Any]:
+        """The values of a column in some rows."""
+        field, mask, words = self._input.schema[at], delta.nulls[at], delta.columns[at][rows]
+        if isinstance(field.type, Timestamp) and mask is None and _are_moments(words):
+            moments: list[Any] = words.view("datetime64[us]").tolist()
+            return moments
+        part = None if mask is None else mask[rows]
+        values: list[Any] = decode_column(words, part, field, self._dictionary).to_pylist()
+        return values
 
-    def _row(self, delta: Delta, i: int) -> dict[str, Any]:
-        row = {}
-        for at in self._read:
-            field, mask = self._input.schema[at], delta.nulls[at]
-            part = None if mask is None else mask[i : i + 1]
-            column = decode_column(delta.columns[at][i : i + 1], part, field, self._dictionary)
-            row[self._names[at]] = column.to_pylist()[0]
-        return row
+    def _compute(
+        self, rows: Sequence[Row], places: npt.NDArray[np.int64]
+    ) -> list[tuple[Any, ...] | None]:
+        """What is shown of each row, the first of the batch that fails fails it."""
+        made: list[tuple[Any, ...] | None] = [_HIDDEN] * len(rows)
+        tests, outputs = self._tests, self._outputs
+        for i in np.argsort(places, kind="stable").tolist():
+            row = rows[i]
+            try:
+                if _all(tests, row):
+                    made[i] = tuple([each(row) for each in outputs])
+            except RowFailed as why:
+                named = {self._names[at]: value for at, value in zip(self._read, row, strict=True)}
+                raise _error(why, named, int(places[i])) from None
+        return made
 
-    def _compute(self, row: dict[str, Any], i: int) -> tuple[Any, ...] | None:
-        try:
-            for each in self._body.where:
-                if evaluate(each, row) is not True:
-                    return _HIDDEN
-            return tuple(evaluate(each, row) for each in self._made)
-        except RowFailed as why:
-            raise _error(why, row, i) from None
+
+def _are_moments(words: npt.NDArray[np.int64]) -> bool:
+    """Whether Python has all these times."""
+    return bool(len(words) and words.min() >= _FIRST_YEAR and words.max() < _LAST_YEAR)
+
+
+def _all(tests: Sequence[Callable[[Row], Any]], row: Row) -> bool:
+    for test in tests:  # noqa: SIM110 (a generator takes longer)
+        if test(row) is not True:
+            return False
+    return True
 
 
 def _error(why: RowFailed, row: Mapping[str, Any], i: int) -> ViewmillError:
@@ -169,3 +193,11 @@ def _matrix(delta: Delta, columns: list[int]) -> npt.NDArray[np.int64]:
         if mask is not None:
             words[:, 2 * n + 1] = mask
     return words
+
+
+def _hashes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A hash of each row."""
+    hashes = words[:, 0].copy()
+    for column in words.T[1:]:
+        hashes = (hashes ^ (hashes >> 29)) * _FACTOR + column
+    return hashes

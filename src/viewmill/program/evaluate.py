@@ -1,7 +1,8 @@
 """Expressions over one row, computed in Python: for what is rare or has no words to compute with.
 
-takes  an expression, and the values of a row by column (Python's: int, float, str, Decimal, date)
-gives  its value, None for NULL; or `RowFailed`, which says what Spark would call an error
+takes  expressions
+gives  functions of a row's values (Python's: int, float, str, Decimal, date), which give a value,
+       None for NULL; or raise `RowFailed`, which says what Spark would call an error
 
 The meaning is Spark's with ANSI on, as everywhere; AND, OR, CASE and COALESCE are lazy.
 """
@@ -11,7 +12,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from viewmill.algebra.display import display_expression
@@ -22,7 +25,8 @@ from viewmill.program.evaluate_casts import convert
 from viewmill.program.evaluate_functions import FUNCTIONS, Unfit
 from viewmill.program.text_functions import FUNCTIONS as TEXTS
 
-Row = Mapping[str, Any]
+Row = tuple[Any, ...]
+Closure = Callable[[Row], Any]
 _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 DAY = 86_400_000_000
 
@@ -54,35 +58,119 @@ def can_evaluate(expression: Expression) -> bool:
             return False
 
 
-def evaluate(expression: Expression, row: Row) -> Any:
-    """The value of an expression."""
+def compile_rows(
+    expressions: Sequence[Expression], names: Sequence[str]
+) -> list[Callable[[Row], Any]]:
+    """Functions that give the values of expressions for a row, whose columns have these names.
+
+    What stands in them more than once is computed once for a row.
+    """
+    return _Closures(expressions, names).made
+
+
+class _Closures:
+    def __init__(self, expressions: Sequence[Expression], names: Sequence[str]) -> None:
+        self._places = {name: i for i, name in enumerate(names)}
+        self._times = Counter(part for each in expressions for part in _calls(each))
+        self._shared: dict[Expression, Closure] = {}
+        self.made = [self._of(each) for each in expressions]
+
+    def _of(self, expression: Expression) -> Closure:
+        match expression:
+            case Column():
+                return itemgetter(self._places[expression.name])
+            case Literal():
+                value = expression.value
+                return lambda row: value
+            case Cast():
+                inner = self._of(expression.input)
+                return lambda row: _cast(expression, inner(row))
+            case Case():
+                return self._case(expression)
+            case Call():
+                return self._call(expression)
+            case _:
+                raise AssertionError(expression)
+
+    def _case(self, case: Case) -> Closure:
+        branches = [(self._of(test), self._of(value)) for test, value in case.branches]
+        otherwise = self._of(case.otherwise)
+
+        def chosen(row: Row) -> Any:
+            for test, value in branches:
+                if test(row) is True:
+                    return value(row)
+            return otherwise(row)
+
+        return chosen
+
+    def _call(self, call: Call) -> Closure:
+        if call in self._shared:
+            return self._shared[call]
+        parts = [self._of(each) for each in call.arguments]
+        lazy = _LAZY.get(call.function)
+        made = lazy(call, parts) if lazy is not None else _strict(call, parts)
+        if self._times[call] > 1:
+            made = self._shared[call] = _once(made)
+        return made
+
+
+def _calls(expression: Expression) -> Iterator[Call]:
     match expression:
-        case Column():
-            return row[expression.name]
-        case Literal():
-            return expression.value
         case Cast():
-            return _cast(expression, evaluate(expression.input, row))
+            yield from _calls(expression.input)
         case Case():
-            for condition, value in expression.branches:
-                if evaluate(condition, row) is True:
-                    return evaluate(value, row)
-            return evaluate(expression.otherwise, row)
+            for each in (*(x for branch in expression.branches for x in branch),
+                         expression.otherwise):  # fmt: skip
+                yield from _calls(each)
         case Call():
-            lazy = _LAZY.get(expression.function)
-            return lazy(expression, row) if lazy is not None else _call(expression, row)
-        case _:
-            raise AssertionError(expression)
+            yield expression
+            for each in expression.arguments:
+                yield from _calls(each)
 
 
-def _call(call: Call, row: Row) -> Any:
-    arguments = [evaluate(each, row) for each in call.arguments]
-    if any(each is None for each in arguments):
-        return None
-    function = _function(call)
-    assert function is not None
+def _once(closure: Closure) -> Closure:
+    """The same, which remembers the value of the last row."""
+    last: Row | None = None
+    value: Any = None
+
+    def remembered(row: Row) -> Any:
+        nonlocal last, value
+        if row is not last:
+            value = closure(row)  # if it fails, the last row stays the one before
+            last = row
+        return value
+
+    return remembered
+
+
+def _strict(call: Call, parts: Sequence[Closure]) -> Closure:
+    """A function that is NULL where an argument is."""
+    found = _function(call)
+    assert found is not None
+    function = found
+    constants = [each.value if isinstance(each, Literal) else None for each in call.arguments[1:]]
+    if parts and None not in constants:
+        first = parts[0]
+
+        def of_one(row: Row) -> Any:
+            value = first(row)
+            return None if value is None else _tried(call, function, [value, *constants])
+
+        return of_one
+
+    def of_all(row: Row) -> Any:
+        values = [part(row) for part in parts]
+        if any(each is None for each in values):
+            return None
+        return _tried(call, function, values)
+
+    return of_all
+
+
+def _tried(call: Call, function: Callable[[Call, list[Any]], Any], values: list[Any]) -> Any:
     try:
-        return function(call, arguments)
+        return function(call, values)
     except Unfit as why:
         raise _failed(call, why.kind, str(why)) from None
     except (ArithmeticError, ValueError, OverflowError) as why:
@@ -108,69 +196,102 @@ def _failed(expression: Expression, kind: str, why: str) -> RowFailed:
 # Lazy ones.
 
 
-def _and(call: Call, row: Row) -> Any:
-    left = evaluate(call.arguments[0], row)
-    if left is False:
-        return False
-    right = evaluate(call.arguments[1], row)
-    return False if right is False else None if left is None or right is None else True
+def _and(call: Call, parts: Sequence[Closure]) -> Closure:
+    first, second = parts
+
+    def both(row: Row) -> Any:
+        left = first(row)
+        if left is False:
+            return False
+        right = second(row)
+        return False if right is False else None if left is None or right is None else True
+
+    return both
 
 
-def _or(call: Call, row: Row) -> Any:
-    left = evaluate(call.arguments[0], row)
-    if left is True:
-        return True
-    right = evaluate(call.arguments[1], row)
-    return True if right is True else None if left is None or right is None else False
+def _or(call: Call, parts: Sequence[Closure]) -> Closure:
+    first, second = parts
+
+    def either(row: Row) -> Any:
+        left = first(row)
+        if left is True:
+            return True
+        right = second(row)
+        return True if right is True else None if left is None or right is None else False
+
+    return either
 
 
-def _coalesce(call: Call, row: Row) -> Any:
-    for each in call.arguments:
-        value = evaluate(each, row)
-        if value is not None:
-            return value
-    return None
-
-
-def _is_null(call: Call, row: Row) -> Any:
-    return evaluate(call.arguments[0], row) is None
-
-
-def _null_safe_equal(call: Call, row: Row) -> Any:
-    a, b = (evaluate(each, row) for each in call.arguments)
-    return a is b if a is None or b is None else _equal(a, b)
-
-
-def _in(call: Call, row: Row) -> Any:
-    first, *others = (evaluate(each, row) for each in call.arguments)
-    if first is None:
+def _coalesce(call: Call, parts: Sequence[Closure]) -> Closure:
+    def first(row: Row) -> Any:
+        for each in parts:
+            value = each(row)
+            if value is not None:
+                return value
         return None
-    found = [None if each is None else _equal(first, each) for each in others]
-    return True if True in found else None if None in found else False
+
+    return first
 
 
-def _extreme(call: Call, row: Row) -> Any:
-    values = [x for each in call.arguments if (x := evaluate(each, row)) is not None]
-    if not values:
-        return None
-    best = values[0]
-    for each in values[1:]:
-        if _less(best, each) if call.function == "greatest" else _less(each, best):
-            best = each
-    return best
+def _is_null(call: Call, parts: Sequence[Closure]) -> Closure:
+    (part,) = parts
+    return lambda row: part(row) is None
 
 
-def _concat_ws(call: Call, row: Row) -> Any:
-    first, *others = (evaluate(each, row) for each in call.arguments)
-    return None if first is None else first.join(each for each in others if each is not None)
+def _null_safe_equal(call: Call, parts: Sequence[Closure]) -> Closure:
+    first, second = parts
+
+    def same(row: Row) -> Any:
+        a, b = first(row), second(row)
+        return a is b if a is None or b is None else _equal(a, b)
+
+    return same
 
 
-def _is_nan(call: Call, row: Row) -> Any:
-    value = evaluate(call.arguments[0], row)
-    return value is not None and math.isnan(value)
+def _in(call: Call, parts: Sequence[Closure]) -> Closure:
+    def among(row: Row) -> Any:
+        first, *others = (each(row) for each in parts)
+        if first is None:
+            return None
+        found = [None if each is None else _equal(first, each) for each in others]
+        return True if True in found else None if None in found else False
+
+    return among
 
 
-_LAZY: dict[str, Callable[[Call, Row], Any]] = {
+def _extreme(call: Call, parts: Sequence[Closure]) -> Closure:
+    def best_of(row: Row) -> Any:
+        values = [x for each in parts if (x := each(row)) is not None]
+        if not values:
+            return None
+        best = values[0]
+        for each in values[1:]:
+            if _less(best, each) if call.function == "greatest" else _less(each, best):
+                best = each
+        return best
+
+    return best_of
+
+
+def _concat_ws(call: Call, parts: Sequence[Closure]) -> Closure:
+    def joined(row: Row) -> Any:
+        first, *others = (each(row) for each in parts)
+        return None if first is None else first.join(each for each in others if each is not None)
+
+    return joined
+
+
+def _is_nan(call: Call, parts: Sequence[Closure]) -> Closure:
+    (part,) = parts
+
+    def is_nan(row: Row) -> Any:
+        value = part(row)
+        return value is not None and math.isnan(value)
+
+    return is_nan
+
+
+_LAZY: dict[str, Callable[[Call, Sequence[Closure]], Closure]] = {
     "and": _and, "or": _or, "coalesce": _coalesce, "is_null": _is_null, "isnan": _is_nan,
     "<=>": _null_safe_equal, "in": _in, "greatest": _extreme, "least": _extreme,
     "concat_ws": _concat_ws,
@@ -206,13 +327,16 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 def _function(call: Call) -> Callable[[Call, list[Any]], Any] | None:
     name = call.function
     if name in _COMPARISONS:
-        return lambda call, values: _COMPARISONS[name](*values)
+        compare = _COMPARISONS[name]
+        return lambda call, values: compare(*values)
     if name in ("+", "-", "*", "/", "%", "div", "pmod"):
         return _time_arithmetic if _is_time(call) else _arithmetic
     if name in FUNCTIONS:
-        return lambda call, values: FUNCTIONS[name](call, *values)
+        function = FUNCTIONS[name]
+        return lambda call, values: function(call, *values)
     if name in TEXTS:
-        return lambda call, values: TEXTS[name](*values)
+        of_text = TEXTS[name]
+        return lambda call, values: of_text(*values)
     return None
 
 

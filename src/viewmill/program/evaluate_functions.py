@@ -253,21 +253,24 @@ _LETTERS: tuple[tuple[str, Callable[[dt.datetime], str]], ...] = (
 
 
 def _date_format(call: Call, moment: dt.datetime, pattern: str) -> str:
-    text, i = "", 0
+    return "".join([part if isinstance(part, str) else part(moment) for part in _parts(pattern)])
+
+
+@cache
+def _parts(pattern: str) -> list[str | Callable[[dt.datetime], str]]:
+    """What stands in a pattern: letters as they are, and what is put in their stead."""
+    parts: list[str | Callable[[dt.datetime], str]] = []
+    i = 0
     while i < len(pattern):
         if pattern[i] == "'":
             end = pattern.find("'", i + 1)
-            text += pattern[i + 1 : end] or "'"
+            parts.append(pattern[i + 1 : end] or "'")
             i = end + 1
             continue
         found = next((each for each in _LETTERS if pattern.startswith(each[0], i)), None)
-        if found is None:
-            text += pattern[i]
-            i += 1
-            continue
-        text += found[1](moment)
-        i += len(found[0])
-    return text
+        parts.append(pattern[i] if found is None else found[1])
+        i += 1 if found is None else len(found[0])
+    return parts
 
 
 FUNCTIONS: dict[str, Function] = {
