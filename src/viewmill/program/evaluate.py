@@ -151,30 +151,52 @@ def _strict(call: Call, parts: Sequence[Closure]) -> Closure:
     function = found
     constants = [each.value if isinstance(each, Literal) else None for each in call.arguments[1:]]
     if parts and None not in constants:
-        first = parts[0]
-
-        def of_one(row: Row) -> Any:
-            value = first(row)
-            return None if value is None else _tried(call, function, [value, *constants])
-
-        return of_one
+        return _of_one(call, function, parts[0], constants)
 
     def of_all(row: Row) -> Any:
         values = [part(row) for part in parts]
         if any(each is None for each in values):
             return None
-        return _tried(call, function, values)
+        try:
+            return function(call, *values)
+        except FAILURES as why:
+            raise _failure(call, why) from None
 
     return of_all
 
 
-def _tried(call: Call, function: Callable[[Call, list[Any]], Any], values: list[Any]) -> Any:
-    try:
-        return function(call, values)
-    except Unfit as why:
-        raise _failed(call, why.kind, str(why)) from None
-    except (ArithmeticError, ValueError, OverflowError) as why:
-        raise _failed(call, "EvaluationFailed", str(why) or "it has no value") from None
+def _of_one(
+    call: Call, function: Callable[..., Any], part: Closure, constants: Sequence[Any]
+) -> Closure:
+    """The same of one value and constants."""
+    if call.function == "=" and not isinstance(call.arguments[0].type, Float):
+        (constant,) = constants
+
+        def equal(row: Row) -> Any:
+            value = part(row)
+            return None if value is None else value == constant
+
+        return equal
+
+    def of_one(row: Row) -> Any:
+        value = part(row)
+        if value is None:
+            return None
+        try:
+            return function(call, value, *constants)
+        except FAILURES as why:
+            raise _failure(call, why) from None
+
+    return of_one
+
+
+FAILURES = (ArithmeticError, ValueError, OverflowError)  # `Unfit` among them
+
+
+def _failure(call: Call, why: Exception) -> RowFailed:
+    if isinstance(why, Unfit):
+        return _failed(call, why.kind, str(why))
+    return _failed(call, "EvaluationFailed", str(why) or "it has no value")
 
 
 def _cast(cast: Cast, value: Any) -> Any:
@@ -324,19 +346,19 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 # Arithmetic.
 
 
-def _function(call: Call) -> Callable[[Call, list[Any]], Any] | None:
+def _function(call: Call) -> Callable[..., Any] | None:
+    """What takes the call itself and the values of its arguments."""
     name = call.function
     if name in _COMPARISONS:
         compare = _COMPARISONS[name]
-        return lambda call, values: compare(*values)
+        return lambda call, a, b: compare(a, b)
     if name in ("+", "-", "*", "/", "%", "div", "pmod"):
         return _time_arithmetic if _is_time(call) else _arithmetic
     if name in FUNCTIONS:
-        function = FUNCTIONS[name]
-        return lambda call, values: function(call, *values)
+        return FUNCTIONS[name]
     if name in TEXTS:
         of_text = TEXTS[name]
-        return lambda call, values: of_text(*values)
+        return lambda call, *values: of_text(*values)
     return None
 
 
@@ -344,7 +366,7 @@ def _is_time(call: Call) -> bool:
     return any(isinstance(each.type, Interval) for each in call.arguments)
 
 
-def _time_arithmetic(call: Call, values: list[Any]) -> Any:
+def _time_arithmetic(call: Call, *values: Any) -> Any:
     moment, interval = values
     if not isinstance(interval, tuple) or call.function not in ("+", "-"):
         raise Unfit("EvaluationFailed", "this arithmetic of times")
@@ -363,7 +385,7 @@ def add_months(moment: Any, months: int) -> Any:
     return moment.replace(year=year, month=month + 1, day=min(moment.day, last))
 
 
-def _arithmetic(call: Call, values: list[Any]) -> Any:
+def _arithmetic(call: Call, *values: Any) -> Any:
     if call.function in ("/", "%", "div", "pmod") and values[1] == 0:
         raise Unfit("EvaluationFailed", "division by zero")
     match call.type:

@@ -15,6 +15,7 @@ from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_MOST_KNOWN = 10_000
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -253,10 +254,33 @@ _LETTERS: tuple[tuple[str, Callable[[dt.datetime], str]], ...] = (
 
 
 def _date_format(call: Call, moment: dt.datetime, pattern: str) -> str:
-    return "".join([part if isinstance(part, str) else part(moment) for part in _parts(pattern)])
+    return _formatter(pattern)(moment)
+
+
+_FINE = frozenset("sS")  # letters that tell moments of one minute apart
 
 
 @cache
+def _formatter(pattern: str) -> Callable[[dt.datetime], str]:
+    """What writes moments; those of one minute are written once, unless the pattern has seconds."""
+    parts = _parts(pattern)
+    known: dict[int, str] = {}
+
+    def write(moment: dt.datetime) -> str:
+        return "".join([part if isinstance(part, str) else part(moment) for part in parts])
+
+    def remembered(moment: dt.datetime) -> str:
+        minute = moment.toordinal() * 1440 + moment.hour * 60 + moment.minute
+        text = known.get(minute)
+        if text is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            text = known[minute] = write(moment)
+        return text
+
+    return remembered if _FINE.isdisjoint(pattern) else write
+
+
 def _parts(pattern: str) -> list[str | Callable[[dt.datetime], str]]:
     """What stands in a pattern: letters as they are, and what is put in their stead."""
     parts: list[str | Callable[[dt.datetime], str]] = []
