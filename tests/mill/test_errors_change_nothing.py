@@ -187,3 +187,23 @@ def test_a_deferred_view_that_cannot_be_refreshed_stays_as_it_was_and_says_why(
         mill["s"].refresh()
     mill.delete("t", [(2**62,)])
     assert (mill["s"].rows(), mill["s"].status()["error"]) == ([(2**62,)], None)
+
+
+@pytest.mark.parametrize("compiler", ["on", "off"])
+def test_an_error_in_a_joined_row_shows_the_row(
+    compiler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k INT, x INT, s STRING)")
+        mill.sql("CREATE TABLE u (k INT, y INT)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT t.k, s, t.x / u.y AS r FROM t JOIN u ON t.k = u.k"
+        )
+        mill.insert("t", [(1, 5, "a"), (2, 6, None)])
+        mill.insert("u", [(1, 5)])
+        with pytest.raises(vm.errors.EvaluationFailed) as caught:
+            mill.insert("u", [(2, 4), (2, 0)])
+        assert "a row of the result: k = 2, s = None, x = 6, y = 0" in str(caught.value)
+        assert mill["v"].rows() == [(1, "a", 1.0)]
+        assert mill.sql("SELECT count(*) AS n FROM u").rows() == [(1,)]

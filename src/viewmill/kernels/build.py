@@ -84,6 +84,8 @@ class Failure(Protocol):
 
     handle: Any
 
+    @property
+    def row(self) -> int: ...
     def noted(self) -> bool: ...
     def take(self) -> tuple[int, int]: ...
 
@@ -268,7 +270,7 @@ class TriggerMaintainer:
             return Delta.empty(self.program.output)  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
-            raise self._failed()
+            raise self._failed_in_flush()
         delta = self._outlet.take()
         return delta if stopped < 0 else self._rest(self._flush, stopped, delta)
 
@@ -396,7 +398,7 @@ class TriggerMaintainer:
         while stopped >= 0:
             stopped = kernel(stopped, *self._end)
             if self._failure.noted():
-                raise self._failed()
+                raise self._failed_in_flush() if kernel is self._flush else self._failed()
             parts.append(self._outlet.take())
         return concat(self.program.output, parts)
 
@@ -422,6 +424,19 @@ class TriggerMaintainer:
         if delta is not None and 0 <= row < delta.size:
             detail = f"row {row} of the batch: {shown_row(delta, row, self._dictionary)}"
         return _error_class(message)(message.text, detail=detail, span=message.span)
+
+
+    def _failed_in_flush(self) -> ViewmillError:
+        """What failed, and in which row of the result."""
+        t = self._failure.row
+        failed = self._failed()
+        store = self._stores.get(self._body.result)
+        if isinstance(store, tree_stores.IndexedStore | plain_tree_stores.TreeStore):
+            words = store.touched_key(t).reshape(1, -1)
+            if words.size:
+                shown = shown_row(payloads.key_delta(store.kind, words), 0, self._dictionary)
+                failed.detail = f"a row of the result: {shown}"
+        return failed
 
 
 def _error_class(message: Message) -> type[ViewmillError]:

@@ -47,7 +47,7 @@ def to_batches(
     kind: StateKind, keys: npt.NDArray[np.int64], payload: Payload, dictionary: Dictionary
 ) -> Iterator[pa.RecordBatch]:
     """The inverse: record batches with the columns of `kind.schema`."""
-    delta = _key_delta(kind, keys)
+    delta = key_delta(kind, keys)
     arrays = list(decode_delta(delta, dictionary).columns) if kind.key else []
     arrays += [
         _slot_array(slot, values) for slot, values in zip(kind.payload, payload, strict=True)
@@ -88,7 +88,8 @@ def _as_key(column: Words) -> npt.NDArray[np.int64]:
     return column.view(np.int64)
 
 
-def _key_delta(kind: StateKind, keys: npt.NDArray[np.int64]) -> Delta:
+def key_delta(kind: StateKind, keys: npt.NDArray[np.int64]) -> Delta:
+    """The keys of a state as rows."""
     columns: list[Words] = []
     nulls: list[Mask | None] = []
     at = 0

@@ -304,6 +304,11 @@ class Failure:
         """Whether there is one."""
         return self._words[0] != 0
 
+    @property
+    def row(self) -> int:
+        """In which row."""
+        return int(self._words[1])
+
     def take(self) -> tuple[int, int]:
         """Its code and row; forgotten afterwards."""
         code, row = self._words[0] - 1, self._words[1]

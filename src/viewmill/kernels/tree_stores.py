@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from ctypes import string_at
 
 import numpy as np
 
@@ -102,6 +103,11 @@ class IndexedStore(_TreeStore):
         """Keep what was done."""
         if self.words[_TOUCHED]:
             self._commit(self.handle)
+
+    def touched_key(self, t: int) -> IntArray:
+        """The words of touched key t."""
+        record = self.get(indexed.JOURNAL) + t * (self.get(indexed.STRIDE) + 8)
+        return np.frombuffer(string_at(record + 16, 8 * self.kind.key_words), np.int64)
 
     def rollback(self) -> None:
         """Go back to the last commit, if there is a journal."""

@@ -158,6 +158,11 @@ class Failure:
         """Whether there is one."""
         return self.handle.code is not None
 
+    @property
+    def row(self) -> int:
+        """In which row."""
+        return self.handle.row
+
     def take(self) -> tuple[int, int]:
         """Its code and row; forgotten afterwards."""
         code, row = self.handle.code, self.handle.row

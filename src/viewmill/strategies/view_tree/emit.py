@@ -16,7 +16,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import walk_relations
 from viewmill.program.display import state_label
 from viewmill.program.program import Program, Trigger, Triggers
-from viewmill.program.states import Replay, State
+from viewmill.program.states import Indexed, Replay, State
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.definitions import Definitions
@@ -102,6 +102,7 @@ def assemble(
                 (prefix, each.made.ring) for prefix, each in writer.layout.user_rings.items()
             ),
             enumeration=enumeration,
+            result=STATE if isinstance(result.kind, Indexed) and result.kind.journal else "",
         ),
     )
 
