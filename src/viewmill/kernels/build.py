@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,13 @@ class Store(Protocol):
     def export_payload(self) -> tuple[npt.NDArray[np.int64], payloads.Payload]: ...
     @property
     def nbytes(self) -> int: ...
+
+
+@runtime_checkable
+class Touching(Protocol):
+    """A store that knows which keys were touched, in which order."""
+
+    def touched_key(self, t: int) -> tuple[int, ...]: ...
 
 
 class Outlet(Protocol):
@@ -425,16 +432,16 @@ class TriggerMaintainer:
             detail = f"row {row} of the batch: {shown_row(delta, row, self._dictionary)}"
         return _error_class(message)(message.text, detail=detail, span=message.span)
 
-
     def _failed_in_flush(self) -> ViewmillError:
         """What failed, and in which row of the result."""
         t = self._failure.row
         failed = self._failed()
         store = self._stores.get(self._body.result)
-        if isinstance(store, tree_stores.IndexedStore | plain_tree_stores.TreeStore):
-            words = store.touched_key(t).reshape(1, -1)
-            if words.size:
-                shown = shown_row(payloads.key_delta(store.kind, words), 0, self._dictionary)
+        if isinstance(store, Touching):
+            key, kind = store.touched_key(t), self._kind(self._body.result)
+            if key:
+                words = np.array([key], np.int64)
+                shown = shown_row(payloads.key_delta(kind, words), 0, self._dictionary)
                 failed.detail = f"a row of the result: {shown}"
         return failed
 

@@ -104,10 +104,10 @@ class IndexedStore(_TreeStore):
         if self.words[_TOUCHED]:
             self._commit(self.handle)
 
-    def touched_key(self, t: int) -> IntArray:
+    def touched_key(self, t: int) -> tuple[int, ...]:
         """The words of touched key t."""
         record = self.get(indexed.JOURNAL) + t * (self.get(indexed.STRIDE) + 8)
-        return np.frombuffer(string_at(record + 16, 8 * self.kind.key_words), np.int64)
+        return tuple(memoryview(string_at(record + 16, 8 * self.kind.key_words)).cast("q"))
 
     def rollback(self) -> None:
         """Go back to the last commit, if there is a journal."""

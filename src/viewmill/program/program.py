@@ -145,7 +145,7 @@ class Triggers:
     replays: tuple[Trigger, ...] = ()  # like triggers, with `out`: the view after each row
     rings: tuple[tuple[str, Ring], ...] = ()  # of users: prefix_add, prefix_lift_0 are functions
     enumeration: Enumeration | None = None  # then `flush` emits nothing, and there is no `contents`
-    result: str = ""  # the `Indexed` state whose touched entries `flush` emits, one after another
+    result: str = ""  # the state whose touched entries `flush` emits, one after another
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,10 @@ class KeyedStore:
         """About how many bytes are held."""
         return sys.getsizeof(self.handle.entries) + 256 * len(self.handle.entries)
 
+    def touched_key(self, t: int) -> tuple[int, ...]:
+        """The words of touched key t."""
+        return tuple(map(int, self.handle.journal[t][0]))
+
     def make_room(self) -> bool:
         """There always is."""
         return False

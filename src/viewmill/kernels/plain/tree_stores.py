@@ -41,10 +41,10 @@ class TreeStore:
             self.clear()
         self.handle.commit()
 
-    def touched_key(self, t: int) -> npt.NDArray[np.int64]:
+    def touched_key(self, t: int) -> tuple[int, ...]:
         """The words of touched key t."""
         assert isinstance(self.handle, PlainIndexed)
-        return np.array(list(self.handle.journal)[t], np.int64)
+        return tuple(map(int, list(self.handle.journal)[t]))
 
     def rollback(self) -> None:
         """Go back to the last commit, if there is a journal."""

@@ -82,6 +82,7 @@ class _Writer:
                 texts=tuple(self.source.texts),
                 lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
+                result=self.state,
             ),
         )
 
