@@ -20,7 +20,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.product import Product, Shape
+from viewmill.deltas.product import Factor, Product, Shape
 from viewmill.errors import (
     EvaluationFailed,
     InvalidArgument,
@@ -188,6 +188,8 @@ class TriggerMaintainer:
             return
         if size == 0:
             return
+        if feed.repeats(delta, size) and self._apply_summed(input, delta):
+            return
         if self._lookups is not None:
             self._lookups.take_delta(input, delta)
         size, arguments = feed.given(delta, size)
@@ -205,6 +207,21 @@ class TriggerMaintainer:
             self._undo.append((feed, delta, done))
         if self._failure.noted():
             raise self._failed(delta, feed.rows)
+
+    def _apply_summed(self, input: str, delta: Delta) -> bool:
+        """Feed a batch that is summed by key first, as a product of one factor.
+
+        False if nothing takes it so, or if a row fails: row by row it is found out which.
+        """
+        whole = Product(delta.schema, (Factor(tuple(range(len(delta.schema))), delta),))
+        feed = self._product_feed(input, whole)
+        if feed is None:
+            return False
+        try:
+            self._apply_product(feed, whole)
+        except ViewmillError:
+            return False
+        return True
 
     def _product_feed(self, input: str, product: Product) -> ProductFeed | None:
         """What takes products of this shape, compiled when the first one comes."""

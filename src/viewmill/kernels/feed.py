@@ -24,6 +24,7 @@ from viewmill.program.program import Test, Trigger
 
 Kernel = Callable[..., int]
 Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
+_SAMPLE = 64  # rows that say how often keys repeat
 
 
 def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
@@ -59,12 +60,25 @@ class Feed:
             types.append(FLOATS if dtype is F64 else WORDS)
             types += [BYTES] if nullable else []
         self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
+        self._keys = tuple(schema.names.index(name) for name in trigger.keys)
         places = {name: i for i, name in enumerate(trigger.columns)}
         self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
         self._sieve: Sieve | None = None  # the last one, whose arrays are in `_sifted`
         self._room = 0
         self._sifted: list[Any] = []
         self.rows: npt.NDArray[np.int64] | None = None  # that were given last, None if all
+
+    def repeats(self, delta: Delta, size: int) -> bool:
+        """Whether keys repeat so often in a batch that summing it by key first is worth while.
+
+        Among s rows of d keys about s * s / 2d meet one that was there, if all are as frequent:
+        twice as many rows as keys are worth it.
+        """
+        if not self._keys or size < 2 * _SAMPLE:
+            return False
+        words = [delta.pair(i)[0][:_SAMPLE].tolist() for i in self._keys]
+        keys = len(set(words[0] if len(words) == 1 else zip(*words, strict=True)))
+        return (_SAMPLE - keys) * size >= _SAMPLE * _SAMPLE
 
     def given(self, delta: Delta, size: int) -> tuple[int, list[Any]]:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""

@@ -64,6 +64,9 @@ class Trigger:
     steps: float = field(default=1.0, repr=False, compare=False)
     # What it asks of a row first. Rows that fail need not be given to it.
     sieve: tuple[Test, ...] = field(default=(), repr=False, compare=False)
+    # The columns by which a batch is summed first if they repeat in it; none where that saves
+    # nothing.
+    keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.definitions import Definitions
 from viewmill.strategies.view_tree.enumeration import write_enumeration
 from viewmill.strategies.view_tree.plan import TreePlan
+from viewmill.strategies.view_tree.products import batch_keys
 from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.rings.user_ring import write_times
 from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
@@ -49,6 +50,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             replace(
                 writer.write([path], plan.reactions.get(path.leaf, ()), names),
                 steps=plan.costs.get(path.leaf, 1.0),
+                keys=batch_keys(plan, path),
             )
             for path in plan.paths
         )

@@ -8,6 +8,7 @@ from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.materialize import materialize
 from viewmill.strategies.view_tree.plan import TreePlan
+from viewmill.strategies.view_tree.products import batch_keys
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.variable_order import Order
 
@@ -18,6 +19,12 @@ def notes(plan: TreePlan, hint: str = "") -> tuple[str, ...]:
     said = [f"variable order   {order}", tree("view tree", [_drawn(plan.root, plan)])]
     for path in plan.paths:
         said.append(f"update of {path.leaf}   {_cost(path, plan)}")
+    summed = [(path.leaf, batch_keys(plan, path)) for path in plan.paths]
+    said += [
+        f"batches of {leaf} are summed by {', '.join(keys)} first if keys repeat"
+        for leaf, keys in summed
+        if keys
+    ]
     static = {each.alias for each in plan.block.occurrences} - {path.leaf for path in plan.paths}
     said += [f"{alias} is STATIC: it never changes" for alias in sorted(static)]
     spared = _spared(plan) if static else []

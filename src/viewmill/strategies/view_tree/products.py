@@ -1,7 +1,8 @@
 """Write the trigger of a product: its factors climb the tree side by side (section 5, Optimize).
 
 takes  a plan, an occurrence, the shape of the product
-gives  `ProductTrigger`, or None where the rows must be listed
+gives  `ProductTrigger`, or None where the rows must be listed; of a product of one factor, the
+       trigger of a batch that is summed by key at every view
 
 A change is a set of parts with disjoint keys, each summed up in a scratch state. At a view above, a
 part meets the siblings that share a variable with it, and the view's own variable is summed out of
@@ -16,7 +17,7 @@ from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 
-from viewmill.algebra.expressions import Expression
+from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.walk import columns_of
 from viewmill.deltas.product import Shape
 from viewmill.program.program import FactorColumns, ProductTrigger
@@ -66,12 +67,27 @@ def product_trigger(plan: TreePlan, input_name: str, shape: Shape) -> ProductTri
     keys = [plan.block.variable(n).member(path.leaf) for n in path.steps[0].view.keys]
     owned = [f for term in numbers.terms for owner, f in term.factors if owner == path.leaf]
     cut = cut_update(path.leaf, shape, [*occurrence.where, *keys], owned)
-    if len(cut.pieces) < 2:
-        return None
+    if len(cut.pieces) < 2 and len(shape.factors) > 1:
+        return None  # of one factor, it is a batch that is summed by key
     try:
         return _write(plan, path, cut, numbers)
     except NotTaken:
         return None
+
+
+def batch_keys(plan: TreePlan, path: Path) -> tuple[str, ...]:
+    """The columns by which a batch of a table is summed first if they repeat in it.
+
+    None where a row costs a few steps only, and where rows must go up one by one.
+    """
+    if path.loops == 0 or not plan.layout.is_of_numbers or any(plan.reactions.values()):
+        return ()
+    if len(plan.layout.rings) > 1 or plan.result is not None:
+        return ()
+    members = [plan.block.variable(n).member(path.leaf) for n in path.steps[0].view.keys]
+    if not all(isinstance(each, Column) for each in members):
+        return ()
+    return tuple(str(each.name).removeprefix(f"{path.leaf}.") for each in members)  # type: ignore[union-attr]
 
 
 def _write(plan: TreePlan, path: Path, cut: Cut, numbers: Numbers) -> ProductTrigger | None:
