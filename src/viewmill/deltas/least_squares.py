@@ -80,7 +80,7 @@ def unscaled(centred: Centred, label: int, features: list[int], theta: Floats) -
     intercept = float(centred.means[label] - coefficients @ centred.means[features])
     variance = float(centred.correlations[label, label])
     loss = variance - 2 * float(theta @ target) + float(theta @ matrix @ theta)
-    r2 = 1.0 - loss / variance if variance > 0 else 0.0
+    r2 = 1.0 - max(loss, 0.0) / variance if variance > 0 else 0.0
     return Fit(intercept, coefficients, r2)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from viewmill.algebra.relations import Values
-from viewmill.deltas.delta import Delta
+from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.rows import to_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
@@ -30,7 +31,7 @@ from viewmill.program.program import (
     Trigger,
     Triggers,
 )
-from viewmill.program.states import Replay, State
+from viewmill.program.states import Passing, Replay, State
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
@@ -162,7 +163,7 @@ def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delt
         return
     load_states(core, entry, block, block.program.states)
     if is_replayed(block.program):
-        owed[block.name] = _replay(core, entry, block)
+        owed[block.name] = _replay(core, entry, block, owed)
     elif isinstance(block.program.body, Windowed):
         owed[block.name] = _fill_window(block)
     elif isinstance(block.program.body, WindowParts):
@@ -234,14 +235,27 @@ def _dearest_first(program: Program, inputs: Sequence[Input]) -> list[Input]:
     return sorted(inputs, key=lambda each: -steps.get(each.name, 1.0))
 
 
-def _replay(core: Core, entry: ViewEntry, block: Block) -> Delta:
+def _replay(core: Core, entry: ViewEntry, block: Block, owed: Mapping[str, Delta]) -> Delta:
     """Feed a block its inputs again, one after another; its states are empty."""
     blocks = {each.name: each for each in entry.blocks}
     for each in _dearest_first(block.program, block.program.inputs):
         own = blocks.get(each.source)
-        rows = core.contents(each.source) if own is None else own.maintainer.contents()
+        rows = core.contents(each.source) if own is None else _shown(core, entry, own, owed)
         block.maintainer.apply(each.name, rows)
     return block.maintainer.flush()
+
+
+def _shown(core: Core, entry: ViewEntry, block: Block, owed: Mapping[str, Delta]) -> Delta:
+    """What a block of the view shows; one that only passes rows on is computed again."""
+    program = block.program
+    if not any(isinstance(state.kind, Passing) for state in program.states):
+        return block.maintainer.contents()
+    queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
+    rows = core.run(inline_blocks(queries[block.name], queries), view=entry)
+    named = rows.rename_columns(list(program.output.names))
+    there = to_delta(named, program.output, core.dictionary)
+    less = owed.get(block.name)
+    return there if less is None else concat(program.output, [there, less])
 
 
 def _fill_window(block: Block) -> Delta:

@@ -157,6 +157,17 @@ def test_a_triangle_of_which_some_never_change(query: str, static: str) -> None:
                 assert mill["v"].verify() == []
 
 
+def test_repeating_keys_and_products_around_an_indicator_that_never_changes() -> None:
+    with _triangle(("x",)) as mill:
+        mill.insert("x", [(i % 3, i % 4, i) for i in range(12)])
+        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS {CYCLIC['by_key']}")
+        mill.insert("y", [(i % 4, i % 5, i % 7) for i in range(200)])
+        mill.apply_product("z", [[{"c": 1}, {"c": 2}], [{"a": 0, "p": 1}, {"a": 2, "p": 3}]])
+        mill.insert("z", [(i % 5, i % 3, 1) for i in range(200)])
+        assert mill["v"].rows()
+        assert mill["v"].verify() == []
+
+
 def test_a_triangle_keeps_what_its_changing_tables_meet() -> None:
     with _triangle(("x", "y")) as mill:
         for name in "xy":

@@ -28,6 +28,7 @@ from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.cuts import Cut, cut_update
 from viewmill.strategies.view_tree.deltas import Path, Step, Visit
+from viewmill.strategies.view_tree.indicators import holders
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.polynomials import Factor, Term
@@ -61,8 +62,8 @@ def product_trigger(plan: TreePlan, input_name: str, shape: Shape) -> ProductTri
     (numbers, *others) = plan.layout.rings
     if path is None or others or not isinstance(numbers, Numbers):
         return None
-    if any(plan.reactions.values()):
-        return None  # an indicator must see which rows come and go
+    if any(holders(plan.root)):
+        return None  # an indicator must see which rows come and go, and is in no part
     occurrence = plan.block.occurrence(path.leaf)
     keys = [plan.block.variable(n).member(path.leaf) for n in path.steps[0].view.keys]
     owned = [f for term in numbers.terms for owner, f in term.factors if owner == path.leaf]
@@ -80,7 +81,7 @@ def batch_keys(plan: TreePlan, path: Path) -> tuple[str, ...]:
 
     None where a row costs a few steps only, and where rows must go up one by one.
     """
-    if path.loops == 0 or not plan.layout.is_of_numbers or any(plan.reactions.values()):
+    if path.loops == 0 or not plan.layout.is_of_numbers or any(holders(plan.root)):
         return ()
     if len(plan.layout.rings) > 1 or plan.result is not None:
         return ()
