@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from viewmill.errors import DamagedFile, ForbiddenChange, UnsupportedQuery, WrongFormat
+from viewmill.pipeline.local_files import use_plain_files
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.pipeline import Pipeline
 from viewmill.pipeline.storage import Storage
@@ -82,3 +84,16 @@ def test_noted_files_that_are_gone_are_found(tmp_path):
     gone.write_text("")
     assert lost_files(checkpoint) == []
     assert lost_files(tmp_path / "none") == []
+
+
+@pytest.mark.spark
+def test_local_files_are_written_without_other_processes(spark, tmp_path):
+    assert use_plain_files(spark)
+    assert use_plain_files(spark)  # a second session finds it done
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 3
+    written = [each for each in (tmp_path / "rows").iterdir() if each.suffix == ".parquet"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert {each.stat().st_mode & 0o777 for each in written} == {0o666 & ~umask}
+    assert not list((tmp_path / "rows").glob(".*.crc"))

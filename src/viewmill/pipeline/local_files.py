@@ -68,7 +68,7 @@ def use_plain_files(spark: Any) -> bool:
         given = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)
         given[0] = conf
         install.invoke(None, given)
-    except Exception as why:  # another Hadoop, another Janino: it works without
+    except Exception as why:  # noqa: BLE001 (another Hadoop, another Janino: it works without)
         _LOG.debug("local files stay as Hadoop writes them: %s", why)
     return _is_installed(files, conf)
 

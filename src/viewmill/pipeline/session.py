@@ -11,7 +11,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from viewmill.errors import MissingDependency
 from viewmill.pipeline.java import find_java
