@@ -135,6 +135,20 @@ def test_null_goes_the_long_way() -> None:
         assert sorted(mill["v"].rows()) == [(1, 1), (2, 2)]
 
 
+@pytest.mark.parametrize("none", [None, 0, 5, 6, 14, 15, 19])
+def test_a_mask_is_looked_at(none: int | None) -> None:
+    """Rows 6 to 14 of a column that has a mask; only a NULL among them counts."""
+    dictionary = Dictionary()
+    dictionary.speed_up(column_reader)
+    mask = pa.array([i != none for i in range(20)], pa.bool_()).buffers()[1]
+    numbers = pa.array(range(20), pa.int64()).buffers()[1]
+    array = pa.Array.from_buffers(pa.int64(), 20, [mask, numbers])
+    sieve = dictionary.sieve([pa.int64()], [(0, ">", (7,), None)])
+    assert sieve is not None
+    found = sieve.read(pa.table([array], names=["x"]).slice(6, 9))
+    assert found == (-1 if none in (6, 14) else 7)
+
+
 def test_an_error_names_the_row_as_it_came() -> None:
     with vm.connect() as mill:
         mill.sql("CREATE TABLE t (k INT, x INT)")

@@ -8,13 +8,14 @@ array    LENGTH NULLS OFFSET … BUFFERS CHILDREN …: addresses, and counts
 
 from __future__ import annotations
 
+import numpy as np
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.memory import address, load_word, store_word
+from viewmill.kernels.structures.memory import address, load_byte, load_word, store_word
 from viewmill.kernels.structures.texts import integer_loader, intern_texts
 
-OFFSET, _BUFFERS, CHILDREN = 16, 40, 48
+_NULLS, OFFSET, _BUFFERS, CHILDREN = 8, 16, 40, 48
 
 # How values lie in memory.
 WORD, HALF, SHORT, BYTE, DECIMAL, TEXT, WIDE_TEXT = 0, 1, 2, 3, 4, 5, 6
@@ -31,17 +32,36 @@ def buffer_of(column, i):
 
 
 @structure
+def has_nulls(column, size):
+    """Whether one of the first rows of a column is NULL; most often no bit has to be looked at."""
+    bits = buffer_of(column, 0)
+    if bits == 0 or load_word(column + _NULLS) == 0:
+        return False
+    i = load_word(column + OFFSET)
+    end = i + size
+    while i < end:
+        byte = np.int64(load_byte(bits + (i >> 3)))
+        if i & 7 == 0 and i + 8 <= end and byte == 255:
+            i += 8
+            continue
+        if (byte >> (i & 7)) & 1 == 0:
+            return True
+        i += 1
+    return False
+
+
+@structure
 def read_columns(batch, kinds, first, done, size, words, texts):
     """Write the words of the columns from `first` on, that one from row `done` on.
 
     Gives how many columns are done; minus one minus the row where a column of strings stopped,
     because there is no room for it, after writing the column to `kinds` - 8; or minus 2 ** 62, if
-    a column may hold a NULL.
+    a column holds a NULL.
     """
     children = load_word(batch + CHILDREN)
     columns = load_word(kinds - 16)
     for c in range(first, columns):
-        if buffer_of(load_word(children + 8 * c), 0) != 0:
+        if has_nulls(load_word(children + 8 * c), size):
             return -(1 << 62)
     for c in range(first, columns):
         column = load_word(children + 8 * c)

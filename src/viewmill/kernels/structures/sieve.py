@@ -21,6 +21,7 @@ from viewmill.kernels.structures.columns import (
     WIDE_TEXT,
     WORD,
     buffer_of,
+    has_nulls,
     load_half,
     load_narrow,
     load_short,
@@ -41,7 +42,7 @@ NO_ROOM, HAS_NULLS = -1, -2
 
 @structure
 def sift_columns(batch, header, size):
-    """How many rows pass; NO_ROOM if a string has none, then call again; HAS_NULLS if one may be.
+    """How many rows pass; NO_ROOM if a string has none, then call again; HAS_NULLS if one is.
 
     TAKEN is -1 in the first call for a batch.
     """
@@ -49,7 +50,7 @@ def sift_columns(batch, header, size):
     rows, taken = load_word(header + ROWS), load_word(header + TAKEN)
     if taken < 0:
         for c in range(columns):
-            if buffer_of(load_word(children + 8 * c), 0) != 0:
+            if has_nulls(load_word(children + 8 * c), size):
                 return HAS_NULLS
         taken = size
         for t in range(load_word(header + TEST_COUNT)):
