@@ -8,6 +8,7 @@ gives  columns that were looked at, for compiled code believes what it is given;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from viewmill.program.program import Test, Trigger
 
 Kernel = Callable[..., int]
 Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
-_SAMPLE = 64  # rows that say how often keys repeat
+_SUMMED = 128  # rows from which on a batch may be summed by key
+_REPEATED = 8  # rows of a sample that say so
 
 
 def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
@@ -71,14 +73,15 @@ class Feed:
     def repeats(self, delta: Delta, size: int) -> bool:
         """Whether keys repeat so often in a batch that summing it by key first is worth while.
 
-        Among s rows of d keys about s * s / 2d meet one that was there, if all are as frequent:
-        twice as many rows as keys are worth it.
+        Of s rows of d keys about s * s / 2d repeat one, if all are as frequent. So many are looked
+        at that eight repeat if there are twice as many rows as keys: less would be chance.
         """
-        if not self._keys or size < 2 * _SAMPLE:
+        if not self._keys or size < _SUMMED:
             return False
-        words = [delta.pair(i)[0][:_SAMPLE].tolist() for i in self._keys]
+        sample = isqrt(_REPEATED * size)
+        words = [delta.pair(i)[0][:sample].tolist() for i in self._keys]
         keys = len(set(words[0] if len(words) == 1 else zip(*words, strict=True)))
-        return (_SAMPLE - keys) * size >= _SAMPLE * _SAMPLE
+        return sample - keys >= _REPEATED
 
     def given(self, delta: Delta, size: int) -> tuple[int, list[Any]]:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""
