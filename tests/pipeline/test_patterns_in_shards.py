@@ -180,3 +180,15 @@ def test_a_budget_with_room_keeps_everything(tmp_path):
     assert told["share_bytes"] == (1 << 20) // both.shards.placement.slots
     assert 0 < told["state_bytes"] <= 1 << 20
     assert (told["released"], told["rebuilt_views"]) == (0, 0)
+
+
+def test_a_row_without_a_time_is_refused(tmp_path):
+    shards = LocalShards(
+        tmp_path, {"m": COLUMNS}, {"rising": PATTERNS["rising"]}, f"UNCHECKED {TIMES}"
+    )
+    columns = {"ts": [START, None, START], "k": ["a", "b", "a"], "x": [1, 2, 3], "y": [0.0] * 3}
+    rows = pa.table({**columns, "m": pa.array([1, 1, 1], pa.int64())})
+    ((source, why, row),) = shards.take({"m": rows}).refused
+    assert (source, '"k": "b"' in row) == ("m", True)
+    assert "has no time" in why
+    assert shards.mill["rising"].rows() == [("a", 2, 4)]

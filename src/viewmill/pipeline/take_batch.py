@@ -101,7 +101,10 @@ def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, 
 
     def delta(part: pa.Table) -> Delta:
         signs = {} if source.sign is None else {source.sign_kind: source.sign}
-        return to_delta(part, table.schema, mill.core.dictionary, **signs)
+        made = to_delta(part, table.schema, mill.core.dictionary, **signs)
+        if table.parts is not None and made.size:
+            table.parts.span(made)  # a row without a time has no part
+        return made
 
     if not (source.checked or source.key):
         return take_or_refuse(rows, lambda part: mill.change(source.name, delta(part)))

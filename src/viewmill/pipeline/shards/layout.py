@@ -31,6 +31,7 @@ class PackedSource:
     routes: tuple[Route, ...]
     to_driver: bool  # whether its rows go on to the driver, too
     clock: PartOptions | None = None  # if patterns on all shards go by the time of its rows
+    parts: PartOptions | None = None  # if its table is in parts
 
     def coordinates(self) -> list[tuple[tuple[str, ...], int]]:
         """What is hashed, and how many cells there are; each once, in order."""

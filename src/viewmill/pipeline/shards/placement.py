@@ -199,11 +199,14 @@ class InShards:
         routes = dict.fromkeys(
             route for view in sharded for route in view.routes if route.source.lower() == name
         )
-        schema = mill.core.catalog.table(source.name).table.schema
+        table = mill.core.catalog.table(source.name).table
         signs = {} if source.sign is None else {source.sign_kind: source.sign}
         clocks = [view.clock for view in sharded if _reads(view, name) and view.clock is not None]
         clock = clocks[0] if clocks else None
-        return PackedSource(source.name, schema, signs, tuple(routes), name in driver, clock)
+        return PackedSource(
+            source.name, table.schema, signs, tuple(routes), name in driver, clock,
+            table.options.parts,
+        )  # fmt: skip
 
     def _repartition(self) -> None:
         before = self._saved.shards

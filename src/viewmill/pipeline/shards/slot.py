@@ -27,6 +27,7 @@ from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
+from viewmill.mill.parted import Parted
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import Layout, PackedSource
 from viewmill.pipeline.shards.patterns import ShardPattern, clock_of
@@ -289,7 +290,10 @@ def _read(layout: Layout, dictionary: Dictionary, blobs: Blobs, given: Given) ->
 def _take_part(
     dictionary: Dictionary, source: PackedSource, parts: list[Delta], rows: pa.Table
 ) -> None:
-    parts.append(to_delta(rows, source.schema, dictionary, **source.signs))
+    made = to_delta(rows, source.schema, dictionary, **source.signs)
+    if source.parts is not None and made.size:
+        Parted(source.name, source.schema, source.parts).span(made)  # no time, no part
+    parts.append(made)
 
 
 def _write(
