@@ -144,3 +144,18 @@ def test_everything_can_go_and_come_again():
         assert kernel("pick_keys", 5)(store.handle, -5, 0, False, False) == 0
         store.commit()
         assert len(store.export_payload()[0]) == 0
+
+
+def test_negative_levels_in_several_groups_of_leaves():
+    """Sums that rise and fall across the bounds, in more leaves than one group holds."""
+    draw, pair = random.Random(5), Pair()
+    held = [(key, random_words(draw, -5)) for key in draw.sample(range(40_000), 9_000)]
+    for key, words in held:
+        pair.add(key, words)
+    for _ in range(60):
+        key, words = held.pop(draw.randrange(len(held)))
+        pair.add(key, tuple(-x for x in words))  # type: ignore[arg-type]
+        low = draw.randint(-200, 200)
+        bounds = (low, low + draw.randint(0, 60), draw.random() < 0.5, draw.random() < 0.5)
+        pair.check_pick(draw.randrange(4), draw.choice([0, -1]), *bounds, draw.random() < 0.5)
+    pair.check_contents()

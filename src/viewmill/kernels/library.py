@@ -7,7 +7,16 @@ from functools import cache
 
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
-from viewmill.kernels.structures import columns, indexed, keyed, listed, ordered, rows, sieve, texts
+from viewmill.kernels.structures import (
+    columns,
+    indexed,
+    keyed,
+    listed,
+    ordered_kernels,
+    rows,
+    sieve,
+    texts,
+)
 from viewmill.kernels.structures import sorted as sorted_rows
 
 # Each gives a word.
@@ -28,12 +37,12 @@ _ARGUMENTS = {
     listed.listed_rollback: (WORD,),
     listed.listed_load: (WORD, WORD, WORD),
     listed.listed_export: (WORD, WORD),
-    ordered.ordered_clear: (WORD,),
-    ordered.ordered_commit: (WORD,),
-    ordered.ordered_repeat: (WORD, WORD),
-    ordered.ordered_load: (WORD, WORD, WORD),
-    ordered.ordered_load_null: (WORD, WORD),
-    ordered.ordered_export: (WORD, WORD),
+    ordered_kernels.ordered_clear: (WORD,),
+    ordered_kernels.ordered_commit: (WORD,),
+    ordered_kernels.ordered_repeat: (WORD, WORD),
+    ordered_kernels.ordered_load: (WORD, WORD, WORD),
+    ordered_kernels.ordered_load_null: (WORD, WORD),
+    ordered_kernels.ordered_export: (WORD, WORD),
     sorted_rows.sorted_commit: (WORD,),
     sorted_rows.sorted_repeat: (WORD, WORD),
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),

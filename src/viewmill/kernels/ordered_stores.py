@@ -13,7 +13,7 @@ from viewmill.errors import Overflow
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of
-from viewmill.kernels.structures import float_words, ordered, ordered_nodes
+from viewmill.kernels.structures import float_words, ordered_kernels, ordered_nodes
 from viewmill.program.states import Ordered, Slot
 
 
@@ -37,8 +37,11 @@ class OrderedStore:
         places = ("TOTALS", "NULLS", "PICKED", "STRAIN", "NOTED")
         for place, row in zip(places, self._sums, strict=True):
             self._set(getattr(ordered_nodes, place), address_of(row))
-        self._clear, self._repeat = kernel(ordered.ordered_clear), kernel(ordered.ordered_repeat)
-        self._commit = kernel(ordered.ordered_commit)
+        self._clear, self._repeat = (
+            kernel(ordered_kernels.ordered_clear),
+            kernel(ordered_kernels.ordered_repeat),
+        )
+        self._commit = kernel(ordered_kernels.ordered_commit)
         self._shown = False
         # The header and the sums outlive the kernel's memory: what frees it reads them.
         weakref.finalize(self, _free, self._clear, self._header, (self._sums, self._kinds))
@@ -84,9 +87,9 @@ class OrderedStore:
         words = to_words(self.kind.payload, payload)
         if is_null.any():
             for row in np.ascontiguousarray(words[is_null]):
-                kernel(ordered.ordered_load_null)(self.handle, address_of(row))
+                kernel(ordered_kernels.ordered_load_null)(self.handle, address_of(row))
         rows = np.ascontiguousarray(np.concatenate([inside, words], axis=1)[~is_null])
-        kernel(ordered.ordered_load)(self.handle, address_of(rows), len(rows))
+        kernel(ordered_kernels.ordered_load)(self.handle, address_of(rows), len(rows))
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot, as committed."""
@@ -95,7 +98,7 @@ class OrderedStore:
             width = self.kind.level_words
             count = self._get(ordered_nodes.LEVELS)
             rows = np.empty((count, width + self.kind.payload_words), np.int64)
-            kernel(ordered.ordered_export)(self.handle, address_of(rows))
+            kernel(ordered_kernels.ordered_export)(self.handle, address_of(rows))
             keys = from_levels(self.kind, rows[:, :width])
             words = rows[:, width:]
             if not self.kind.first and self.kind.level.nullable and self._sums[1].any():

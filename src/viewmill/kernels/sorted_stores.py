@@ -11,7 +11,7 @@ from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.plain.sorted_stores import no_rows
 from viewmill.kernels.stores import IntArray, address_of
-from viewmill.kernels.structures import ordered, ordered_nodes
+from viewmill.kernels.structures import ordered_kernels, ordered_nodes
 from viewmill.kernels.structures import sorted as structure
 from viewmill.program.states import Sorted
 
@@ -33,7 +33,7 @@ class SortedStore:
         self._set(structure.LOGGED, int(not kind.passing))
         for place, row in zip(("TOTALS", "NULLS", "PICKED", "STRAIN"), self._sums, strict=True):
             self._set(getattr(ordered_nodes, place), address_of(row))
-        self._clear = kernel(ordered.ordered_clear)
+        self._clear = kernel(ordered_kernels.ordered_clear)
         self._repeat = kernel(structure.sorted_repeat)
         self._commit = kernel(structure.sorted_commit)
         self._shown = False

@@ -10,7 +10,7 @@ one row gathers the groups next to the bound and its own, and reads what is note
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, release
+from viewmill.kernels.structures.heap import out_of_line
 from viewmill.kernels.structures.memory import load_word, store_word
 from viewmill.kernels.structures.ordered import (
     leaf_at,
@@ -28,7 +28,6 @@ from viewmill.kernels.structures.ordered_gather import (
 )
 from viewmill.kernels.structures.ordered_nodes import (
     AIM,
-    BYTES,
     FIRST_RESULT,
     GROUPS,
     GROUPS_COUNT,
@@ -47,6 +46,7 @@ from viewmill.kernels.structures.ordered_nodes import (
     PICKED,
     WORDS,
     array_of,
+    grow_records,
 )
 from viewmill.kernels.structures.ordered_select import ordered_pick_none, pick_more
 from viewmill.kernels.structures.vectors import load_at, move_words, store_at
@@ -155,7 +155,7 @@ def add_record(s, t, key, words):
     out_of_line()
     count, size = load_word(s + GROUPS_COUNT), record_words(s)
     if count == load_word(s + GROUPS_ROOM):
-        grow_groups(s)
+        grow_records(s, GROUPS, GROUPS_ROOM, 8 * record_words(s), 16)
     record = group_record(s, t)
     move_words(record + 8 * size, record, (count - t) * size)
     for j in range(size):
@@ -164,21 +164,6 @@ def add_record(s, t, key, words):
     for j in range(words):
         store_at(record, 1 + j, masked(s, j, load_at(key, j)))
     store_word(s + GROUPS_COUNT, count + 1)
-
-
-@structure
-def grow_groups(s):
-    """Twice the room for records."""
-    old, room = load_word(s + GROUPS), load_word(s + GROUPS_ROOM)
-    size = 8 * record_words(s)
-    more = room * 2 if room > 0 else 16
-    records = allocate(more * size)
-    if room > 0:
-        copy_bytes(records, old, room * size)
-        release(old)
-    store_word(s + GROUPS, records)
-    store_word(s + GROUPS_ROOM, more)
-    store_word(s + BYTES, load_word(s + BYTES) + (more - room) * size)
 
 
 @structure

@@ -7,13 +7,14 @@ leaf    up to 128 levels
 node    COUNT, then an array for each word of the key, in groups and the top one of addresses below,
         then an array for each payload word. Above the leaves a key is a lower bound of what lies
         below its entry (of the first one even that is not asked), and a payload word is the sum.
+        Behind the count is room for the hull of a node (`ordered_hulls`)
 """
 
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.float_words import EXACT, HIGH, add_pair
-from viewmill.kernels.structures.heap import allocate, release
+from viewmill.kernels.structures.heap import allocate, copy_bytes, release
 from viewmill.kernels.structures.memory import load_word, store_float, store_word
 from viewmill.kernels.structures.vectors import (
     count_upto,
@@ -26,6 +27,7 @@ from viewmill.kernels.structures.vectors import (
 
 LEAF, GROUP = 128, 64
 NODE = 64  # bytes before a node's arrays; the count is the first word
+HULL_KNOWN, LEAST, MOST = 8, 16, 24  # the others, as `ordered_hulls` says
 
 # The header of an ordered state.
 TOP, TOP_ROOM, LEVELS, KEYS, WORDS, BYTES = 0, 8, 16, 24, 32, 40
@@ -48,6 +50,7 @@ def new_node(s, room, arrays):
     size = NODE + 8 * room * arrays
     node = allocate(size)
     store_word(node, 0)
+    store_word(node + HULL_KNOWN, 0)
     store_word(s + BYTES, load_word(s + BYTES) + size)
     return node
 
@@ -57,6 +60,20 @@ def free_node(s, node, room, arrays):
     """Give a node back."""
     release(node)
     store_word(s + BYTES, load_word(s + BYTES) - NODE - 8 * room * arrays)
+
+
+@structure
+def grow_records(s, records, room_at, width, least):
+    """Twice the room for records of `width` bytes; header words say where they are and how many."""
+    old, room = load_word(s + records), load_word(s + room_at)
+    more = room * 2 if room > 0 else least
+    new = allocate(more * width)
+    if room > 0:
+        copy_bytes(new, old, room * width)
+        release(old)
+    store_word(s + records, new)
+    store_word(s + room_at, more)
+    store_word(s + BYTES, load_word(s + BYTES) + (more - room) * width)
 
 
 @structure
@@ -163,6 +180,8 @@ def set_entry(s, node, room, i, child, child_room, below):
 @structure
 def sum_entry(s, node, room, i, child, child_room, below):
     """The words of entry i are the sums over `child`."""
+    store_word(node + HULL_KNOWN, 0)
+    store_word(child + HULL_KNOWN, 0)
     keys, size = load_word(s + KEYS), load_word(child)
     for j in range(load_word(s + WORDS)):
         total = sum_words(array_of(child, child_room, below + j), 0, size)

@@ -2,7 +2,8 @@
 
 The aggregate of a level is the sum of a word over the levels on one side of it (`side`, see below).
 While no level is negative in that word, aggregates rise or fall along the order, and what qualifies
-is one range, found by two walks down the floors. Once a level is negative, each level is judged.
+is one range, found by two walks down the floors. Once a level is negative, whole groups and leaves
+are judged by their hulls (`ordered_hulls`), and level by level those that lie across a bound.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from viewmill.kernels.structures.float_words import EXACT, HIGH, real_value
 from viewmill.kernels.structures.floats import float_key, key_float, sort_word
 from viewmill.kernels.structures.memory import load_word
 from viewmill.kernels.structures.ordered import (
+    group_at,
     leaf_at,
     ordered_before,
     ordered_between,
@@ -25,14 +27,22 @@ from viewmill.kernels.structures.ordered import (
     ordered_word,
     real_between,
     real_reach,
+    settled,
 )
+from viewmill.kernels.structures.ordered_hulls import know_group, know_leaf
 from viewmill.kernels.structures.ordered_nodes import (
     FIRST_RESULT,
     FLOATS,
+    GROUP,
     KEYS,
     LEAF,
+    LEAST,
+    MOST,
     NULLS,
     PICKED,
+    SIGNED,
+    TOP,
+    TOP_ROOM,
     TOTALS,
     WORDS,
     array_of,
@@ -42,6 +52,7 @@ from viewmill.kernels.structures.vectors import load_at, load_float_at, store_at
 
 # Which levels a level's aggregate is over: those with keys <= its own, <, >=, >.
 UPTO, BELOW, FROM, ABOVE = 0, 1, 2, 3
+NONE, ALL, SOME = 0, 1, 2  # which levels of a node qualify
 
 
 @structure
@@ -325,11 +336,95 @@ def next_real(x):
 
 @structure
 def pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty):
-    """Pick more among positions p to q, level by level: with a negative one aggregates fall too."""
+    """Pick more among positions p to q: with a negative level aggregates fall too."""
+    rows, rows_below = ordered_between(s, p, q, c) if c >= 0 else 1, 0
+    whole, below = ordered_between(s, p, q, j), 0
+    if kind_of(s, j) != EXACT or j != load_word(s + SIGNED):
+        pick_levels(
+            s, p, q, side, j, c, whole, 0, rows, 0, low, high, bounded, outside, empty
+        )  # fmt: skip
+        return
+    run = -1  # where those begin that are picked together
+    while p < q:
+        end, here, rows_here, verdict = judge_nodes(
+            s, p, q, side, j, c, whole, below, rows, rows_below, low, high, bounded, outside
+        )
+        if run >= 0 and verdict != ALL:
+            pick_more(s, run, p)
+            run = -1
+        if verdict == ALL and run < 0:
+            run = p
+        elif verdict == SOME:
+            pick_levels(
+                s, p, end, side, j, c, whole, below, rows, rows_below, low, high, bounded, outside,
+                empty,
+            )  # fmt: skip
+        below += here
+        rows_below += rows_here
+        p = end
+    if run >= 0:
+        pick_more(s, run, q)
+
+
+@structure
+def judge_nodes(
+    s, p, q, side, j, c, whole, below, rows, rows_below, low, high, bounded, outside
+):  # fmt: skip
+    """Where the next group, leaf or part of a leaf ends, its sums, and which of it qualifies."""
+    keys, i, n = load_word(s + KEYS), p >> 32, (p >> 16) & 0xFFFF
+    group, rows_here, verdict = group_at(s, p), 0, SOME
+    if p & 0xFFFFFFFF == 0 and i < q >> 32:
+        top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+        here = load_at(array_of(top, room, keys + 1 + j), i)
+        if c >= 0:
+            rows_here = load_at(array_of(top, room, keys + 1 + c), i)
+        know_group(s, group)
+        if has_rows(side, c, rows, rows_below, rows_here):
+            verdict = verdict_of(group, side, whole, below, low, high, bounded, outside)
+        if verdict != SOME:
+            return (i + 1) << 32, here, rows_here, verdict
+    leaf = load_at(array_of(group, GROUP, keys), n)
+    if p & 0xFFFF != 0 or p >> 16 == q >> 16:
+        end = q if p >> 16 == q >> 16 else settled(s, i, n, load_word(leaf))
+        if c >= 0:
+            rows_here = ordered_between(s, p, end, c)
+        return end, ordered_between(s, p, end, j), rows_here, SOME
+    here = load_at(array_of(group, GROUP, keys + 1 + j), n)
+    rows_here = load_at(array_of(group, GROUP, keys + 1 + c), n) if c >= 0 else 0
+    know_leaf(s, leaf)
+    if has_rows(side, c, rows, rows_below, rows_here):
+        verdict = verdict_of(leaf, side, whole, below, low, high, bounded, outside)
+    return settled(s, i, n, load_word(leaf)), here, rows_here, verdict
+
+
+@structure
+def has_rows(side, c, rows, rows_below, rows_here):
+    """Whether every level of a node surely has an aggregate."""
+    if c < 0:
+        return True
+    return rows_below > 0 if side <= BELOW else rows - rows_below - rows_here > 0
+
+
+@structure
+def verdict_of(node, side, whole, below, low, high, bounded, outside):
+    """Which levels of a node qualify, as far as its hull says."""
+    least, most = below + load_word(node + LEAST), below + load_word(node + MOST)
+    if side > BELOW:
+        least, most = whole - most, whole - least
+    if low <= least and (not bounded or most < high):
+        return NONE if outside else ALL
+    if most < low or (bounded and least >= high):
+        return ALL if outside else NONE
+    return SOME
+
+
+@structure
+def pick_levels(
+    s, p, q, side, j, c, whole, below, all_rows, rows_below, low, high, bounded, outside, empty
+):  # fmt: skip
+    """Pick more among positions p to q, level by level; `below` is what lies before them."""
     keys = load_word(s + KEYS)
     is_real = kind_of(s, j) != EXACT
-    all_rows = ordered_between(s, p, q, c) if c >= 0 else 1
-    whole, below, rows_below = ordered_between(s, p, q, j), 0, 0
     odd, odd_below, odd_upto = 0, 0, 0
     real, real_below, real_upto = 0.0, 0.0, 0.0
     if is_real:
