@@ -432,7 +432,7 @@ def pick_levels(
     while p < q:
         leaf = leaf_at(s, p)
         size = load_word(leaf)
-        stop = q & 0xFFFF if p >> 16 == q >> 16 else size
+        stop, run = q & 0xFFFF if p >> 16 == q >> 16 else size, -1
         for i in range(p & 0xFFFF, stop):
             upto = below + load_at(array_of(leaf, LEAF, keys + j), i)
             rows_upto = rows_below
@@ -448,11 +448,15 @@ def pick_levels(
             qualifies = empty
             if rows != 0:
                 qualifies = (low <= a and (not bounded or a < high)) != outside
-            if qualifies:
-                at = (p & ~0xFFFF) | i
-                pick_more(s, at, at + 1)
+            if qualifies and run < 0:
+                run = i
+            elif run >= 0 and not qualifies:
+                pick_more(s, (p & ~0xFFFF) | run, (p & ~0xFFFF) | i)
+                run = -1
             below, rows_below = upto, rows_upto
             real_below, odd_below = real_upto, odd_upto
+        if run >= 0:
+            pick_more(s, (p & ~0xFFFF) | run, (p & ~0xFFFF) | stop)
         p = ordered_next(s, (p & ~0xFFFF) + size - 1) if stop == size else q
 
 
