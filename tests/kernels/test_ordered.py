@@ -146,16 +146,35 @@ def test_everything_can_go_and_come_again():
         assert len(store.export_payload()[0]) == 0
 
 
+def expected(levels: dict[int, list[int]], side: int, c: int, bounds: tuple[Any, ...]) -> int:
+    """What a loop picks: sums over the levels <=, <, >=, > each, none of them negative in count."""
+    low, high, bounded, outside, empty = bounds
+    rows = money = below = counted = 0
+    whole = sum(words[1] for words in levels.values())
+    all_rows = sum(words[0] for words in levels.values())
+    for _, words in sorted(levels.items()):
+        upto, count = below + words[1], counted + words[0]
+        a = (upto, below, whole - below, whole - upto)[side]
+        has = c < 0 or (count, counted, all_rows - counted, all_rows - count)[side] != 0
+        if ((low <= a and (not bounded or a < high)) != outside) if has else empty:
+            rows, money = rows + words[2], money + words[3]
+        below, counted = upto, count
+    return rows * 1000003 + money
+
+
 def test_negative_levels_in_several_groups_of_leaves():
     """Sums that rise and fall across the bounds, in more leaves than one group holds."""
-    draw, pair = random.Random(5), Pair()
+    draw, store = random.Random(5), OrderedStore(KIND)
     held = [(key, random_words(draw, -5)) for key in draw.sample(range(40_000), 9_000)]
+    levels = {key: list(words) for key, words in held if any(words)}
     for key, words in held:
-        pair.add(key, words)
+        kernel("add", 7)(store.handle, 0, key, *words)
     for _ in range(60):
         key, words = held.pop(draw.randrange(len(held)))
-        pair.add(key, tuple(-x for x in words))  # type: ignore[arg-type]
+        levels.pop(key, None)
+        kernel("add", 7)(store.handle, 0, key, *(-x for x in words))
         low = draw.randint(-200, 200)
-        bounds = (low, low + draw.randint(0, 60), draw.random() < 0.5, draw.random() < 0.5)
-        pair.check_pick(draw.randrange(4), draw.choice([0, -1]), *bounds, draw.random() < 0.5)
-    pair.check_contents()
+        bounds = (low, low + draw.randint(0, 60), *(draw.random() < 0.5 for _ in range(3)))
+        side, c = draw.randrange(4), draw.choice([0, -1])
+        found = kernel("pick", 8)(store.handle, side, c, *bounds)
+        assert found == expected(levels, side, c, bounds)
