@@ -176,6 +176,23 @@ def test_a_hint_releases_what_only_a_complete_table_would_need() -> None:
         assert not mill["v"].status()["complete"]
 
 
+def test_many_rows_that_wait_do_not_release_what_the_deltas_after_them_need() -> None:
+    with _mill() as mill:
+        for table in "rst":
+            mill.insert(table, [(i % 50, i) for i in range(500)])
+            mill.expect(table, rows=1)
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v REFRESH ON DEMAND MEMORY '64 MB' AS {VIEWS['joined']}"
+        )
+        kept, calls = mill["v"].status()["kept"], mill["v"].status()["engine_calls"]
+        mill.insert("r", [(i % 50, i) for i in range(5000)])
+        assert mill["v"].status()["kept"] == kept
+        mill["v"].refresh()
+        assert mill["v"].status()["refresh_kind"] == "incremental"
+        assert mill["v"].status()["engine_calls"] == calls
+        assert mill["v"].verify() == []
+
+
 def test_a_view_over_complete_tables_is_complete_and_holds_no_state() -> None:
     with _mill() as mill:
         mill.insert("r", [(1, 2), (2, 3)])

@@ -249,15 +249,18 @@ def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -
 
 
 def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
-    """What the next refresh will bring: what is predicted, and what waits already."""
+    """What the next refreshes will bring: what is predicted, and what waits for a quiet table.
+
+    How much waits elsewhere says nothing of the refreshes after the next one, and for the next one
+    it is judged when it comes, together with what building the states once more would take.
+    """
     found = {name: core.expectation(name, now) for name in entry.reads}
     for source, deltas in entry.waiting.items():
         waits = sum(delta.size for delta in deltas)
         known = found[source.lower()]
-        if waits:
-            rows = waits + (0.0 if known.is_quiet else known.rows)
+        if waits and known.is_quiet:
             found[source.lower()] = replace(
-                known, rows=rows, complete=False, deltas=max(1.0, known.deltas)
+                known, rows=float(waits), complete=False, deltas=max(1.0, known.deltas)
             )
     return found
 
