@@ -23,6 +23,16 @@ def test_storage_of_another_format_version(tmp_path):
     assert "version that wrote it" in failure.value.hint
 
 
+def test_storage_of_shards_has_a_format_of_its_own(tmp_path):
+    Storage.open(tmp_path / "storage", "shards")
+    file = tmp_path / "storage" / "pipeline.json"
+    saved = json.loads(file.read_text())
+    assert saved["format"] == 2
+    file.write_text(json.dumps({**saved, "format": 1}))
+    with pytest.raises(WrongFormat, match="storage format 1, this version reads 2"):
+        Storage.open(tmp_path / "storage", "shards")
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", '{"format": 1}', "[]"], ids=["none", "cut", "few", "list"]
 )

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
 
-FORMAT = 1
+# By placement: what shards keep in Spark's state store has a layout of its own.
+FORMATS = {"driver": 1, "shards": 2}
 _NAME = "pipeline.json"
 
 
@@ -34,7 +35,7 @@ class Storage:
         file = root / _NAME
         if not file.exists():
             _refuse_strangers(root)
-            made = {"format": FORMAT, "id": uuid.uuid4().hex, "placement": placement}
+            made = {"format": FORMATS[placement], "id": uuid.uuid4().hex, "placement": placement}
             write_file(file, json.dumps(made).encode())
         try:
             saved = json.loads(file.read_text())
@@ -42,16 +43,16 @@ class Storage:
             before = saved.get("placement", "driver")
         except (ValueError, KeyError, TypeError) as why:
             raise DamagedFile(f"{file} is not what was written", detail=str(why)) from why
-        if format_ != FORMAT:
-            raise WrongFormat(
-                f"{root} has the storage format {format_}, this version reads {FORMAT}",
-                hint="Use the version that wrote it, or another storage directory.",
-            )
         if before != placement:
             raise ForbiddenChange(
                 f"{root} was made with placement {before!r}, not {placement!r}",
                 detail="Where views are kept decides what the storage holds.",
                 hint=f'Say placement="{before}", or give another storage directory.',
+            )
+        if format_ != FORMATS[placement]:
+            raise WrongFormat(
+                f"{root} has the storage format {format_}, this version reads {FORMATS[placement]}",
+                hint="Use the version that wrote it, or another storage directory.",
             )
         return cls(root, id_)
 
