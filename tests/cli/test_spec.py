@@ -62,6 +62,17 @@ MISTAKES = {
     "a name that is none": ("sources:\n  a-b: {path: a.csv}\n", "'a-b' cannot name a table", ""),
     "a key twice": ("name: a\nname: b\n", "name is there twice", ""),
     "Spark's settings in process": ("spark: {master: local}\n", "belongs to runtime", ""),
+    "a stream in process": ("sources:\n  a: {stream: {format: rate}}\n", "runtime: spark", ""),
+    "a stream in files": (
+        "runtime: spark\nsources:\n  a: {path: a.csv, stream: {format: rate}}\n",
+        "a stream has no path",
+        "",
+    ),
+    "a stream of nothing": (
+        "runtime: spark\nsources:\n  a: {stream: {subscribe: a}}\n",
+        "sources.a.stream needs the key 'format'",
+        "",
+    ),
     "a budget in no unit": ("memory: 1 XB\n", "unknown unit", "512 MB"),
     "no YAML": ("name: [a\n", "not YAML", ""),
     "nothing": ("", "is empty", "viewmill init"),

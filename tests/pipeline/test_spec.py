@@ -11,7 +11,7 @@ from viewmill.cli.definitions import read_definitions
 from viewmill.cli.run_on_spark import run_on_spark
 from viewmill.cli.spec import read_spec
 from viewmill.cli.yaml_reader import InvalidSpec
-from viewmill.errors import InvalidArgument
+from viewmill.errors import InvalidArgument, MissingDependency
 from viewmill.pipeline.spec import SparkProject, build
 
 SPEC = """
@@ -65,6 +65,46 @@ def test_project_runs_and_running_again_takes_what_is_new(spark, tmp_path, proje
         assert pipe["spent"].status()["engine_calls"] > before
         assert pipe["spent"].rows() == [("bob", 7)]
     assert shown_table(tmp_path / "out" / "spent") == [("bob", 7)]
+
+
+STREAM = """
+storage: storage/
+runtime: spark
+sources:
+  ticks:
+    stream: {format: rate-micro-batch, rowsPerBatch: 20, numPartitions: 1}
+    schema: "value BIGINT"
+libraries:
+  - glob: {include: "views/*.sql"}
+"""
+TICKS = "CREATE MATERIALIZED VIEW odd AS SELECT value % 2 AS o, count(*) AS n FROM ticks GROUP BY 1"
+
+
+def _streaming(tmp_path, text=STREAM):
+    (tmp_path / "views").mkdir()
+    (tmp_path / "viewmill.yml").write_text(text)
+    (tmp_path / "views" / "odd.sql").write_text(TICKS)
+    spec = read_spec(tmp_path / "viewmill.yml")
+    sql = [each.sql for each in read_definitions(spec)]
+    return SparkProject("ticks", spec.folder, spec.storage, spec.sources, sql, spec.sinks)
+
+
+@pytest.mark.spark
+def test_a_connector_is_a_source_of_a_spec_file(spark, tmp_path):
+    with build(spark, _streaming(tmp_path)) as pipe:
+        pipe.run_once()
+        assert sorted(pipe["odd"].rows()) == [(0, 10), (1, 10)]
+        assert pipe["odd"].verify() == []
+
+
+@pytest.mark.spark
+def test_a_missing_connector_is_named_with_the_setting(spark, tmp_path):
+    kafka = '{format: kafka, subscribe: ticks, kafka.bootstrap.servers: "host:9092"}'
+    rate = "{format: rate-micro-batch, rowsPerBatch: 20, numPartitions: 1}"
+    with pytest.raises(MissingDependency, match="no connector 'kafka'") as failure:
+        build(spark, _streaming(tmp_path, STREAM.replace(rate, kafka)))
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    assert f'"spark.jars.packages": "{package}"' in failure.value.hint
 
 
 def test_settings_are_read(project):

@@ -52,7 +52,8 @@ def _check_files(spec: Spec, mill: Mill) -> list[dict[str, object]]:
         schema = file_schema(mill, source)
         for file in files:
             next(read_file(file, source.format, schema, skip=0, batch_rows=1_000), None)
-        found.append({"source": source.name, "files": len(files), "format": source.format})
+        format = source.format if source.stream is None else source.stream["format"]
+        found.append({"source": source.name, "files": len(files), "format": format})
     return found
 
 

@@ -27,8 +27,9 @@ SPARK_SINKS: tuple[Format, ...] = ("parquet", "delta")
 
 @dataclass(frozen=True)
 class Source:
-    """Files whose rows change one table.
+    """Files whose rows change one table, or a stream that Spark reads.
 
+    stream        the connector as `format`, a `table` if it reads one, and its options
     change        the column that says insert, delete, update_preimage or update_postimage
     multiplicity  the column that says how often a row is added; negative removes
     schema        the columns, as in CREATE TABLE; left out when a library creates the table
@@ -44,6 +45,7 @@ class Source:
     timestamp: str | None = None
     options: str = ""
     checked: bool = False
+    stream: Mapping[str, str] | None = None
 
     def create_statement(self) -> str | None:
         """CREATE TABLE, or None when the spec gives no schema."""
@@ -128,7 +130,7 @@ def read_spec(file: Path) -> Spec:
         file=file,
         name=root.text("name") or file.resolve().parent.name,
         storage=file.parent / (root.text("storage") or "storage"),
-        sources=_read_sources(sources) if sources else (),
+        sources=_read_sources(sources, on_spark=on_spark) if sources else (),
         libraries=_read_libraries(libraries) if libraries else (),
         sinks=_read_sinks(sinks, file.parent, on_spark=on_spark) if sinks else (),
         spark=_read_spark(spark) if on_spark else None,
@@ -181,8 +183,9 @@ def _name(value: Value, name: str) -> str:
     return name
 
 
-def _read_sources(value: Value) -> tuple[Source, ...]:
-    keys = ("path", "format", "schema", "change", "multiplicity", "timestamp", "options", "checked")
+def _read_sources(value: Value, *, on_spark: bool) -> tuple[Source, ...]:
+    keys = ("path", "format", "schema", "change", "multiplicity", "timestamp", "options", "checked",
+            "stream")  # fmt: skip
     sources = []
     for name, entry in value.mapping().values.items():
         fields = entry.mapping(keys)
@@ -190,21 +193,38 @@ def _read_sources(value: Value) -> tuple[Source, ...]:
         if change and multiplicity:
             raise multiplicity.error(f"{entry.path} has both change and multiplicity; take one")
         checked = fields.get("checked")
-        paths = fields.need("path").strings()
+        stream = _read_stream(fields, on_spark=on_spark)
+        paths = () if stream else fields.need("path").strings()
         sources.append(
             Source(
                 name=_name(entry, name),
                 paths=paths,
-                format=_format(entry, fields.get("format"), paths[0]),
+                format="json" if stream else _format(entry, fields.get("format"), paths[0]),
                 schema=fields.text("schema"),
                 change=change.string() if change else None,
                 multiplicity=multiplicity.string() if multiplicity else None,
                 timestamp=fields.text("timestamp"),
                 options=fields.text("options") or "",
                 checked=checked.boolean() if checked else False,
+                stream=stream,
             )
         )
     return tuple(sources)
+
+
+def _read_stream(fields: Fields, *, on_spark: bool) -> dict[str, str] | None:
+    """`stream: {format: kafka, subscribe: orders, ...}` in the place of `path`."""
+    stream = fields.get("stream")
+    if stream is None:
+        return None
+    if not on_spark:
+        raise stream.error("the key stream belongs to runtime: spark")
+    for key in ("path", "format"):
+        if other := fields.get(key):
+            raise other.error(f"a stream has no {key}; its format is a key of stream")
+    said = stream.mapping()
+    said.need("format")
+    return {key: each.string() for key, each in said.values.items()}
 
 
 def _read_libraries(value: Value) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from viewmill.errors import InvalidArgument
 from viewmill.pipeline.files import read_files
 from viewmill.pipeline.pipeline import Pipeline
 from viewmill.pipeline.session import session
+from viewmill.pipeline.streams import read_stream
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, CreateTable, CreateView
 
@@ -114,10 +115,9 @@ def _add_source(
         columns += f", `{source.change}` STRING"
     elif source.multiplicity:
         columns += f", `{source.multiplicity}` BIGINT"
-    path, options = _place(project.folder, source.paths)
     pipe.source(
         source.name,
-        read_files(spark, str(source.format), columns, path, options=options),
+        _rows(spark, project.folder, source, columns),
         change=source.change,
         multiplicity=source.multiplicity,
         timestamp=timestamp,
@@ -125,6 +125,16 @@ def _add_source(
         checked=checked,
         options=source.options,
     )
+
+
+def _rows(spark: Any, folder: Path, source: Any, columns: str) -> Any:
+    """What a source reads: a connector's stream, or files that come."""
+    if source.stream is None:
+        path, options = _place(folder, source.paths)
+        return read_files(spark, str(source.format), columns, path, options=options)
+    options = dict(source.stream)
+    format, table = options.pop("format"), options.pop("table", None)
+    return read_stream(spark, format, columns, table=table, options=options)
 
 
 def _place(folder: Path, patterns: tuple[str, ...]) -> tuple[str, dict[str, str]]:
