@@ -24,7 +24,8 @@ HUGE = 1 << 20  # from so many bytes on memory comes in huge pages
 HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 _MOVES_PAGES = sys.platform == "linux"
-_READ_AND_WRITE, _PRIVATE_AND_OF_NO_FILE, _MAY_MOVE = 3, 0x22, 1
+_READ_AND_WRITE, _PRIVATE_AND_OF_NO_FILE = 3, 0x22
+_STAY, _MOVE_TO_PLACE = 0, 3
 
 
 @intrinsic
@@ -129,17 +130,18 @@ def _map(typing_context, size):
 
 
 @intrinsic
-def _remap(typing_context, address, old, new):
-    """The same pages and more behind them, perhaps elsewhere; -1 if there are none."""
+def _remap(typing_context, address, old, new, flags, to):
+    """The same pages and more behind them, where they are or at `to`; -1 if that cannot be."""
 
     def generate(context, builder, signature, arguments):
-        place = builder.inttoptr(arguments[0], _POINTER)
-        remap = _library(builder, "mremap", _POINTER, [_POINTER, _I64, _I64, _I32])
-        flags = ir.Constant(_I32, _MAY_MOVE)
-        found = builder.call(remap, [place, arguments[1], arguments[2], flags])
+        place, old, new, flags, to = arguments
+        place, to = builder.inttoptr(place, _POINTER), builder.inttoptr(to, _POINTER)
+        given = [_POINTER, _I64, _I64, _I32, _POINTER]
+        remap = _library(builder, "mremap", _POINTER, given)
+        found = builder.call(remap, [place, old, new, builder.trunc(flags, _I32), to])
         return builder.ptrtoint(found, _I64)
 
-    return types.int64(types.int64, types.int64, types.int64), generate
+    return types.int64(*[types.int64] * 5), generate
 
 
 @intrinsic
@@ -157,6 +159,20 @@ def _whole_pages(size):
     return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)
 
 
+@structure
+def _map_aligned(pages):
+    """New pages that begin where a huge one may begin; -1 if there are none."""
+    place = _map(pages + HUGE_PAGE)
+    if place == -1:
+        return place
+    found = _whole_pages(place)
+    if found > place:
+        _unmap(place, found - place)
+    if found < place + HUGE_PAGE:
+        _unmap(found + pages, place + HUGE_PAGE - found)
+    return found
+
+
 if _MOVES_PAGES:
 
     @structure
@@ -165,7 +181,7 @@ if _MOVES_PAGES:
         if size < HUGE:
             return allocate(size)
         pages = _whole_pages(size)
-        place = _map(pages)
+        place = _map_aligned(pages)
         if place == -1:
             raise MemoryError
         _advise(place, pages, _MADV_HUGEPAGE)
@@ -178,8 +194,21 @@ if _MOVES_PAGES:
 
     @structure
     def grow_table(place, size, more):
-        """Where a table is that takes `more` bytes now, holding what it held; -1 if nowhere."""
-        return _remap(place, _whole_pages(size), _whole_pages(more))
+        """Where a table is that takes `more` bytes now, holding what it held; -1 if nowhere.
+
+        Huge pages move as they are only between places where huge pages may begin: anywhere else
+        they would fall to pieces, and every look into the table take longer.
+        """
+        old, new = _whole_pages(size), _whole_pages(more)
+        found = _remap(place, old, new, _STAY, 0)
+        if found == -1:
+            to = _map_aligned(new)
+            if to == -1:
+                return to
+            found = _remap(place, old, new, _MOVE_TO_PLACE, to)
+            if found == -1:
+                _unmap(to, new)
+        return found
 
     @structure
     def release_table(place, size):
