@@ -39,6 +39,7 @@ from viewmill.sql import decimals, operators
 from viewmill.sql.catalog import RegisteredRing
 from viewmill.sql.coercion import cast, implicit
 from viewmill.sql.functions import number
+from viewmill.sql.not_modelled import NotModelled
 
 Arguments = tuple[Expression, ...]
 Typed = tuple[Arguments, Type, bool]  # converted arguments, type of the result, nullable
@@ -131,6 +132,20 @@ def _list(arguments: Arguments, what: str) -> Typed:
     return arguments, Nested(f"ARRAY<{arguments[0].type}>"), False
 
 
+def _percentile(arguments: Arguments, what: str) -> Typed:
+    value, share, *rest = arguments
+    if isinstance(share.type, Nested) or not isinstance(share, Literal) or len(rest) > 1:
+        raise NotModelled(f"{what} of anything but one constant share", share.span)
+    if share.value is None or not is_numeric(share.type) or not 0 <= float(share.value) <= 1:
+        hint = "0.5 is the median, 0.9 is above nine of ten values."
+        raise TypeMismatch(f"{what} takes a share from 0 to 1", hint=hint, span=share.span)
+    down = rest[0] if rest else Literal(False, BOOLEAN)
+    if isinstance(value.type, Interval):
+        raise NotModelled(f"{what} of {value.type}", value.span)
+    exact = Literal(float(share.value), DOUBLE, share.span)
+    return (cast(number(value, what), DOUBLE), exact, down), DOUBLE, True
+
+
 _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "sum": (_sum, 1), "avg": (_avg, 1), "min": (_extreme, 1), "max": (_extreme, 1),
     "stddev_samp": (_statistic, 1), "stddev_pop": (_statistic, 1), "var_samp": (_statistic, 1),
@@ -145,7 +160,12 @@ _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
 # These take any number of columns, and at least so many.
 _MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
+    "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2),
 }  # fmt: skip
+# Any answer within its accuracy is one of percentile_approx: it is the exact one, in its own type.
+_APPROXIMATE = "percentile_approx"
+
+_PERCENTILES = ("percentile", "percentile_disc")
 
 _WINDOW_TYPES: dict[str, Type] = {
     "row_number": INT, "rank": INT, "dense_rank": INT, "ntile": INT, "percent_rank": DOUBLE,
@@ -164,7 +184,7 @@ def canonical(name: str) -> str:
 def is_aggregate(name: str) -> bool:
     """Whether the catalog has an aggregate of this name."""
     name = canonical(name)
-    return name in _TYPERS or name in _MANY or name in ("count", "count_if")
+    return name in _TYPERS or name in _MANY or name in ("count", "count_if", _APPROXIMATE)
 
 
 def is_window_function(name: str) -> bool:
@@ -174,7 +194,8 @@ def is_window_function(name: str) -> bool:
 
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
-    return {*_TYPERS, *_MANY, *SYNONYMS, "count", "count_if", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+    more = ("count", "count_if", "median", _APPROXIMATE)
+    return {*_TYPERS, *_MANY, *SYNONYMS, *more, *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
 
 
 def aggregate(
@@ -184,13 +205,32 @@ def aggregate(
     distinct: bool = False,
     where: Expression | None = None,
     span: Span | None = None,
-) -> Aggregate:
+) -> Expression:
     """The aggregate function `name` over a group's rows."""
     name = canonical(name)
+    if name == _APPROXIMATE:
+        if not arguments or not is_numeric(arguments[0].type):
+            raise NotModelled(f"{name} of anything but numbers", span)
+        exact = call("percentile_disc", arguments[:2], distinct=distinct, where=where, span=span)
+        return cast(exact, arguments[0].type)
+    return call(name, arguments, distinct=distinct, where=where, span=span)
+
+
+def call(
+    name: str,
+    arguments: Arguments,
+    *,
+    distinct: bool = False,
+    where: Expression | None = None,
+    span: Span | None = None,
+) -> Aggregate:
+    """The aggregate function of this one name."""
     if name == "count_if":
         condition = operators.boolean(arguments[0], "count_if")
         both = operators.conjunction([each for each in (where, condition) if each is not None])
         return Aggregate("count", (), BIGINT, False, False, both, span)
+    if distinct and name in _PERCENTILES:
+        raise NotModelled(f"{name} with DISTINCT", span)
     if distinct and name in _MANY:
         raise TypeMismatch(f"{name} counts every row: DISTINCT has no place in it", span=span)
     converted, type_, nullable = _typed(name, arguments, span)
@@ -242,6 +282,8 @@ def _typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
         if len(arguments) < least:
             more = "a label and at least one column" if least == 2 else "at least one column"
             raise TypeMismatch(f"{name} takes {more}", span=span)
+        if name in _PERCENTILES and len(arguments) > 3:
+            raise NotModelled(f"{name} of {len(arguments)} arguments", span)
         return typer(arguments, name)
     typer, count = _TYPERS[name]
     if len(arguments) != count:
@@ -261,15 +303,17 @@ def over(
 ) -> Over:
     """The function `name` over a window."""
     name = canonical(name)
+    if name in (*_PERCENTILES, _APPROXIMATE):
+        raise NotModelled(f"the function {name} over a window", span)
     if name in _MANY:
         raise TypeMismatch(f"{name} has no OVER: it is an aggregate of groups", span=span)
     if is_aggregate(name):
-        call = aggregate(name, arguments, span=span)
-        arguments, type_, nullable = call.arguments, call.type, call.nullable
-        if call.where is not None:  # count_if
-            one = operators.choose([(call.where, Literal(1, INT))], None, span)
+        made = call(name, arguments, span=span)
+        arguments, type_, nullable = made.arguments, made.type, made.nullable
+        if made.where is not None:  # count_if
+            one = operators.choose([(made.where, Literal(1, INT))], None, span)
             arguments = (one,)
-        name = call.function
+        name = made.function
     else:
         arguments, type_, nullable = _window_typed(name, arguments, span)
         if not order and name not in ("first_value", "last_value", "nth_value"):

@@ -69,6 +69,15 @@ def suffixes_of(table: exp.Table) -> list[Suffix]:
 
 
 class _Parser(DatabricksParser):
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **DatabricksParser.FUNCTIONS,
+        "PERCENTILE": lambda args: (  # a third argument would be dropped without a word
+            exp.Quantile.from_arg_list(args)
+            if len(args) == 2
+            else exp.Anonymous(this="percentile", expressions=args)
+        ),
+    }
+
     def raise_error(self, message: str, token: Token | None = None) -> None:
         place = token or self._curr or self._prev
         try:

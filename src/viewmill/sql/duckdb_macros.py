@@ -116,6 +116,12 @@ MACROS: tuple[str, ...] = (
        CASE WHEN x < -1 OR (x > 1 AND NOT isnan(x)) THEN CAST('NaN' AS DOUBLE) ELSE y END""",
     # Division that rounds down, for moments before 1970.
     "spark_floor_divide(a, b) AS (a - ((a % b + b) % b)) // b",
+    # Of values in order, of which the first n count.
+    "spark_between(a, b, rest) AS CASE WHEN a = b THEN a ELSE a + rest * (b - a) END",
+    """spark_percentile(s, n, p) AS CASE WHEN n > 0 THEN spark_between(
+       s[1 + CAST(floor((n - 1) * p) AS BIGINT)], s[1 + CAST(ceil((n - 1) * p) AS BIGINT)],
+       (n - 1) * p - floor((n - 1) * p)) END""",
+    "spark_percentile_disc(s, n, p) AS s[greatest(CAST(ceil(n * p) AS BIGINT), 1)]",
     "spark_finite(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END",
     # Sums of floats are exact: whole parts and fractions (times 2**90) are added as integers, and
     # come together without cancelling. 1e16 + 1 - 1e16 is 1.

@@ -378,6 +378,8 @@ class ExpressionLowering:
             distinct, arguments = True, arguments[0].expressions
         if any(isinstance(each, exp.Order | exp.Limit | exp.HavingMax) for each in arguments):
             raise NotModelled("an ordered aggregate", self.span(node))
+        if any(isinstance(each, exp.Distinct) for each in arguments):
+            raise NotModelled(f"{name} with DISTINCT", self.span(node))
         # Inside an aggregate the names are those of FROM, in HAVING and ORDER BY too.
         inner = ExpressionLowering(self.environment, self.scope) if self.prefer_aliases else self
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
@@ -459,6 +461,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.Cast: ExpressionLowering._cast,
     exp.TryCast: ExpressionLowering._cast,
     exp.Filter: ExpressionLowering._filtered,
+    exp.WithinGroup: ExpressionLowering._function,
     exp.Extract: ExpressionLowering._extract,
     exp.Window: ExpressionLowering._over,
     exp.IgnoreNulls: ExpressionLowering._ignore_nulls,

@@ -119,6 +119,24 @@ def _timestampdiff(node: exp.Expr) -> Read:
     return "timestampdiff", [unit, node.expression, node.this]
 
 
+def _median(node: exp.Expr) -> Read:
+    half = exp.Literal.number("0.5")
+    half.meta.update(node.meta)
+    return "percentile", [node.this, half]
+
+
+def _within_group(node: exp.Expr) -> Read:
+    """percentile_cont(p) WITHIN GROUP (ORDER BY x DESC) has the arguments x, p, whether down."""
+    called, keys = node.this, node.expression.expressions
+    name = {exp.PercentileCont: "percentile", exp.PercentileDisc: "percentile_disc"}.get(
+        type(called)
+    )
+    if name is None or len(keys) != 1 or called.args.get("expression") is not None:
+        return read_function(called)[0] + " within group", []
+    down = [exp.Boolean(this=True)] if keys[0].args.get("desc") else []
+    return name, [keys[0].this, called.this, *down]
+
+
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Trim: _trim,
     exp.Pad: _pad,
@@ -185,6 +203,10 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.MD5: _plain("md5"),
     exp.GroupConcat: _plain("listagg"),
     exp.Stddev: _plain("stddev_samp"),
+    exp.Median: _median,
+    exp.Quantile: _plain("percentile", "this", "quantile"),
+    exp.ApproxQuantile: _plain("percentile_approx", "this", "quantile", "accuracy"),
+    exp.WithinGroup: _within_group,
 }
 
 

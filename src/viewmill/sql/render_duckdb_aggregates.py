@@ -74,6 +74,8 @@ def aggregate_sql(
             return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
         case "collect_list":
             return _list(group)
+        case "percentile" | "percentile_disc":
+            return _percentile(function, group)
         case "cofactor" | "linear_regression":
             return _moments(group)
         case "merge_moments":
@@ -134,6 +136,13 @@ def _list(group: _Group) -> str:
     # NULLs are left out, and no rows make an empty list.
     kept = f"list_filter({group.of('list')}, lambda x: x IS NOT NULL)"
     return f"COALESCE({kept}, [])"
+
+
+def _percentile(function: str, group: _Group) -> str:
+    """Of the values in order; NULLs, which come last, are not counted."""
+    value, share, down = group.arguments
+    values = f"list_sort({group.plain('list', value)}, '{'DESC' if down == 'TRUE' else 'ASC'}', 'NULLS LAST')"
+    return f"spark_{function}({values}, {group.plain('count', value)}, {share})"
 
 
 def _gathered(group: _Group) -> str:

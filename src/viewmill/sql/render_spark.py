@@ -122,6 +122,10 @@ class SparkExpressions:
                 return self._moments(call.type.shape, columns, where)
             row = ", ".join(f"'_{i}', {each}" for i, each in enumerate(columns))
             return f"collect_list(named_struct({row})){where}"
+        if call.function == "percentile_disc":
+            value, share, down = map(self.render, call.arguments)
+            order = f"{value} DESC" if down.upper() == "TRUE" else value
+            return f"percentile_disc({share}) WITHIN GROUP (ORDER BY {order}){where}"
         return f"{call.function}({distinct}{given}){where}"
 
     def _merged_moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:

@@ -6,7 +6,7 @@ gives  slots with their definitions, the source that adds a row, the source that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,16 @@ from viewmill.algebra.types import (
 from viewmill.program.states import Slot
 from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.moments import MOMENTS, Moment
+from viewmill.strategies.dataflow.percentiles import PERCENTILES, Percentiles, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 
 if TYPE_CHECKING:
     from viewmill.strategies.dataflow.group_values import GroupValues
 
-TAKEN = ("count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS)
+TAKEN = (
+    "count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS, *PERCENTILES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,22 @@ class Payload:
         self.arguments: list[Argument] = []
         self.moments: list[Moment] = []
         self._by_call: dict[str, Argument] = {}
+        self.percentiles: list[Percentiles] = []
         self._moment_of: dict[str, Moment] = {}
+        self._percentile_of: dict[str, Percentiles] = {}
         for name, call in calls:
             call = simpler(call)
             _require_taken(call)
+            if call.function in (*MOMENTS, *PERCENTILES) and not moments:
+                raise NotTaken(f"{call.function} is not maintained here", call.span)
             if call.function in MOMENTS:
-                if not moments:
-                    raise NotTaken(f"{call.function} is not maintained here", call.span)
                 self._moment_of[name] = self._moment(call)
+            elif call.function in PERCENTILES:
+                self._percentile_of[name] = self._percentile(call)
             else:
                 self._by_call[name] = self._argument(call)
+        for each in self.percentiles:
+            self.kept += [Kept(slot, definition) for slot, definition in each.kept()]
 
     @property
     def with_values(self) -> list[Argument]:
@@ -94,7 +103,19 @@ class Payload:
     def lifted(self) -> list[Expression]:
         """What is read of a row."""
         read = [each for a in self.arguments for each in (a.value, a.where) if each is not None]
-        return [*read, *(each for moment in self.moments for each in moment.expressions)]
+        read += [each for moment in self.moments for each in moment.expressions]
+        return [*read, *(each for kept in self.percentiles for each in kept.expressions)]
+
+    def _percentile(self, call: Aggregate) -> Percentiles:
+        value = call.arguments[0]
+        known = [e for e in self.percentiles if (e.value, e.where) == (value, call.where)]
+        if not known:
+            known = [Percentiles(value, call.where, len(self.percentiles) + 1)]
+            self.percentiles += known
+        asked = [(each.function, each.arguments) for each in known[0].shares]
+        if (call.function, call.arguments) not in asked:
+            known[0].shares.append(call)
+        return known[0]
 
     def _moment(self, call: Aggregate) -> Moment:
         for known in self.moments:
@@ -169,7 +190,7 @@ class Payload:
 
     def lift(
         self, scalar: Scalar, word: dict[str, int], state: str,
-        values: Mapping[str, GroupValues] | None = None,
+        values: Mapping[str, GroupValues] | None = None, ranks: Sequence[RankedValues] = (),
     ) -> None:  # fmt: skip
         """Write what adds row i, `m` times, to entry e."""
         source = scalar.source
@@ -186,6 +207,10 @@ class Payload:
                 f"if {'True' if moment.where is None else scalar.is_true(moment.where)}:"
             ):
                 moment.lift(scalar, word, state)
+        for each in ranks:
+            where = each.kept.where
+            with source.block(f"if {'True' if where is None else scalar.is_true(where)}:"):
+                each.lift(scalar, word)
 
     def _lift_one(
         self, argument: Argument, scalar: Scalar, word: dict[str, int], state: str
@@ -254,6 +279,8 @@ class Payload:
         """Write what shows the aggregate `name` of entry e."""
         if name in self._moment_of:
             return self._moment_of[name].finish(call, scalar, word, state)
+        if name in self._percentile_of:
+            return self._percentile_of[name].finish(call, scalar, word, state)
         source, argument = scalar.source, self._by_call[name]
         call = simpler(call)
         count = source.name("count")
@@ -340,7 +367,7 @@ def _require_taken(call: Aggregate) -> None:
         raise NotTaken(f"{call.function}: SQL does not determine what it gives", call.span)
     if call.function not in TAKEN:
         raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
-    if call.function in MOMENTS:
+    if call.function in (*MOMENTS, *PERCENTILES):
         if call.distinct:
             raise NotTaken(f"{call.function}(DISTINCT) is not incremental yet", call.span)
         return

@@ -19,9 +19,10 @@ from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
 from viewmill.rewrite.push_filters import conjunction
-from viewmill.strategies.dataflow.aggregates import Payload, count_rows, extreme_slots, zero_if_null
+from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
 from viewmill.strategies.dataflow.moments import with_pivots
+from viewmill.strategies.dataflow.percentiles import RANKED, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.dataflow.sieve import sieve_of
@@ -192,16 +193,24 @@ class _Groups(_Writer):
             each.count: GroupValues(each, self.kind, self.state, self.source)
             for each in self.payload.with_values
         }
+        self.ranks = [
+            RankedValues(each, self.kind, self.state, self.source)
+            for each in self.payload.percentiles
+        ]
+
+    @property
+    def _by_group(self) -> list[GroupValues | RankedValues]:
+        return [*self.values.values(), *self.ranks]
 
     @property
     def handles(self) -> list[str]:
         """The states as arguments."""
-        return [self.state, *(name for each in self.values.values() for name in each.handles)]
+        return [self.state, *(name for each in self._by_group for name in each.handles)]
 
     def more_states(self) -> Sequence[State]:
         """The values of what cannot be taken back."""
         rows = self.base()
-        return [state for each in self.values.values() for state in each.states(rows, self.keys)]
+        return [state for each in self._by_group for state in each.states(rows, self.keys)]
 
     def program(self) -> Program:
         """The program."""
@@ -212,21 +221,21 @@ class _Groups(_Writer):
             self.source.line(f"e = keyed_touch({self.state}, {key})")
             for each in self.values.values():
                 each.key = key
-            self.payload.lift(scalar, self.word, self.state, self.values)
+            self.payload.lift(scalar, self.word, self.state, self.values, self.ranks)
         self._search()
-        self.needs_rebuild = bool(self._extremes)
+        self.needs_rebuild = bool(self._searched)
         self._show()
         self._flush()
         self._contents()
         return self.build(self.kind, self._definition(), trigger)
 
     @property
-    def _extremes(self) -> list[GroupValues]:
-        return [each for each in self.values.values() if each.argument.extreme]
+    def _searched(self) -> list[GroupValues | RankedValues]:
+        return [each for each in self._by_group if each.is_searched]
 
     def before_loop(self, name: str) -> None:
-        """Extremes that went away are replaced before anything is shown."""
-        if name != "flush" or not self._extremes:
+        """Extremes that went away are replaced before anything is shown, ranks are found."""
+        if name != "flush" or not self._searched:
             return
         with self.source.block("if start == 0:"):
             states = ", ".join(self.handles)
@@ -235,13 +244,16 @@ class _Groups(_Writer):
 
     def _search(self) -> None:
         """Write what looks for extremes, where one went away or (`always`) for all; and rebuild."""
-        if not self._extremes:
+        if not self._searched:
             return
         source, states = self.source, ", ".join(self.handles)
+        if self.ranks:
+            for line in RANKED.strip("\n").splitlines():
+                source.line(line)
+            source.line()
         with source.block(f"def search({states}, e, always):"):
-            for each in self._extremes:
-                stale = self.word[extreme_slots(each.argument)[2]]
-                with source.block(f"if always or int_at({self.state}, e, {stale}) != 0:"):
+            for each in self._searched:
+                with source.block(f"if always or {each.stale(self.word)}:"):
                     with source.block("if always:"):
                         each.write_fill()
                     each.write_search(self.word)

@@ -32,6 +32,15 @@ class GroupValues:
             source.every_text()
 
     @property
+    def is_searched(self) -> bool:
+        """Whether what is shown is looked for before it is."""
+        return bool(self.argument.extreme)
+
+    def stale(self, word: dict[str, int]) -> str:
+        """Whether the extreme of entry e went away."""
+        return f"int_at({self.group}, e, {word[extreme_slots(self.argument)[2]]}) != 0"
+
+    @property
     def handles(self) -> list[str]:
         """The states as arguments."""
         return [self.state, self.order] if self.order else [self.state]
