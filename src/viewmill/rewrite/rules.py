@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from viewmill.algebra.relations import Relation
+from viewmill.rewrite.choices_as_rank import choices_as_rank
 from viewmill.rewrite.distinct_as_group import distinct_as_group
 from viewmill.rewrite.distinct_rows_as_text import distinct_rows_as_text
 from viewmill.rewrite.drop_trivial import drop_trivial
@@ -44,6 +45,7 @@ DECORRELATE: tuple[Rule, ...] = (
     distinct_as_group,
     distinct_rows_as_text,
     grouping_sets_as_union,
+    choices_as_rank,
     limit_as_rank,
     split_windows,
     push_semi_joins,

@@ -146,6 +146,14 @@ def _percentile(arguments: Arguments, what: str) -> Typed:
     return (cast(number(value, what), DOUBLE), exact, down), DOUBLE, True
 
 
+def _mode(arguments: Arguments, what: str) -> Typed:
+    """The value and whether the largest is taken of those that are there most often."""
+    down = arguments[1] if len(arguments) > 1 else Literal(False, BOOLEAN)
+    if len(arguments) > 2 or not isinstance(down, Literal):
+        raise NotModelled(f"{what} of {len(arguments)} arguments", arguments[0].span)
+    return (_extreme(arguments[:1], what)[0][0], down), arguments[0].type, True
+
+
 _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "sum": (_sum, 1), "avg": (_avg, 1), "min": (_extreme, 1), "max": (_extreme, 1),
     "stddev_samp": (_statistic, 1), "stddev_pop": (_statistic, 1), "var_samp": (_statistic, 1),
@@ -160,12 +168,13 @@ _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
 # These take any number of columns, and at least so many.
 _MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
-    "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2),
+    "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2), "mode": (_mode, 1),
 }  # fmt: skip
 # Any answer within its accuracy is one of percentile_approx: it is the exact one, in its own type.
 _APPROXIMATE = "percentile_approx"
 
 _PERCENTILES = ("percentile", "percentile_disc")
+_NOT_OVER = (*_PERCENTILES, "mode")
 
 _WINDOW_TYPES: dict[str, Type] = {
     "row_number": INT, "rank": INT, "dense_rank": INT, "ntile": INT, "percent_rank": DOUBLE,
@@ -229,7 +238,7 @@ def call(
         condition = operators.boolean(arguments[0], "count_if")
         both = operators.conjunction([each for each in (where, condition) if each is not None])
         return Aggregate("count", (), BIGINT, False, False, both, span)
-    if distinct and name in _PERCENTILES:
+    if distinct and name in _NOT_OVER:
         raise NotModelled(f"{name} with DISTINCT", span)
     if distinct and name in _MANY:
         raise TypeMismatch(f"{name} counts every row: DISTINCT has no place in it", span=span)
@@ -303,7 +312,7 @@ def over(
 ) -> Over:
     """The function `name` over a window."""
     name = canonical(name)
-    if name in (*_PERCENTILES, _APPROXIMATE):
+    if name in (*_NOT_OVER, _APPROXIMATE):
         raise NotModelled(f"the function {name} over a window", span)
     if name in _MANY:
         raise TypeMismatch(f"{name} has no OVER: it is an aggregate of groups", span=span)

@@ -116,6 +116,11 @@ MACROS: tuple[str, ...] = (
        CASE WHEN x < -1 OR (x > 1 AND NOT isnan(x)) THEN CAST('NaN' AS DOUBLE) ELSE y END""",
     # Division that rounds down, for moments before 1970.
     "spark_floor_divide(a, b) AS (a - ((a % b + b) % b)) // b",
+    # Of values and how often they are there.
+    """spark_mode(counts) AS list_sort(list_transform(map_entries(counts),
+       lambda e: {'n': -CAST(e.value AS BIGINT), 'x': e.key}))[1].x""",
+    """spark_mode_last(counts) AS list_sort(list_transform(map_entries(counts),
+       lambda e: {'n': CAST(e.value AS BIGINT), 'x': e.key}), 'DESC')[1].x""",
     # Of values in order, of which the first n count.
     "spark_between(a, b, rest) AS CASE WHEN a = b THEN a ELSE a + rest * (b - a) END",
     """spark_percentile(s, n, p) AS CASE WHEN n > 0 THEN spark_between(

@@ -125,15 +125,22 @@ def _median(node: exp.Expr) -> Read:
     return "percentile", [node.this, half]
 
 
+def _mode(node: exp.Expr) -> Read:
+    # mode(x, true) is the smallest of those that are there most often; without it any may be.
+    return "mode", [node.this] if node.this is not None else []
+
+
 def _within_group(node: exp.Expr) -> Read:
     """percentile_cont(p) WITHIN GROUP (ORDER BY x DESC) has the arguments x, p, whether down."""
     called, keys = node.this, node.expression.expressions
+    down = [exp.Boolean(this=True)] if keys[0].args.get("desc") else []
+    if isinstance(called, exp.Mode) and called.this is None and len(keys) == 1:
+        return "mode", [keys[0].this, *down]
     name = {exp.PercentileCont: "percentile", exp.PercentileDisc: "percentile_disc"}.get(
         type(called)
     )
     if name is None or len(keys) != 1 or called.args.get("expression") is not None:
         return read_function(called)[0] + " within group", []
-    down = [exp.Boolean(this=True)] if keys[0].args.get("desc") else []
     return name, [keys[0].this, called.this, *down]
 
 
@@ -207,6 +214,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Quantile: _plain("percentile", "this", "quantile"),
     exp.ApproxQuantile: _plain("percentile_approx", "this", "quantile", "accuracy"),
     exp.WithinGroup: _within_group,
+    exp.Mode: _mode,
 }
 
 

@@ -71,7 +71,11 @@ def aggregate_sql(
         case "last" | "last_value":
             return group.of("last")
         case "max_by" | "min_by":
-            return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
+            return _chosen(function, group)
+        case "mode":
+            down = group.arguments[1] == "TRUE"
+            values = group.plain("histogram", group.arguments[0])
+            return f"spark_mode{'_last' if down else ''}({values})"
         case "collect_list":
             return _list(group)
         case "percentile" | "percentile_disc":
@@ -136,6 +140,17 @@ def _list(group: _Group) -> str:
     # NULLs are left out, and no rows make an empty list.
     kept = f"list_filter({group.of('list')}, lambda x: x IS NOT NULL)"
     return f"COALESCE({kept}, [])"
+
+
+def _chosen(function: str, group: _Group) -> str:
+    """Among rows that are chosen by the same, the one with the largest or the smallest value."""
+    value, by = group.arguments
+    if group.suffix.startswith(" OVER"):
+        return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
+    way = "DESC NULLS LAST" if function == "max_by" else "ASC NULLS LAST"
+    ties = "DESC NULLS LAST" if function == "max_by" else "ASC NULLS FIRST"
+    first = group.plain("first", f"{value} ORDER BY {by} {way}, {value} {ties}")
+    return f"CASE WHEN {group.plain('count', by)} > 0 THEN {first} END"
 
 
 def _percentile(function: str, group: _Group) -> str:

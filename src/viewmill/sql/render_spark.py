@@ -113,7 +113,8 @@ class SparkExpressions:
     def _aggregate(self, call: Aggregate) -> str:
         given = self._list(call.arguments) or ("*" if call.function == "count" else "")
         distinct = "DISTINCT " if call.distinct else ""
-        where = "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
+        met = "" if call.where is None else self.render(call.where)
+        where = f" FILTER (WHERE {met})" if met else ""
         if isinstance(call.type, Packed):
             columns = [self.render(each) for each in call.arguments]
             if isinstance(call.type.shape, Moments):
@@ -122,6 +123,14 @@ class SparkExpressions:
                 return self._moments(call.type.shape, columns, where)
             row = ", ".join(f"'_{i}', {each}" for i, each in enumerate(columns))
             return f"collect_list(named_struct({row})){where}"
+        if call.function in ("max_by", "min_by"):
+            value, by = map(self.render, call.arguments)
+            known = f"{by} IS NOT NULL" + (f" AND {met}" if met else "")
+            return f"{call.function}({value}, struct({by}, {value})) FILTER (WHERE {known})"
+        if call.function == "mode":
+            value, down = map(self.render, call.arguments)
+            order = f"{value} DESC" if down.upper() == "TRUE" else value
+            return f"mode() WITHIN GROUP (ORDER BY {order}){where}"
         if call.function == "percentile_disc":
             value, share, down = map(self.render, call.arguments)
             order = f"{value} DESC" if down.upper() == "TRUE" else value
