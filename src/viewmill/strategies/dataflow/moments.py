@@ -141,7 +141,7 @@ class Moment:
         source.line(f"{value} = 0.0")
         with source.block(f"if not {null}:"):
             with source.block(f"if int_at({state}, e, {word[self.special]}) != 0:"):
-                is_null = call.function in _FINITE
+                is_null = call.function in FINITE
                 source.line(f"{null} = True" if is_null else f"{value} = 1e400 - 1e400")
             with source.block("else:"):
                 self._compute(
@@ -175,7 +175,7 @@ class Moment:
         source.line(f"{sxx} = max(moment_central({at}, {x}, {x}, {x + 6}, {n}), 0.0)")
         source.line(f"{syy} = max(moment_central({at}, {y}, {y}, {y + 6}, {n}), 0.0)")
         source.line(f"{sxy} = moment_central({at}, {y}, {x}, {c}, {n})")
-        divisor, text = _RESULTS[function]
+        divisor, text = RESULTS[function]
         if divisor:
             source.line(f"{null} = {divisor.format(xx=sxx, yy=syy)} == 0.0")
         with source.block(f"if not {null}:"):
@@ -186,10 +186,10 @@ class Moment:
 
 _OWN = ("pivot", "sum", "square")
 # A NaN among the rows makes these NULL.
-_FINITE = ("corr", "regr_slope", "regr_intercept", "regr_r2", "covar_samp", "covar_pop")
+FINITE = ("corr", "regr_slope", "regr_intercept", "regr_r2", "covar_samp", "covar_pop")
 
 # What must not be zero, and the value.
-_RESULTS = {
+RESULTS = {
     "corr": ("{xx} * {yy}", "min(max({xy} / ({xx} ** 0.5 * {yy} ** 0.5), -1.0), 1.0)"),
     "covar_pop": ("", "{xy} / {n}"),
     "covar_samp": ("", "{xy} / ({n} - 1)"),

@@ -31,6 +31,7 @@ from viewmill.strategies.dataflow.linear import (
     refuse_subqueries,
     used_columns,
 )
+from viewmill.strategies.dataflow.moments import MOMENTS
 from viewmill.strategies.dataflow.operators.frames import (
     SHIFTED,
     Bounds,
@@ -44,6 +45,7 @@ from viewmill.strategies.dataflow.operators.window_calls import (
     WindowCall,
     value_arguments,
 )
+from viewmill.strategies.dataflow.operators.window_spreads import Spread
 from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -141,7 +143,7 @@ class _Window:
         return Aggregate(rows, columns_as(fields), (("#count", count_rows()),))
 
     def _call(self, name: str, over: Over) -> WindowCall:
-        kind = CALLS.get(over.function)
+        kind = Spread if over.function in MOMENTS else CALLS.get(over.function)
         if kind is None:
             raise NotTaken(f"{over.function} over a window is not incremental yet", over.span)
         arguments = tuple(column_name(each, self.window) for each in value_arguments(over))
