@@ -97,7 +97,8 @@ def _label(relation: Relation) -> str:
         case Join():
             condition = relation.condition
             on = "" if condition is None else f": {display_expression(condition)}"
-            return f"Join {relation.kind}{on}"
+            lateral = ", lateral" if relation.lateral else ""
+            return f"Join {relation.kind}{lateral}{on}"
         case AggregateRelation():
             return _aggregate_label(relation)
         case Window():

@@ -84,13 +84,17 @@ JoinKind = OneOf["inner", "cross", "left", "right", "full", "semi", "anti"]
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of rows that meet `condition`; outer joins pad with NULL, semi and anti keep left."""
+    """Pairs of rows that meet `condition`; outer joins pad with NULL, semi and anti keep left.
+
+    With `lateral` the right side is a subquery for each row of the left, whose columns are outer.
+    """
 
     kind: JoinKind
     left: Relation
     right: Relation
     condition: Expression | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    lateral: bool = False
 
     @property
     def schema(self) -> Schema:

@@ -24,6 +24,7 @@ from viewmill.planner.moved_rows import met_rows, moved_rows
 from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.distinct_by_first import distinct_by_first
+from viewmill.rewrite.laterals_as_joins import lateral_in
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
 from viewmill.rewrite.values_beside import values_beside
@@ -143,9 +144,13 @@ def _ask(
     query: Relation, statistics: Statistics, wish: Wish
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
+    lateral = lateral_in(query)
     answers: list[Candidate | Rejection] = []
     for strategy in STRATEGIES:
-        if wish.in_triggers and strategy.name == "shared_window":
+        if lateral is not None and strategy.name != "recompute":
+            why = "LATERAL over a subquery of a form that is no join"
+            answers.append(Rejection(strategy.name, why, lateral.span))
+        elif wish.in_triggers and strategy.name == "shared_window":
             answers.append(Rejection(strategy.name, "it works on the driver's tables"))
         elif windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
@@ -173,6 +178,10 @@ def _cut(
     joined = decorrelate(query)
     forms = [(joined, list[tuple[str, Relation]]())]
     filters = NestedFilters(view)
+    if (left := lateral_in(joined)) is not None:
+        raise NotCut(left, _ask(left, statistics, wish)[1])
+    if lateral_in(query) is not None:
+        query = joined
     rest = filters.take_out(query)
     if filters.blocks:
         forms.append((rest, filters.blocks))

@@ -17,6 +17,7 @@ from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.factor_conditions import factor_conditions
 from viewmill.rewrite.fold_dates import fold_dates
 from viewmill.rewrite.grouping_sets_as_union import grouping_sets_as_union
+from viewmill.rewrite.laterals_as_joins import laterals_as_joins
 from viewmill.rewrite.limit_as_rank import limit_as_rank
 from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
@@ -40,6 +41,7 @@ RULES: tuple[Rule, ...] = (
 # What turns subqueries into joins, for the strategies that want none. A UNION is a DISTINCT before
 # that is a group-by.
 DECORRELATE: tuple[Rule, ...] = (
+    laterals_as_joins,
     subqueries_as_joins,
     union_as_distinct,
     distinct_as_group,

@@ -23,7 +23,7 @@ from viewmill.rewrite.correlation import (
 )
 
 # These give 0 for no rows, all others NULL.
-_ZERO = ("count", "count_if", "regr_count")
+ZERO = ("count", "count_if", "regr_count")
 
 # NULL if an argument is.
 _STRICT = ("+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "abs", "not")
@@ -100,7 +100,7 @@ def _join_group(
         return Join("cross", rows, one, None, subquery.span), column
     below = peel(group.input)
     if not all(is_correlated_equality(each, below.rows) for each in below.correlated):
-        below = _with_outer_values(rows, below)
+        below = with_outer_values(rows, below)
     pairs = [correlated_equality(each, below.rows) for each in below.correlated]
     keys: tuple[Named, ...] = tuple((f"{name}#{i}", a) for i, (a, _) in enumerate(pairs))
     inside = dict(below.outputs)
@@ -109,7 +109,7 @@ def _join_group(
     on = [
         equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)
     ]
-    counts = [n for n, call in group.aggregates if call.function in _ZERO]
+    counts = [n for n, call in group.aggregates if call.function in ZERO]
     kind = "inner" if inner and not counts and _is_strict(value, set(dict(calls))) else "left"
     by_name = {n: _after_join(n, call, counts) for n, call in group.aggregates}
     joined = Join(kind, rows, grouped, together(on), subquery.span)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def _join_group(
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
-def _with_outer_values(rows: Relation, below: Peeled) -> Peeled:
+def with_outer_values(rows: Relation, below: Peeled) -> Peeled:
     """The subquery's rows for each different value that the query around asks for.
 
     before  s.a < r.a                 after  r.a#value = r.a, over

@@ -136,13 +136,15 @@ def _percentile(arguments: Arguments, what: str) -> Typed:
     value, share, *rest = arguments
     if isinstance(share.type, Nested) or not isinstance(share, Literal) or len(rest) > 1:
         raise NotModelled(f"{what} of anything but one constant share", share.span)
-    if share.value is None or not is_numeric(share.type) or not 0 <= float(share.value) <= 1:
+    wanted = float(str(share.value)) if is_numeric(share.type) and share.value is not None else -1
+    if not 0 <= wanted <= 1:
         hint = "0.5 is the median, 0.9 is above nine of ten values."
-        raise TypeMismatch(f"{what} takes a share from 0 to 1", hint=hint, span=share.span)
+        place = share.span or value.span
+        raise TypeMismatch(f"{what} takes a share from 0 to 1", hint=hint, span=place)
     down = rest[0] if rest else Literal(False, BOOLEAN)
     if isinstance(value.type, Interval):
         raise NotModelled(f"{what} of {value.type}", value.span)
-    exact = Literal(float(share.value), DOUBLE, share.span)
+    exact = Literal(wanted, DOUBLE, share.span)
     return (cast(number(value, what), DOUBLE), exact, down), DOUBLE, True
 
 

@@ -77,6 +77,15 @@ def _table_factor(node: exp.Expr, environment: Environment) -> Read:
     raise NotModelled(_factor(node), environment.span(node))
 
 
+def _lateral(node: exp.Lateral, left: Scope, environment: Environment) -> Read:
+    """A subquery that reads the columns of what stands before it in FROM."""
+    if not isinstance(node.this, exp.Subquery) or node.args.get("view"):
+        raise NotModelled("LATERAL over a function", environment.span(node))
+    prefix = environment.names.fresh(node.alias or "lateral")
+    lowered = environment.lower_query(node.this, environment.inside(left), prefix)
+    return _named(node, lowered, environment)
+
+
 def _factor(node: exp.Expr) -> str:
     if isinstance(node, exp.Table):
         return "a function in FROM"
@@ -231,8 +240,15 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
     span = environment.span(node)
     if node.args.get("match_condition") or (node.method or "") not in ("", "NATURAL"):
         raise NotModelled(f"{node.method or 'this'} join", span)
-    right = lower_table(node.this, environment)
+    lateral = isinstance(node.this, exp.Lateral)
+    right = (
+        _lateral(node.this, left[1], environment)
+        if isinstance(node.this, exp.Lateral)
+        else lower_table(node.this, environment)
+    )
     kind = _kind(node, span)
+    if lateral and kind not in ("inner", "left"):
+        raise NotModelled(f"{kind.upper()} JOIN LATERAL", span)
     _check_aliases(left[1], right[1], span)
     shared = _shared_columns(node, left[1], right[1], environment)
     both = Scope(
@@ -243,7 +259,7 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
     condition = _condition(node, both, shared, left[1], right[1], environment)
     if kind == "inner" and condition is None:
         kind = "cross"
-    relation = Join(kind, left[0], right[0], condition, span)
+    relation = Join(kind, left[0], right[0], condition, span, lateral)
     if kind in ("semi", "anti"):
         return relation, left[1]
     padded = both.padded(relation.schema)

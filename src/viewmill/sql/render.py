@@ -155,6 +155,7 @@ class _Renderer:
             kind = f"LEFT {kind}"
         condition = "TRUE" if join.condition is None else self.expressions.render(join.condition)
         on = "" if join.kind == "cross" and join.condition is None else f"\nON {condition}"
+        right = f"LATERAL {right}" if join.lateral else right
         if join.kind == "cross" and on:
             kind = _JOINS["inner"]
         return f"SELECT * FROM {left}\n{kind} {right}{on}"

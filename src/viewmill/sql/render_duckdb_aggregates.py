@@ -156,7 +156,8 @@ def _chosen(function: str, group: _Group) -> str:
 def _percentile(function: str, group: _Group) -> str:
     """Of the values in order; NULLs, which come last, are not counted."""
     value, share, down = group.arguments
-    values = f"list_sort({group.plain('list', value)}, '{'DESC' if down == 'TRUE' else 'ASC'}', 'NULLS LAST')"
+    way = "DESC" if down == "TRUE" else "ASC"
+    values = f"list_sort({group.plain('list', value)}, '{way}', 'NULLS LAST')"
     return f"spark_{function}({values}, {group.plain('count', value)}, {share})"
 
 
