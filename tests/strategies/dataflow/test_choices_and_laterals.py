@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.strategies.dataflow.changes import drive
 
 import viewmill as vm
-from tests.strategies.dataflow.changes import drive
 
 CHOICES = (
     "SELECT a, max_by(b, d) AS x, min_by(c, d) AS y, count(*) AS n, mode(c) AS m FROM r GROUP BY a",
@@ -66,8 +66,6 @@ def test_a_lateral_that_is_no_join_is_recomputed_and_says_so(
         assert mill["v"].rows() == [(1, 5)]
         assert "LATERAL" in mill["v"].explain()
         with pytest.raises(vm.errors.UnsupportedQuery) as refused:
-            mill.sql(
-                f"CREATE MATERIALIZED VIEW w REFRESH POLICY INCREMENTAL STRICT AS {query}"
-            )
+            mill.sql(f"CREATE MATERIALIZED VIEW w REFRESH POLICY INCREMENTAL STRICT AS {query}")
         assert refused.value.span is not None
         assert refused.value.hint

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.strategies.dataflow.changes import drive
 
 import viewmill as vm
-from tests.strategies.dataflow.changes import drive
 
 SHARES = (
     "SELECT a, median(d) AS m, percentile(b, 0.25) AS p, count(*) AS n, max(d) AS x FROM r"
