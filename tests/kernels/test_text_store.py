@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import viewmill as vm
 from viewmill.deltas.dictionary import Dictionary, PlainStrings
 from viewmill.kernels import column_reader
 from viewmill.kernels.text_store import TextStore
@@ -39,6 +43,68 @@ def test_ids_are_those_of_the_dict(kind: str) -> None:
     assert [fast.intern(each) for each in ("new", "a" * 5000)] == [
         plain.intern(each) for each in ("new", "a" * 5000)
     ]
+
+
+# Lengths around eight and sixteen bytes, which are hashed otherwise; strings that share their ends.
+_STRINGS = st.one_of(
+    st.none(),
+    st.text(max_size=40),
+    st.text(alphabet="ab\0", max_size=20),
+    st.integers(0, 300).map(lambda n: "same beginning " + "x" * (n % 20) + str(n)),
+    st.integers(0, 300).map(lambda n: str(n) + " and the very same end"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batches=st.lists(st.lists(_STRINGS, max_size=70), max_size=6),
+    kind=st.sampled_from([pa.string(), pa.large_string()]),
+    start=st.integers(0, 3),
+)
+def test_any_strings_have_the_ids_of_the_dict(
+    batches: list[list[str | None]], kind: pa.DataType, start: int
+) -> None:
+    fast, plain = TextStore(), PlainStrings()
+    for values in [*batches, *batches]:  # all of them again
+        strings = pa.array(values, kind)[start:]
+        ids = fast.encode(strings)
+        assert ids.tolist() == plain.encode(strings).tolist()
+        mask = strings.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
+        assert fast.decode(ids, mask).to_pylist() == strings.to_pylist()
+    assert [fast.value(i) for i in range(len(fast))] == [plain.value(i) for i in range(len(plain))]
+
+
+def test_many_strings_keep_their_ids_while_the_table_grows() -> None:
+    store = TextStore()
+    numbers = np.arange(200_000)
+    made = pa.array(numbers).cast(pa.string())
+    for first in range(0, len(made), 7_919):
+        store.encode(made[first : first + 7_919])
+    assert len(store) == len(made)
+    assert (store.encode(made) == numbers).all()
+    assert store.decode(numbers[::-1], None).to_pylist() == made.to_pylist()[::-1]
+
+
+@pytest.mark.parametrize("compiler", ["on", "off"])
+def test_strings_come_go_and_come_again(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal strings of different batches, NULL and empty ones, deletes, and a restart between."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
+    source = random.Random(11)
+    shown: dict[str | None, int] = {}
+    with vm.connect(str(tmp_path / "m")) as mill:
+        mill.sql("CREATE TABLE t (s STRING) UNCHECKED")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT s, COUNT(*) AS n FROM t GROUP BY s")
+    for _ in range(3):
+        with vm.connect(str(tmp_path / "m")) as mill:
+            for sign, change in ((1, mill.insert), (1, mill.insert), (-1, mill.delete)):
+                values = drawn(source, 400) if sign > 0 else [s for s in shown for _ in range(2)]
+                change("t", pa.table({"s": pa.array(values, pa.string())}))
+                for each in values:
+                    shown[each] = shown.get(each, 0) + sign
+            expected = {(s, n) for s, n in shown.items() if n != 0}
+            assert set(mill["v"].rows()) == expected
 
 
 def test_ids_outlive_the_change_of_place() -> None:

@@ -51,7 +51,7 @@ class LateColumns:
     `made` are words only.
     """
 
-    __slots__ = ("_arrays", "_known", "encode", "made", "size", "table")
+    __slots__ = ("_arrays", "_known", "_read", "encode", "made", "size", "table")
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class LateColumns:
         self.size: int = table.num_rows
         self._known: dict[int, Pair] = {} if known is None else known
         self._arrays = arrays  # columns that were asked for already
+        self._read: tuple[tuple[int, ...], Sequence[Words]] = ((), ())  # what was read last at once
 
     def pair(self, i: int) -> Pair:
         """The words and the mask of a column."""
@@ -78,15 +79,21 @@ class LateColumns:
     def read(self, columns: tuple[int, ...]) -> Sequence[Words] | None:
         """Make words of these columns at once, if that is quicker; else each is made when read.
 
-        Gives the words if none of these columns was read before and none holds a NULL.
+        Gives the words if none of these columns was read before, but for these together, and none
+        holds a NULL.
         """
+        if self._read[0] == columns:
+            return self._read[1]
         known = self._known
         wanted = tuple(i for i in columns if i not in known) if known else columns
         words = self.encode.many(self.table, wanted) if len(wanted) > 1 and self.size else None
         if words is None:
             return None
         known.update(zip(wanted, zip(words, repeat(None)), strict=True))
-        return words if wanted is columns else None
+        if wanted is not columns:
+            return None
+        self._read = (columns, words)
+        return words
 
     def array(self, i: int) -> Any:
         """The column as it came, None if it is words only."""
@@ -94,7 +101,7 @@ class LateColumns:
 
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
-        self._arrays = None
+        self._arrays, self._read = None, ((), ())
         self._known = {i: self._known[i] for i in self.made} if self.made else {}
 
     def joined(self, others: Sequence[LateColumns]) -> LateColumns:

@@ -80,10 +80,15 @@ class Feed:
             return False  # most rows may fail the first tests, and are not even read then
         if not self._keys or size < _SUMMED:
             return False
+        if delta.late is not None:
+            delta.late.read(self._positions)  # all at once, for `arguments`
         sample = isqrt(_REPEATED * size)
-        words = [delta.pair(i)[0][:sample].tolist() for i in self._keys]
-        keys = len(set(words[0] if len(words) == 1 else zip(*words, strict=True)))
-        return sample - keys >= _REPEATED
+        words: list[list[Any]] = []
+        for i in self._keys:  # rows that differ in one of them differ
+            words.append(delta.pair(i)[0][:sample].tolist())
+            if sample - len(set(words[-1])) < _REPEATED:
+                return False
+        return sample - len(set(zip(*words, strict=True))) >= _REPEATED
 
     def given(self, delta: Delta, size: int) -> tuple[int, list[Any]]:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""

@@ -17,11 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.dictionary import Dictionary, Ids, string_array
+from viewmill.errors import OutOfMemory
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
 from viewmill.kernels.structures import texts
 
-_FIRST_ENTRIES, _FIRST_BLOCK, _LARGEST_BLOCK = 1024, 1 << 12, 1 << 20  # blocks are words
+_FIRST_ENTRIES, _SOME_ENTRIES, _MOST_ENTRIES = 1 << 11, 1 << 17, 1 << 32
+_FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 20  # words
 
 
 class TextStore:
@@ -37,14 +39,15 @@ class TextStore:
         self.lock = Lock()
         self._one = _One()
         self._nothing = np.zeros(1, np.int64)  # the text of what is no string
-        self.places = np.full(_FIRST_ENTRIES // 2, address_of(self._nothing))
-        self._table = np.zeros(2 * _FIRST_ENTRIES, np.int64)
+        self._table = np.zeros(_FIRST_ENTRIES, np.int64)
+        # Memory that is not written to is none yet, so there is room for more ids than entries.
+        self.places = np.empty(_most_ids(_SOME_ENTRIES), np.int64)
         self._recent = np.full(4 * texts.RECENT_ENTRIES, -1, np.int64)
         self._set(texts.RECENT, address_of(self._recent))
         self._set(texts.TABLE, address_of(self._table))
-        self._set(texts.MASK, _FIRST_ENTRIES - 1)
+        self._set(texts.SHIFT, _shift(_FIRST_ENTRIES))
         self._set(texts.PLACES, address_of(self.places))
-        self._set(texts.LIMIT, len(self.places))
+        self._set(texts.LIMIT, _most_ids(_FIRST_ENTRIES))
         self._add_block(0)
 
     def _get(self, offset: int) -> int:
@@ -127,7 +130,8 @@ class TextStore:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(each.nbytes for each in (*self._blocks, self.places, self._table, self._recent))
+        held = (*self._blocks, self._table, self._recent)
+        return sum(each.nbytes for each in held) + 8 * len(self)
 
     def make_room(self) -> None:
         """Make room for the string at which a kernel stopped."""
@@ -146,15 +150,29 @@ class TextStore:
         self._set(texts.END, address_of(block) + block.nbytes)
 
     def _grow(self) -> None:
-        """Twice as many entries; readers go on with the old ones."""
-        entries = len(self._table)  # two words each, so twice as many as there were
-        table = np.zeros(2 * entries, np.int64)
-        self._spread(self.handle, address_of(table), entries - 1)
-        places = np.full(entries // 2, address_of(self._nothing))
-        places[: len(self.places)] = self.places
-        self._table, self.places = table, places
-        self._set(texts.PLACES, address_of(places))
-        self._set(texts.LIMIT, len(places))
+        """More entries; readers go on with the old ones."""
+        entries = len(self._table) * (4 if len(self._table) < _SOME_ENTRIES else 2)
+        if entries > _MOST_ENTRIES:
+            raise OutOfMemory(f"a mill holds {len(self):,} different strings at most")
+        table, limit = np.zeros(entries, np.int64), _most_ids(entries)
+        self._spread(self.handle, address_of(table), _shift(entries))
+        self._table = table
+        if limit > len(self.places):
+            places = np.empty(limit, np.int64)
+            places[: len(self.places)] = self.places
+            self.places = places
+            self._set(texts.PLACES, address_of(places))
+        self._set(texts.LIMIT, limit)
+
+
+def _most_ids(entries: int) -> int:
+    """How many strings so many entries take: a quarter of them stays free, to end a search."""
+    return entries // 4 * 3
+
+
+def _shift(entries: int) -> int:
+    """By how much hashes are shifted to be places among so many entries, a power of two."""
+    return 65 - entries.bit_length()
 
 
 class _One:

@@ -14,13 +14,15 @@ from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payl
 from viewmill.kernels.structures import dense, indexed, listed
 from viewmill.program.states import Indexed, Listed, Passing
 
-_TOUCHED, _LOG_SIZE = indexed.TOUCHED >> 3, listed.LOG_SIZE >> 3  # words of the headers
+# Words of the headers.
+_COUNT, _TOUCHED, _LOG_SIZE = dense.COUNT >> 3, indexed.TOUCHED >> 3, listed.LOG_SIZE >> 3
 
 
 class _TreeStore:
     """What both share: a header of words that kernels read by address."""
 
     kind: Indexed | Listed | Passing
+    # Of the library, and compiled when they are first needed, which most views never do.
     _load: Callable[..., int]
     _export: Callable[..., int]
 
@@ -58,12 +60,12 @@ class _TreeStore:
         """Replace everything."""
         self.clear()
         rows = payload_rows(keys, self.kind.payload, payload)
-        self._load(self.handle, address_of(rows), len(rows))
+        kernel(self._load)(self.handle, address_of(rows), len(rows))
 
     def _exported(self, count: int) -> tuple[IntArray, Payload]:
         width = self.kind.key_words + self.kind.payload_words
         rows = np.empty((count, width), np.int64)
-        size = self._export(self.handle, address_of(rows))
+        size = kernel(self._export)(self.handle, address_of(rows))
         return row_payload(rows[:size], self.kind.key_words, self.kind.payload)
 
 
@@ -83,9 +85,8 @@ class IndexedStore(_TreeStore):
         self._set(indexed.KEY_AT, key_at)
         self._narrow()
         self._set(indexed.KINDS, address_of(self._kinds))
-        self._load, self._export = kernel(indexed.indexed_load), kernel(indexed.indexed_export)
+        self._load, self._export = indexed.indexed_load, indexed.indexed_export
         self._commit = kernel(indexed.indexed_commit)
-        self._rollback = kernel(indexed.indexed_rollback)
 
     def clear(self) -> None:
         """Hold nothing; low parts of floats get room again when something needs them."""
@@ -112,7 +113,7 @@ class IndexedStore(_TreeStore):
     def rollback(self) -> None:
         """Go back to the last commit, if there is a journal."""
         if self.get(indexed.TOUCHED):
-            self._rollback(self.handle)
+            kernel(indexed.indexed_rollback)(self.handle)
 
     def show_committed(self, on: bool) -> None:
         """Whether scans see entries as they were at the last commit."""
@@ -137,12 +138,14 @@ class PassingStore(_TreeStore):
         self._set(indexed.PAYLOAD_WORDS, kind.payload_words)
         self._set(indexed.STRIDE, 8 * (kind.key_words + kind.payload_words))
         self._set(indexed.KINDS, address_of(self._kinds))
-        self._load, self._export = kernel(indexed.indexed_load), kernel(indexed.indexed_export)
+        self._load, self._export = indexed.indexed_load, indexed.indexed_export
+
+        self._empty = kernel(indexed.indexed_empty)
 
     def commit(self) -> None:
         """The rows have arrived."""
-        if self.get(dense.COUNT):
-            kernel(indexed.indexed_empty)(self.handle)
+        if self.words[_COUNT]:
+            self._empty(self.handle)
 
     def rollback(self) -> None:
         """The rows never set out."""
@@ -169,7 +172,7 @@ class ListedStore(_TreeStore):
         self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words + kind.links))
         self._set(listed.KINDS, address_of(self._kinds))
         self._set(listed.LOGGED, int(kind.journal))
-        self._load, self._export = kernel(listed.listed_load), kernel(listed.listed_export)
+        self._load, self._export = listed.listed_load, listed.listed_export
 
     def commit(self) -> None:
         """Keep what was done."""

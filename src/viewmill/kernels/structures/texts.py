@@ -1,8 +1,10 @@
 """All strings of a mill, each under its id: found by their bytes, read by their place.
 
-header   TABLE MASK COUNT LIMIT PLACES FREE END NEEDED RECENT
-entry    hash (0: free)   id
+header   TABLE SHIFT COUNT LIMIT PLACES FREE END NEEDED RECENT, then room for a run's strings
+entry    the upper half of the hash   id + 1 (0: free). The hash >> SHIFT is its home, so that a
+         larger table has its entries in the same order, and they move in one sweep
 recent   first word   second word   length (-1: free)   id: of SHORT bytes at most, seen lately
+run      number   hash: of each string that is looked up
 text     its length in bytes, then words of eight bytes each, the first byte highest, zeros behind:
          the order of the words is the order of the strings
 
@@ -18,19 +20,22 @@ from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.keyed import same_words
+from viewmill.kernels.structures.heap import prefetch
 from viewmill.kernels.structures.memory import load_byte, load_word, store_byte, store_word
+from viewmill.kernels.structures.wide import product_high
 
-TABLE, MASK, COUNT, LIMIT, PLACES, FREE, END, NEEDED = 0, 8, 16, 24, 32, 40, 48, 56
-RECENT = 64
-HEADER_WORDS = 9
+TABLE, SHIFT, COUNT, LIMIT, PLACES, FREE, END, NEEDED = 0, 8, 16, 24, 32, 40, 48, 56
+RECENT, _RUN = 64, 72
+_LONGEST_RUN = 32
+HEADER_WORDS = 9 + 2 * _LONGEST_RUN
 RECENT_ENTRIES = 256
 SHORT = 16
-_ENTRY, _RECENT_ENTRY = 16, 32
+_RECENT_ENTRY = 32
 
 U = np.uint64
-_FACTOR, _TAKEN = U(0x9E3779B97F4A7C15), U(1 << 63)
-_U29, _U32, _U56 = U(29), U(32), U(56)
+_FACTOR, _OTHER_FACTOR = U(0x9E3779B97F4A7C15), U(0xE7037ED1A0B428DB)
+_U56, _ALL = U(56), U(0xFFFFFFFFFFFFFFFF)
+_ID = 0xFFFFFFFF
 
 
 def integer_loader(bits):
@@ -119,14 +124,33 @@ def intern_texts(s, done, size, ends, are_wide, data, data_end, mask, rows, ids)
 
     `ends` are Arrow's offsets into `data`, `data_end` is the end of what may be read; `mask` is 0
     or the address of a byte for each string, 1 if it is NULL; `rows` is 0 or the address of the
-    numbers of those strings that are wanted.
+    numbers of those strings that are wanted. Strings come in runs: the memory where those of a run
+    are looked up is asked for before the first of them is.
     """
-    for i in range(done, size):
+    while done < size:
+        stop = min(done + _LONGEST_RUN, size)
+        sought = _begin_run(s, done, stop, ends, are_wide, data, data_end, mask, rows, ids)
+        for k in range(sought):
+            i, hash_ = load_word(s + _RUN + 16 * k), load_word(s + _RUN + 16 * k + 8)
+            start, end = text_bounds(ends, are_wide, i if rows == 0 else load_word(rows + 8 * i))
+            id_ = _find_or_add(s, hash_, data + start, end - start, data_end)
+            if id_ < 0:
+                return i
+            store_word(ids + 8 * i, id_)
+        done = stop
+    return size
+
+
+@structure
+def _begin_run(s, done, stop, ends, are_wide, data, data_end, mask, rows, ids):
+    """Write what is known of the ids without a search; how many strings are to be looked up."""
+    table, shift, sought = load_word(s + TABLE), U(load_word(s + SHIFT)), 0
+    for i in range(done, stop):
         if mask != 0 and load_byte(mask + i) != 0:
             store_word(ids + 8 * i, 0)
             continue
         start, end = text_bounds(ends, are_wide, i if rows == 0 else load_word(rows + 8 * i))
-        length, recent = end - start, 0
+        length = end - start
         if length <= SHORT:
             first = _first_word(data + start, length, data_end)
             second = _first_word(data + start + 8, length - 8, data_end)
@@ -138,20 +162,14 @@ def intern_texts(s, done, size, ends, are_wide, data, data_end, mask, rows, ids)
             ):
                 store_word(ids + 8 * i, load_word(recent + 24))
                 continue
-        words = 1 + ((length + 7) >> 3)
-        free = load_word(s + FREE)
-        if free + 8 * words > load_word(s + END) or load_word(s + COUNT) == load_word(s + LIMIT):
-            store_word(s + NEEDED, 8 * words)
-            return i
-        _write_text(free, data + start, length, data_end)
-        id_ = _find_or_add(s, free, words)
-        store_word(ids + 8 * i, id_)
-        if recent != 0:
-            store_word(recent, first)
-            store_word(recent + 8, second)
-            store_word(recent + 16, length)
-            store_word(recent + 24, id_)
-    return size
+            hash_ = _hash_short(first, second, length)
+        else:
+            hash_ = _hash_long(data + start, length)
+        prefetch(table + 8 * np.int64(U(hash_) >> shift))
+        store_word(s + _RUN + 16 * sought, i)
+        store_word(s + _RUN + 16 * sought + 8, hash_)
+        sought += 1
+    return sought
 
 
 @structure
@@ -162,54 +180,91 @@ def _recent(s, first, second):
 
 
 @structure
-def _hash_text(place, words):
-    """A hash that is never 0, of one multiplication for each word."""
-    h = U(0)
-    for i in range(words):
-        h = (h ^ U(load_word(place + 8 * i))) * _FACTOR
-        h ^= h >> _U29
-    h *= _FACTOR
-    return np.int64((h ^ (h >> _U32)) | _TAKEN)
+def _folded(a, b):
+    """Both halves of a product, the one upon the other."""
+    return product_high(a, b) ^ (a * b)
 
 
 @structure
-def _find_or_add(s, free, words):
-    """The id of the text at `free`, which is kept if it is new."""
-    table, mask = load_word(s + TABLE), load_word(s + MASK)
-    hash_ = _hash_text(free, words)
-    at = hash_ & mask
+def _hash_short(first, second, length):
+    h = _folded(U(first) ^ _FACTOR, U(length) ^ _OTHER_FACTOR)
+    return np.int64(_folded(h ^ U(second), _FACTOR))
+
+
+@structure
+def _hash_long(start, length):
+    """Of eight bytes at a time, the last eight whether or not some of them were taken before."""
+    h = U(length) * _FACTOR
+    for j in range(0, length - 8, 8):
+        h = _folded(h ^ U(_load_anywhere(start + j)), _OTHER_FACTOR)
+    return np.int64(_folded(h ^ U(_load_anywhere(start + length - 8)), _FACTOR))
+
+
+@structure
+def _find_or_add(s, hash_, start, length, data_end):
+    """The id of a string, which is kept if it is new; -1 if there is no room for it."""
+    table, shift = load_word(s + TABLE), U(load_word(s + SHIFT))
+    mask = np.int64(_ALL >> shift)
+    at = np.int64(U(hash_) >> shift)
     while True:
-        entry = table + _ENTRY * at
-        found = load_word(entry)
-        if found == hash_:
-            id_ = load_word(entry + 8)
-            if same_words(load_word(load_word(s + PLACES) + 8 * id_), free, words):
+        entry = load_word(table + 8 * at)
+        if entry == 0:
+            break
+        if (entry ^ hash_) & ~_ID == 0:
+            id_ = (entry & _ID) - 1
+            if is_text(load_word(load_word(s + PLACES) + 8 * id_), start, length, data_end):
+                _remember(s, start, length, data_end, id_)
                 return id_
-        elif found == 0:
-            id_ = load_word(s + COUNT)
-            store_word(entry, hash_)
-            store_word(entry + 8, id_)
-            store_word(load_word(s + PLACES) + 8 * id_, free)
-            store_word(s + COUNT, id_ + 1)
-            store_word(s + FREE, free + 8 * words)
-            return id_
         at = (at + 1) & mask
+    id_ = _add(s, start, length, data_end)
+    if id_ >= 0:
+        store_word(table + 8 * at, (hash_ & ~_ID) | (id_ + 1))
+        _remember(s, start, length, data_end, id_)
+    return id_
 
 
 @structure
-def spread_texts(s, table, mask):
-    """Enter all entries in a new, empty table."""
-    old = load_word(s + TABLE)
-    for i in range(load_word(s + MASK) + 1):
-        hash_ = load_word(old + _ENTRY * i)
-        if hash_ != 0:
-            at = hash_ & mask
-            while load_word(table + _ENTRY * at) != 0:
+def _add(s, start, length, data_end):
+    """Keep a new string; its id, or -1 if there is no room."""
+    needed, free, id_ = 8 + ((length + 7) & ~7), load_word(s + FREE), load_word(s + COUNT)
+    if free + needed > load_word(s + END) or id_ == load_word(s + LIMIT):
+        store_word(s + NEEDED, needed)
+        return -1
+    _write_text(free, start, length, data_end)
+    store_word(load_word(s + PLACES) + 8 * id_, free)
+    store_word(s + COUNT, id_ + 1)
+    store_word(s + FREE, free + needed)
+    return id_
+
+
+@structure
+def _remember(s, start, length, data_end, id_):
+    """A short string is among those seen lately."""
+    if length > SHORT:
+        return
+    first = _first_word(start, length, data_end)
+    second = _first_word(start + 8, length - 8, data_end)
+    recent = _recent(s, first, second)
+    store_word(recent, first)
+    store_word(recent + 8, second)
+    store_word(recent + 16, length)
+    store_word(recent + 24, id_)
+
+
+@structure
+def spread_texts(s, table, shift):
+    """Enter all entries in a new, empty table of 2 ** (64 - shift) entries."""
+    old, size = load_word(s + TABLE), np.int64(_ALL >> U(load_word(s + SHIFT))) + 1
+    mask = np.int64(_ALL >> U(shift))
+    for i in range(size):
+        entry = load_word(old + 8 * i)
+        if entry != 0:
+            at = np.int64(U(entry) >> U(shift))
+            while load_word(table + 8 * at) != 0:
                 at = (at + 1) & mask
-            store_word(table + _ENTRY * at, hash_)
-            store_word(table + _ENTRY * at + 8, load_word(old + _ENTRY * i + 8))
+            store_word(table + 8 * at, entry)
     store_word(s + TABLE, table)
-    store_word(s + MASK, mask)
+    store_word(s + SHIFT, shift)
     return 0
 
 
