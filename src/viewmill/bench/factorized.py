@@ -35,19 +35,22 @@ Batch = tuple[str, pa.Table]
 Rows = npt.NDArray[np.int64]
 
 
-def factorized(*, seed: int, quick: bool, say: Say, sizes: tuple[int, ...] = ()) -> Report:
-    """Run the whole workload; `sizes` are the scales."""
+def factorized(
+    *, seed: int, quick: bool, say: Say, sizes: tuple[int, ...] = (), scale: float | None = None
+) -> Report:
+    """Run the whole workload; `sizes` are the scales, `scale` is a single one."""
     report = Report("factorized", seed, plotted="state_bytes", across="scale")
     postcodes = 10 if quick else POSTCODES
     verified = []
-    for scale in sizes or ((1, 2, 4) if quick else (1, 2, 4, 8, 12, 16, 20)):
-        rows = housing(seed, postcodes, scale=scale)
+    sizes = sizes or (() if scale is None else (max(1, round(scale)),))
+    for size in sizes or ((1, 2, 4) if quick else (1, 2, 4, 8, 12, 16, 20)):
+        rows = housing(seed, postcodes, scale=size)
         expected = _expected(rows)
         for form in _FORMS:
-            say(f"scale {scale}, {form}")
+            say(f"scale {size}, {form}")
             keep = _payloads if form == "listed_payloads" else _view
-            verified.append(keep(report, form, scale, rows) == expected)
-        _compare(report, scale)
+            verified.append(keep(report, form, size, rows) == expected)
+        _compare(report, size)
     report.verified = all(verified)
     return report
 

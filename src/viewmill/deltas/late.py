@@ -9,7 +9,7 @@ bulk keeps its rows as they came.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, Protocol, final, overload
 
@@ -20,6 +20,8 @@ import pyarrow as pa
 Words = npt.NDArray[Any]
 Mask = npt.NDArray[np.uint8]
 Pair = tuple[Words, Mask | None]
+
+_NO_ARRAYS: Mapping[int, Any] = {}
 
 
 # A column, an operator, the constants that it is compared with, or the other column.
@@ -40,7 +42,9 @@ class Encode(Protocol):
     """How the columns of a table become words: one by one, by number, or some at once."""
 
     def one(self, array: Any, i: int) -> Pair: ...
-    def many(self, table: Any, columns: tuple[int, ...]) -> Sequence[Words] | None: ...
+    def many(
+        self, table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
+    ) -> Sequence[Words] | None: ...
     def sieve(self, columns: tuple[int, ...], tests: tuple[SieveTest, ...]) -> Sieve | None: ...
 
 
@@ -64,14 +68,15 @@ class LateColumns:
         self.table, self.encode, self.made = table, encode, made
         self.size: int = table.num_rows
         self._known: dict[int, Pair] = {} if known is None else known
-        self._arrays = arrays  # columns that were asked for already
+        # Columns that were asked for already.
+        self._arrays: Mapping[int, Any] = _NO_ARRAYS if arrays is None else arrays
         self._read: tuple[tuple[int, ...], Sequence[Words]] = ((), ())  # what was read last at once
 
     def pair(self, i: int) -> Pair:
         """The words and the mask of a column."""
         found = self._known.get(i)
         if found is None:
-            array = None if self._arrays is None else self._arrays.get(i)
+            array = self._arrays.get(i)
             array = self.table.column(i) if array is None else array
             found = self._known[i] = self.encode.one(array, i)
         return found
@@ -86,7 +91,9 @@ class LateColumns:
             return self._read[1]
         known = self._known
         wanted = tuple(i for i in columns if i not in known) if known else columns
-        words = self.encode.many(self.table, wanted) if len(wanted) > 1 and self.size else None
+        if len(wanted) < 2 or not self.size:
+            return None
+        words = self.encode.many(self.table, wanted, self._arrays)
         if words is None:
             return None
         known.update(zip(wanted, zip(words, repeat(None)), strict=True))
@@ -101,7 +108,7 @@ class LateColumns:
 
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
-        self._arrays, self._read = None, ((), ())
+        self._arrays, self._read = _NO_ARRAYS, ((), ())
         self._known = {i: self._known[i] for i in self.made} if self.made else {}
 
     def joined(self, others: Sequence[LateColumns]) -> LateColumns:

@@ -210,6 +210,9 @@ class _Reading:
         pairs = list(zip(given.types, schema, strict=True))
         self._unsure = frozenset(i for i, (t, f) in enumerate(pairs) if not is_sure(t, f.type))
         self._converters = [converter(type_, field, dictionary) for type_, field in pairs]
+        self._words = frozenset(
+            i for i, (t, _) in enumerate(pairs) if i not in self._unsure and is_word(t)
+        )
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
@@ -236,8 +239,15 @@ class _Reading:
         """One column as words."""
         return self._converters[i](array)
 
-    def many(self, table: Any, columns: tuple[int, ...]) -> list[Words] | None:
-        """Some columns as words, None if there is no quicker way than one by one."""
+    def many(
+        self, table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
+    ) -> list[Words] | None:
+        """Some columns as words, None if one holds a NULL or there is no way but one by one.
+
+        `arrays` are those that were asked for already.
+        """
+        if self._words.issuperset(columns):
+            return _words_without_null(table, columns, arrays)
         try:
             reader = self._readers[columns]
         except KeyError:
@@ -255,9 +265,21 @@ class _Reading:
 
     def _new_reader(self, columns: tuple[int, ...]) -> Reader | None:
         types = [self.given.types[i] for i in columns]
-        # Columns that are words already are not even copied one by one.
-        is_quicker = self._unsure.isdisjoint(columns) and not all(map(is_word, types))
-        return self.dictionary.reader(types) if is_quicker else None
+        return self.dictionary.reader(types) if self._unsure.isdisjoint(columns) else None
+
+
+def _words_without_null(
+    table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
+) -> list[Words] | None:
+    """Columns that are words already, which are not copied."""
+    found = []
+    for i in columns:
+        array = arrays.get(i) if arrays else None
+        array = table.column(i) if array is None else array
+        if array.null_count:
+            return None
+        found.append(array.to_numpy())
+    return found
 
 
 # The last one for each table's schema, which it keeps alive.

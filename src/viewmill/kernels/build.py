@@ -157,6 +157,7 @@ class TriggerMaintainer:
         self._functions, self._emitting = functions, emitting
         self.enumerator: Enumerator | None = None
         self._flush: Kernel | None = None
+        self._nothing = Delta.empty(program.output)
         if body.enumeration is None:
             self._flush = functions("flush", emitting)
         else:
@@ -291,7 +292,7 @@ class TriggerMaintainer:
         if self._is_loaded or self._is_incomplete:
             self._settle()
         if self._flush is None:
-            return Delta.empty(self.program.output)  # a factorized result does not list its changes
+            return self._nothing  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
             raise self._failed_in_flush()

@@ -140,11 +140,13 @@ class Feed:
         ]
         late = delta.late
         words_at_once = None if late is None else late.read(self._positions)
-        if (
-            words_at_once is not None and self._is_even
-        ):  # by code that knows their types and looked for NULL
-            result += [no_nulls(size)] * self._width
-            result[self._words] = words_at_once
+        if words_at_once is not None:  # by code that knows their types and looked for NULL
+            if self._is_even:
+                result += [no_nulls(size)] * self._width
+                result[self._words] = words_at_once
+            else:
+                for words, (_, _, nullable) in zip(words_at_once, self._columns, strict=True):
+                    result += (words, no_nulls(size)) if nullable else (words,)
             result += self._end
             return result
         for i, dtype, nullable in self._columns:

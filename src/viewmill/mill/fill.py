@@ -94,9 +94,7 @@ def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Main
 def fill(core: Core, entry: ViewEntry) -> None:
     """Build every state in bulk from its definition; a recomputed view runs its query."""
     fill_blocks(core, entry, [each for each in entry.blocks if each.views <= {entry.name}])
-    if (enumerator := entry.enumerator) is not None:
-        entry.rows = enumerator.count()
-    elif window_of(entry) is None:
+    if entry.enumerator is None and window_of(entry) is None:
         entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"

@@ -236,9 +236,7 @@ def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: 
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
     entry.refresh_kind = "full" if again and entry.name in again else _kind_of(entry)
-    if (enumerator := entry.enumerator) is not None:
-        entry.rows = enumerator.count()
-    elif output.size:
+    if output.size:
         entry.rows_changed += output.size
         entry.kept_rows += output.net_rows
         if entry.listeners:

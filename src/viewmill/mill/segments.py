@@ -15,6 +15,7 @@ from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
 _LARGE = 512  # rows
+_FEW = 4  # segments that lie between two large ones as they came: copying them takes longer
 
 
 class Segments:
@@ -60,9 +61,8 @@ class Segments:
     def _seal(self) -> None:
         """Close the tiers, so that what comes next comes after them."""
         waiting = [delta for tier in reversed(self._tiers) for delta in tier]
-        if waiting:
-            self._large.append(concat(self._schema, waiting))
-            self._tiers = []
+        self._large += waiting if len(waiting) <= _FEW else [concat(self._schema, waiting)]
+        self._tiers = []
 
     def _push(self, tier: int, delta: Delta) -> None:
         while len(self._tiers) <= tier:

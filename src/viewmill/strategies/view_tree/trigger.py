@@ -178,6 +178,7 @@ class TriggerWriter:
             if at + 1 < len(path.steps):
                 above = path.steps[at + 1].view
                 joined = self._join(step, above, payloads, keys, entries)
+                self._open_unless_zero(step, above, joined, stack)
                 self._climb(path, at + 1, joined, keys, {}, totals)
         for place, entry in settled:
             self._settle(place, entry, keys)
@@ -358,6 +359,23 @@ class TriggerWriter:
         return sign
 
     # The join.
+
+    def _open_unless_zero(
+        self, step: Step, above: View, joined: list[Payload], stack: ExitStack
+    ) -> None:
+        """Open a test whether anything goes up, where an entry says nothing about a sibling.
+
+        Siblings that lie side by side have one entry: of one that holds nothing for the key the
+        payload is zero, and so is the product. A view would be touched for nothing then; adding
+        nothing to a total takes no longer than the test.
+        """
+        is_total = above.name == self.layout.root.name and not self.result.fields
+        fused = [v for v in step.visits if v.is_lookup and not v.view.indicates]
+        if is_total or all(len(self.places.for_lookup(v.view).views) == 1 for v in fused):
+            return
+        tests = [r.nonzero(each) for r, each in zip(self.layout.rings, joined, strict=True)]
+        if None not in tests:
+            stack.enter_context(self.source.block(f"if {' or '.join(filter(None, tests))}:"))
 
     def _join(
         self, step: Step, above: View, payloads: list[Payload], keys: dict[str, Operand],

@@ -136,6 +136,17 @@ def zero(kind: Kind) -> str:
     return {"int": "0", "wide": "wide_of(0)", "sum": "0.0"}[kind]
 
 
+def nonzero(value: Value) -> str:
+    """The test whether a value is not zero."""
+    match value.kind:
+        case "int":
+            return f"{value.text} != 0"
+        case "wide":
+            return f"not wide_is_zero({value.text})"
+        case "sum":
+            return f"{value.text} != 0.0"
+
+
 def plus(total: str, value: Value, kind: Kind) -> str:
     """The sum of a total held in a variable and a value."""
     if kind == "wide":

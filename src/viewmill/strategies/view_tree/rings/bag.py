@@ -68,6 +68,10 @@ class Bag:
         source.line(f"{name} = {text}")
         return name
 
+    def nonzero(self, payload: str) -> str:
+        """A word."""
+        return f"{payload} != 0"
+
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add it; without rows there are no floats."""
         source.line(f"bag_add({spot.at(SLOT.name)}, {payload})")

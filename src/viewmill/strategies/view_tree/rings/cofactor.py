@@ -219,6 +219,9 @@ class Cofactor:
         source.line(f"cofactor_turn({turned}, {made}, {_tuple(order)}, {len(order)})")
         return turned
 
+    def nonzero(self, payload: str) -> None:
+        """Most of its words would have to be read."""
+
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add float by float."""
         if self._pad(view) > 1:

@@ -76,6 +76,9 @@ class MergedMoments:
         ((_, payload),) = parts
         return payload
 
+    def nonzero(self, payload: str) -> None:
+        """Its count alone does not say so."""
+
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """Add float by float."""
         inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size}"

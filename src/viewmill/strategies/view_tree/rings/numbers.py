@@ -226,6 +226,10 @@ class Numbers:
             result[signature] = _multiplied(source, factors, memo)
         return result
 
+    def nonzero(self, payload: Values) -> str:
+        """Whether one of the products is not zero; mostly that is known from the first."""
+        return " or ".join(map(arithmetic.nonzero, payload.values()))
+
     def add(self, source: Source, view: View, payload: Values, spot: Spot) -> None:
         """Add each product to its slot."""
         if view.name == self.root.name:

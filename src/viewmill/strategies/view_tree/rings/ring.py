@@ -64,6 +64,9 @@ class Ring(Protocol):
     ) -> Payload:
         """Write the product of the children's payloads and the lift of the variable of `above`."""
 
+    def nonzero(self, payload: Payload) -> str | None:
+        """The test whether a product that was written is not zero, None if it would cost much."""
+
     def add(self, source: Source, view: View, payload: Payload, spot: Spot) -> None:
         """Write what adds a payload to the one that a view keeps."""
 

@@ -207,6 +207,9 @@ class UserRing:
             text = f"{self.prefix}_multiply({text}, {each})"
         return self._same(source, text) if len(factors) > 1 else text
 
+    def nonzero(self, payload: str) -> None:
+        """Only its zero is known, not what equals it."""
+
     def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
         """The user's sum, word by word back into the entry."""
         old = source.name("kept")
