@@ -22,13 +22,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import viewmill as vm
-from viewmill.bench.clock import time_calls
+from viewmill.bench.clock import Timing, time_calls
 from viewmill.bench.housing import TABLES, housing
 from viewmill.bench.report import Report, Say
+from viewmill.mill.mill import Mill
 
 POSTCODES = 100
 _BATCH = 1000
 _FORMS = ("listed_keys", "listed_payloads", "factorized")
+# A run of two milliseconds says little, so that the middle one of several counts.
+_RUNS = {"listed_keys": 1, "factorized": 5}
 _JOINED = " ".join(f"JOIN {name} ON House.postcode = {name}.postcode" for name in list(TABLES)[1:])
 
 Batch = tuple[str, pa.Table]
@@ -82,25 +85,39 @@ def _expected(rows: dict[str, pa.Table]) -> tuple[int, int]:
 
 
 def _view(report: Report, form: str, scale: int, rows: dict[str, pa.Table]) -> tuple[int, int]:
-    result = "FACTORIZED" if form == "factorized" else "LISTED"
-    with vm.connect() as mill:
-        for name, (_, width) in TABLES.items():
-            columns = ["postcode", *(f"{name.lower()}_{i + 1}" for i in range(width))]
-            declared = ", ".join(f"{each} BIGINT NOT NULL" for each in columns)
-            mill.sql(f"CREATE TABLE {name} ({declared}) UNCHECKED")
-        query = f"SELECT {', '.join(_shown())} FROM House {_JOINED}"
-        mill.sql(f"CREATE MATERIALIZED VIEW v RESULT {result} AS {query}")
-        for name, table in rows.items():  # what is compiled is compiled before the clock runs
-            mill.insert(name, table.slice(0, 1))
-            mill.delete(name, table.slice(0, 1))
-        batches = _batches(rows)
-        timing = time_calls(lambda each: mill.insert(*each), batches, _count(rows))
+    timings = []
+    for _ in range(_RUNS[form] - 1):
+        with _empty_mill(form, rows) as mill:
+            timings.append(_timed(mill, rows))
+    with _empty_mill(form, rows) as mill:
+        timings.append(_timed(mill, rows))
+        timing = sorted(timings, key=lambda each: each.cpu_s)[len(timings) // 2]
         held = float(mill["v"].status()["state_bytes"])
         _note(report, form, scale, timing.cpu_s, timing.wall_s, held, _count(rows))
         start = time.thread_time()
         count = mill["v"].count()
         report.add("viewmill", {"result": form, "scale": scale}, count_s=time.thread_time() - start)
         return count, sum(_sums(mill["v"].batches()))
+
+
+def _empty_mill(form: str, rows: dict[str, pa.Table]) -> Mill:
+    """A mill with the view; what is compiled is compiled before the clock runs."""
+    result = "FACTORIZED" if form == "factorized" else "LISTED"
+    mill = vm.connect()
+    for name, (_, width) in TABLES.items():
+        columns = ["postcode", *(f"{name.lower()}_{i + 1}" for i in range(width))]
+        declared = ", ".join(f"{each} BIGINT NOT NULL" for each in columns)
+        mill.sql(f"CREATE TABLE {name} ({declared}) UNCHECKED")
+    query = f"SELECT {', '.join(_shown())} FROM House {_JOINED}"
+    mill.sql(f"CREATE MATERIALIZED VIEW v RESULT {result} AS {query}")
+    for name, table in rows.items():
+        mill.insert(name, table.slice(0, 1))
+        mill.delete(name, table.slice(0, 1))
+    return mill
+
+
+def _timed(mill: Mill, rows: dict[str, pa.Table]) -> Timing:
+    return time_calls(lambda each: mill.insert(*each), _batches(rows), _count(rows))
 
 
 def _sums(batches: Iterable[Any]) -> Iterator[int]:

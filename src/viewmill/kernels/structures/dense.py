@@ -50,7 +50,8 @@ _TAG = ~_NUMBER
 _FETCHED = 1536  # bytes of an entry that are asked for ahead
 _MIDDLE = 32 << 10  # bytes
 _LONG = 80  # bytes: what room is left over costs more than moving now and then
-_SCANNED = 16  # up to so many entries have tags instead of slots
+_SCANNED = 24  # up to so many entries have tags instead of slots
+_STEPPED = 16  # up to so many entries room grows by a few
 _ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte the lowest, highest
 
 
@@ -266,7 +267,7 @@ def larger(room, stride):
     Memory is dear when it is first touched: a table in the middle doubles, and one that is huge
     fills its last page.
     """
-    if room < _SCANNED:
+    if room < _STEPPED:
         return room + (4 if room > 2 else 2)
     more = room + (room >> 2 if stride >= _LONG else room >> 1)
     if stride <= _LONG and _MIDDLE <= room * stride < HUGE:
