@@ -11,6 +11,8 @@ from tests.pipeline.harness import orders_stream, write_orders
 
 import viewmill as vm
 from viewmill.pipeline.files import read_files
+from viewmill.pipeline.placement import InDriver
+from viewmill.pipeline.source import Source
 
 pytestmark = pytest.mark.spark
 
@@ -146,3 +148,15 @@ def test_prometheus_reads_the_counters(spark, tmp_path, pipe):
     assert 'viewmill_rows_in_total{source="orders"} 2' in lines
     assert "viewmill_dead_letters_total 1" in lines
     assert 'viewmill_view_rows{view="total"} 1' in lines
+
+
+def test_spark_compiles_whole_plans_only_where_it_computes(spark, tmp_path, pipe):
+    (tmp_path / "rows").mkdir()
+    rows = spark.readStream.schema("k STRING, v BIGINT").json(str(tmp_path / "rows"))
+    key = "spark.sql.codegen.wholeStage"
+    for frame, whole in ((rows.where("v > 1").select("k"), "false"), (rows.distinct(), "true")):
+        placement = InDriver(spark)
+        placement.prepare(pipe.mill, [Source("rows", frame)])
+        with placement.settings():
+            assert spark.conf.get(key) == whole
+        assert spark.conf.get(key) == "true"

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from viewmill.errors import DamagedFile, ForbiddenChange, UnsupportedQuery, WrongFormat
+from viewmill.pipeline.lean_configuration import forget_origins
 from viewmill.pipeline.local_files import use_plain_files
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.pipeline import Pipeline
@@ -107,3 +108,13 @@ def test_local_files_are_written_without_other_processes(spark, tmp_path):
     os.umask(umask)
     assert {each.stat().st_mode & 0o777 for each in written} == {0o666 & ~umask}
     assert not list((tmp_path / "rows").glob(".*.crc"))
+
+
+@pytest.mark.spark
+def test_hadoop_keeps_its_settings_and_not_where_they_came_from(spark):
+    conf = spark._jsc.hadoopConfiguration()
+    conf.addResource("core-default.xml")  # read again, with origins
+    count = conf.size()
+    assert forget_origins(spark) > 100
+    assert forget_origins(spark) == 0
+    assert conf.size() == count > 100
