@@ -63,8 +63,15 @@ _SETTINGS = {"spark.sql.adaptive.enabled": "false"}
 # only read, it is not faster, and writing it again costs 12 ms a batch.
 _READING_SETTINGS = {**_SETTINGS, "spark.sql.codegen.wholeStage": "false"}
 _READING = frozenset(
-    "Project Filter SubqueryAlias Union StreamingRelation StreamingRelationV2"
-    " StreamingDataSourceV2Relation".split()
+    {
+        "Project",
+        "Filter",
+        "SubqueryAlias",
+        "Union",
+        "StreamingRelation",
+        "StreamingRelationV2",
+        "StreamingDataSourceV2Relation",
+    }
 )
 
 
