@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill import errors
+from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import String, Timestamp
@@ -109,7 +110,11 @@ class RowMaintainer:
                 masks.append(None if mask is None else mask[shown])
                 continue
             n = next(made)
-            words, mask = self._words([each and each[n] for each in values], field)
+            shown_values = [each and each[n] for each in values]
+            try:
+                words, mask = self._words(shown_values, field)
+            except errors.InvalidRow:
+                raise self._unfit(n, shown_values, field, rows, first) from None
             columns.append(words[index][shown])
             masks.append(None if mask is None else mask[index][shown])
         times = delta.multiplicities()[shown]
@@ -120,10 +125,28 @@ class RowMaintainer:
         lenient = Field(field.name, field.type, True)
         if isinstance(field.type, String) and len(values) > _MANY:
             return encode_array(pa.array(values, pa.string()), lenient, self._dictionary)
-        try:
-            return words_of(values, lenient, self._dictionary)
-        except errors.InvalidRow as why:
-            raise EvaluationFailed(str(why.message)) from None
+        return words_of(values, lenient, self._dictionary)
+
+    def _unfit(
+        self, n: int, values: list[Any], field: Field, rows: list[Row],
+        places: npt.NDArray[np.int64],
+    ) -> ViewmillError:  # fmt: skip
+        """The first row of the batch whose value is wider than what is kept of it."""
+        expression = self._made[n]
+        for i in np.argsort(places, kind="stable").tolist():
+            try:
+                self._words([values[i]], field)
+            except errors.InvalidRow:
+                what = f"{values[i]} as {field.type} is wider than 64 bits"
+                text = f"{display_expression(expression)}: {what}"
+                why = RowFailed("Overflow", text, expression.span)
+                made = _error(why, self._named(rows[i]), int(places[i]))
+                made.hint = "Cast it to DOUBLE, or to a DECIMAL of fewer digits, or ROUND it."
+                return made
+        return EvaluationFailed(f"{display_expression(expression)}: no {field.type}")
+
+    def _named(self, row: Row) -> dict[str, Any]:
+        return {self._names[at]: value for at, value in zip(self._read, row, strict=True)}
 
     def _distinct(self, delta: Delta) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Where each different row of what is read stands first; and which is which."""
@@ -159,8 +182,7 @@ class RowMaintainer:
                 if _all(tests, row):
                     made[i] = tuple([each(row) for each in outputs])
             except RowFailed as why:
-                named = {self._names[at]: value for at, value in zip(self._read, row, strict=True)}
-                raise _error(why, named, int(places[i])) from None
+                raise _error(why, self._named(row), int(places[i])) from None
         return made
 
 
@@ -178,9 +200,14 @@ def _all(tests: Sequence[Callable[[Row], Any]], row: Row) -> bool:
 
 def _error(why: RowFailed, row: Mapping[str, Any], i: int) -> ViewmillError:
     found = getattr(errors, why.kind, EvaluationFailed)
-    shown = ", ".join(f"{name.split('.')[-1]} = {value!r}" for name, value in row.items())
+    shown = ", ".join(f"{_short(name)} = {value!r}" for name, value in row.items())
     made: ViewmillError = found(why.message, detail=f"row {i} of the batch: {shown}", span=why.span)
     return made
+
+
+def _short(name: str) -> str:
+    """A column's name without its table's; what was computed goes by its expression."""
+    return name.split(".")[-1] if "(" not in name else name
 
 
 def _matrix(delta: Delta, columns: list[int]) -> npt.NDArray[np.int64]:

@@ -508,9 +508,13 @@ def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
 EMIT = ("emit_word", "emit_float", "emit_packed", "emit_null", "emit", "emit_full", "emit_cancel")
 
 # fail(errors, code, row) notes the first failure, failed(errors) asks; the code is a message's.
+# failed_at(errors, row) says afterwards which row it was.
 # text(texts, i) is the dictionary id of Triggers.texts[i].
 # out_of_line() keeps the function that says so apart: it takes less time to compile.
-OTHERS = ("out_of_line", "fail", "failed", "text", "float_key", "key_float", "is_finite", "is_nan")
+OTHERS = (
+    "out_of_line", "fail", "failed", "failed_at", "text", "float_key", "key_float", "is_finite",
+    "is_nan",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

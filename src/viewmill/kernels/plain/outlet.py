@@ -23,6 +23,11 @@ def fail(errors: Failed, code: int, row: int) -> None:
         errors.code, errors.row = code, row
 
 
+def failed_at(errors: Failed, row: int) -> None:
+    """The failure that was noted is one of this row."""
+    errors.row = row
+
+
 def only_row(errors: Failed, code: int, row: int, value: Any, count: int) -> Any:
     """A value that is there once; several are failure `code`."""
     if count > 1:

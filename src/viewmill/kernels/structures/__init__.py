@@ -61,6 +61,7 @@ from viewmill.kernels.structures.emit import (
 from viewmill.kernels.structures.failures import (
     fail,
     failed,
+    failed_at,
     look_word,
     only_row,
     text,
@@ -268,6 +269,7 @@ __all__ = [
     "emit_word",
     "fail",
     "failed",
+    "failed_at",
     "first_whole",
     "float_eq",
     "float_key",

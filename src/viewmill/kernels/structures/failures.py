@@ -28,6 +28,12 @@ def failed(errors):
 
 
 @structure
+def failed_at(errors, row):
+    """The failure that was noted is one of this row."""
+    store_word(errors + 8, row)
+
+
+@structure
 def only_row(errors, code, row, value, count):
     """A value that is there once; several are failure `code`."""
     if count > 1:

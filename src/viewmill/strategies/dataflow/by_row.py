@@ -93,7 +93,9 @@ def _join(join: Join) -> Relation:
         elif made := next((m for m in (left, right) if m.has(part)), None):
             kept.append(made.column(part))
         else:
-            later.append(part)
+            inside = _inside(part, left, right)
+            is_kept = is_written(inside, left.relation(), right.relation())
+            (kept if is_kept else later).append(inside if is_kept else part)
     if later and join.kind not in ("inner", "cross"):
         return join
     condition = None
@@ -120,6 +122,16 @@ def _side(expression: Expression, left: _Made, right: _Made) -> Expression:
         if made.has(expression) and not is_written(expression, made.below):
             return made.column(expression) if can_evaluate(expression) else expression
     return expression
+
+
+def _inside(expression: Expression, left: _Made, right: _Made) -> Expression:
+    """A condition over both sides, with what triggers cannot write computed on its side."""
+    if is_written(expression, left.relation(), right.relation()):
+        return expression
+    for made in (left, right):
+        if made.has(expression) and can_evaluate(expression):
+            return made.column(expression)
+    return map_parts(expression, lambda part: _inside(part, left, right))
 
 
 class _Made:

@@ -16,7 +16,7 @@ from viewmill.program.text_functions import EVERY_TEXT, Lookup, base_column
 # Names that generated lines call, so that no column may take them.
 _CALLED = {
     "abs", "bool", "float", "int", "range", "max", "min", "sort_word", "flush", "contents", "text",
-    "fail", "failed", "out_of_line", "only_row",
+    "fail", "failed", "failed_at", "out_of_line", "only_row",
     "float_key", "key_float", "is_finite", "is_nan", "float_lt", "float_eq", "float_to_int",
     "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",

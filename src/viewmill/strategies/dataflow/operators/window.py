@@ -54,7 +54,7 @@ from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 _RESERVED = (
     "p", "q", "begin", "end", "low", "stop", "prev", "has_prev", "size", "changed", "shifted",
     "update", "take", "final", "rebuild", "once", "c", "now", "was", "last", "times", "min", "max",
-    "abs", "float", "sort_word", "limit",
+    "abs", "float", "sort_word", "limit", "had_failed",
 )  # fmt: skip
 
 
@@ -176,7 +176,7 @@ class _Window:
         self._flush()
         self._contents()
         self._rebuild()
-        return self.writer.program(rebuild=True)
+        return self.writer.program(rebuild=True, result=self.rows)
 
     def _template(self, text: str) -> None:
         for line in text.strip("\n").splitlines():
@@ -206,12 +206,25 @@ class _Window:
         """Write what adds the row at q to what is shown, if it passes the filter."""
         source = self.source
         with self._function("take", "q, times"):
+            source.line("had_failed = failed(errors)")
             with source.block("for once in range(1):"):
                 operands = self._shown()
                 words = key_words(operands, self.writer.query.schema.fields)
                 source.line(f"e = indexed_touch({self.sink}, {words})")
                 source.line(f"indexed_add({self.sink}, e, 0, times)")
+            if source.messages:
+                self._name_failed()
             source.line("return 0")
+
+    def _name_failed(self) -> None:
+        """Write what finds the row at q among those that were touched, if it failed."""
+        source, fields, rows = self.source, self.order.fields, self.rows
+        with source.block("if failed(errors) and not had_failed:"):
+            values = [self.order.value(self.state, "q", field.name) for field in fields]
+            source.line(f"e = indexed_touch({rows}, {key_words(values, fields)})")
+            with source.block(f"for t in range(indexed_touched({rows})):"):
+                with source.block(f"if indexed_now({rows}, t) == e:"):
+                    source.line("failed_at(errors, t)")
 
     def _shown(self) -> list[Operand]:
         """Write the outputs of the row at q; a row that does not pass goes on to the next."""

@@ -128,8 +128,11 @@ class Writer:
             self.source.line("return 0")
         self.source.line()
 
-    def program(self, *, rebuild: bool = False) -> Program:
-        """Put the pieces together; `rebuild` if a function of that name completes a load."""
+    def program(self, *, rebuild: bool = False, result: str = "") -> Program:
+        """Put the pieces together; `rebuild` if a function of that name completes a load.
+
+        What fails in `flush` is a touched entry of the state `result`.
+        """
         said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
         head = [f"# {line}".rstrip() for line in said] + [""]
         return Program(
@@ -145,6 +148,7 @@ class Writer:
                 texts=tuple(self.source.texts),
                 lookups=tuple(self.source.lookups),
                 messages=tuple(self.source.messages),
+                result=result,
             ),
         )
 
