@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 import viewmill as vm
 from viewmill.testing.generate import Batch, Table, batches, declare, feed, feed_oracle, tables
 from viewmill.testing.generate_queries import Query, views, wide_views
-from viewmill.testing.generate_relations import queries
+from viewmill.testing.generate_relations import chains, queries
 from viewmill.testing.oracle import Oracle, Refused, differences
 
 _REFUSALS = (vm.errors.Overflow, vm.errors.EvaluationFailed)
@@ -32,8 +33,12 @@ class Case:
 
     failed: Case | None = None
 
-    def __init__(self, over: Sequence[Table], shown: Sequence[Query], fed: Sequence[Batch]) -> None:
+    def __init__(
+        self, over: Sequence[Table], shown: Sequence[Query], fed: Sequence[Batch], *,
+        restarts: bool = False,
+    ) -> None:  # fmt: skip
         self.over, self.shown, self.fed = over, shown, fed
+        self.restarts = restarts
         self.why = ""
 
     def check(self) -> None:
@@ -46,25 +51,41 @@ class Case:
             raise
 
     def _run(self) -> None:
-        oracle = Oracle()
-        declare(oracle, self.over)
-        with vm.connect() as mill:
-            for table in self.over:
-                mill.sql(table.sql)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "fuzz.mill") if self.restarts else None
+            oracle = Oracle()
+            declare(oracle, self.over)
             # Half of the batches come before the views: states are loaded as well as maintained.
             early = len(self.fed) // 2
-            for batch in self.fed[:early]:
-                feed(mill, batch)
-                feed_oracle(oracle, batch)
-            for i, query in enumerate(self.shown):
-                if not self._create(mill, f"v{i}", query, oracle):
-                    return
+            with vm.connect(path) as mill:
+                is_right = self._begin(mill, oracle, self.fed[:early])
+                if is_right and not self.restarts:
+                    self._go_on(mill, oracle, self.fed[early:])
+            if is_right and self.restarts:
+                for batch in self.fed[early:]:
+                    with vm.connect(path) as mill:
+                        if not self._go_on(mill, oracle, [batch]):
+                            break
+            oracle.close()
+
+    def _begin(self, mill: Any, oracle: Oracle, early: Sequence[Batch]) -> bool:
+        for table in self.over:
+            mill.sql(table.sql)
+        for batch in early:
+            feed(mill, batch)
+            feed_oracle(oracle, batch)
+        for i, query in enumerate(self.shown):
+            if not self._create(mill, f"v{i}", query, oracle):
+                return False
+        self._compare(mill, oracle)
+        return True
+
+    def _go_on(self, mill: Any, oracle: Oracle, late: Sequence[Batch]) -> bool:
+        for batch in late:
+            if not self._feed(mill, oracle, batch):
+                return False
             self._compare(mill, oracle)
-            for batch in self.fed[early:]:
-                if not self._feed(mill, oracle, batch):
-                    return
-                self._compare(mill, oracle)
-        oracle.close()
+        return True
 
     def _create(self, mill: Any, name: str, query: Query, oracle: Oracle) -> bool:
         try:
@@ -136,15 +157,21 @@ def _is_answered(oracle: Oracle, query: Query) -> bool:
 @st.composite
 def cases(draw: Any) -> Case:
     """A case of any kind."""
-    kind = draw(st.sampled_from(["one", "two", "deep", "deep", "deep"]))
+    kind = draw(st.sampled_from(["one", "two", "deep", "deep", "deep", "chain", "many"]))
+    restarts = draw(st.integers(0, 7)) == 7
     if kind == "one":
         table = draw(tables())
-        return Case([table], [draw(views(table))], draw(batches([table])))
+        return Case([table], [draw(views(table))], draw(batches([table])), restarts=restarts)
     over = [draw(tables("t")), draw(tables("u"))]
     if kind == "two":
         shown = [draw(wide_views(*over))]
-        return Case(over, shown, draw(batches(over)))
-    return Case(over, [draw(queries(over))], draw(batches(over, tame=True)))
+        return Case(over, shown, draw(batches(over)), restarts=restarts)
+    fed = draw(batches(over, tame=True))
+    if kind == "chain":
+        return Case(over, draw(chains(over)), fed, restarts=restarts)
+    count = 3 if kind == "many" else 1
+    shown = [draw(queries(over, depth=3 if count == 1 else 2)) for _ in range(count)]
+    return Case(over, shown, fed, restarts=restarts)
 
 
 def run_round(number: int, examples: int) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from viewmill.testing.generate import Column, Draw, Table
 from viewmill.testing.generate_queries import Expressions, Query, Text, both
+from viewmill.testing.generate_values import shown_value
 
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")
 
@@ -40,6 +41,17 @@ def queries(draw: Draw, over: Sequence[Table], *, depth: int = 3) -> Query:
     return Query(text.spark, text.duckdb)
 
 
+@st.composite
+def chains(draw: Draw, over: Sequence[Table], *, depth: int = 2) -> list[Query]:
+    """A view `v0`, and a view over it and the tables."""
+    rows = _Relations(draw, over).rows(draw(st.integers(1, depth)))
+    names = ", ".join(each.name for each in rows.columns)
+    first = both(f"SELECT {names} FROM {{}} z", rows.text)
+    above = draw(queries([Table("v0", rows.columns), *over], depth=depth))
+    oracle = f"WITH v0 AS ({first.duckdb}) {above.duckdb}"
+    return [Query(first.spark, first.duckdb), Query(above.spark, oracle)]
+
+
 class _Relations:
     """Draws relations; every subquery gets a name of its own."""
 
@@ -61,6 +73,7 @@ class _Relations:
         makers: tuple[Callable[[int], Rows], ...] = (
             self._select, self._join, self._join, self._group, self._group, self._set,
             self._window, self._window, self._top, self._test, self._test, self._grouping_sets,
+            self._lateral, self._common_table,
         )  # fmt: skip
         return makers[self.draw(st.integers(0, len(makers) - 1))](depth - 1)
 
@@ -81,37 +94,13 @@ class _Relations:
     def _select(self, depth: int) -> Rows:
         inner, alias = self.rows(depth), self.name()
         make = Expressions(self.draw, inner.columns, prefix=f"{alias}.")
-        values = [self._value(make) for _ in range(self.draw(st.integers(1, 3)))]
+        values = [shown_value(make) for _ in range(self.draw(st.integers(1, 3)))]
         shown = ", ".join(f"{{}} AS c{i}" for i in range(len(values)))
         word = self.pick("", "", "DISTINCT ")
         where = both(" WHERE {}", make.condition(1)) if self.draw(st.booleans()) else both("")
         template = f"SELECT {word}{shown} FROM {{}} {alias}{{}}"
         columns = [self._column(f"c{i}", value) for i, value in enumerate(values)]
         return self._made(template, [*values, inner.text, where], columns)
-
-    def _value(self, make: Expressions) -> Text:
-        type_ = make.pick(*make.types())
-        if type_ == "STRING" and self.draw(st.booleans()):
-            return self._text(make)
-        if type_ == "DATE" and self.draw(st.booleans()):
-            part = self.pick("year", "month", "day", "quarter")
-            return both(f"CAST({part}({{}}) AS INT)", make.leaf("DATE"), type="INT")
-        return make.value(type_, 1, safe=True)
-
-    def _text(self, make: Expressions) -> Text:
-        a, b = make.leaf("STRING"), make.leaf("STRING")
-        kind = self.pick("upper", "lower", "||", "replace", "left", "trim", "case")
-        if kind in ("upper", "lower"):
-            return both(f"{kind}({{}})", a, type="STRING")
-        if kind == "||":
-            return both("({} || {})", a, b, type="STRING")
-        if kind == "replace":
-            return both("replace({}, 'a', 'bb')", a, type="STRING")
-        if kind == "left":
-            return both("left({}, 1)", a, type="STRING")
-        if kind == "trim":
-            return Text(f"trim({a.spark})", f"trim({a.duckdb}, ' ')", "STRING")
-        return both("CASE WHEN {} < {} THEN {} ELSE 'z' END", a, b, a, type="STRING")
 
     def _join(self, depth: int) -> Rows:
         left, right = self.rows(depth), self.rows(0)
@@ -135,11 +124,15 @@ class _Relations:
         if not pairs:
             return both("1 = 1")
         x, y = pairs[self.draw(st.integers(0, len(pairs) - 1))]
-        on = both(f"{a}.{x.name} = {b}.{y.name}")
+        on = both(f"{a}.{x.name} {self.pick('=', '=', '=', '=', '<')} {b}.{y.name}")
         if self.draw(st.integers(0, 2)) == 0:
             x, y = pairs[self.draw(st.integers(0, len(pairs) - 1))]
             sign = self.pick("<", ">=", "<>")
             return both(f"{{}} AND {a}.{x.name} {sign} {b}.{y.name}", on)
+        if self.draw(st.integers(0, 2)) == 0:  # a condition on one side alone
+            alias, side = (a, left) if self.draw(st.booleans()) else (b, right)
+            condition = Expressions(self.draw, side.columns, prefix=f"{alias}.").condition(0)
+            return both("{} AND {}", on, condition)
         return on
 
     def _group(self, depth: int) -> Rows:
@@ -159,7 +152,9 @@ class _Relations:
 
     def _aggregate(self, make: Expressions) -> Text:
         numbers = [each for each in make.columns if each.type in _NUMBERS]
-        kind = self.pick("count", "min", "max", "distinct", "sum", "avg", "spread", "filter")
+        kind = self.pick(
+            "count", "min", "max", "distinct", "sum", "avg", "spread", "filter", "share", "once"
+        )
         leaf = make.columns[self.draw(st.integers(0, len(make.columns) - 1))]
         if kind in ("min", "max"):
             return both(f"{kind}({{}})", leaf, type=leaf.type)
@@ -172,8 +167,71 @@ class _Relations:
             return both("COUNT({}) FILTER (WHERE {})", number, make.condition(0), type="BIGINT")
         if kind == "sum" and number.type != "DOUBLE":
             return Text(f"SUM({number.spark})", f"CAST(SUM({number.duckdb}) AS BIGINT)", "BIGINT")
-        word = {"sum": "SUM", "avg": "AVG", "spread": self.pick("VAR_POP", "STDDEV_SAMP")}[kind]
+        if kind == "once" and number.type != "DOUBLE":
+            each = f"SUM(DISTINCT {number.duckdb})"
+            return Text(f"SUM(DISTINCT {number.spark})", f"CAST({each} AS BIGINT)", "BIGINT")
+        if kind == "share":
+            return self._share(number)
+        spread = self.pick("VAR_POP", "STDDEV_SAMP")
+        word = {"sum": "SUM", "avg": "AVG", "spread": spread, "once": "MAX"}[kind]
         return both(f"{word}({{}})", number, type="DOUBLE")
+
+    def _share(self, number: Text) -> Text:
+        share = self.pick("0.5", "0.25", "0.9", "0", "1")
+        x = f"CAST({number.duckdb} AS DOUBLE)"
+        if self.draw(st.booleans()):
+            return Text(
+                f"percentile({number.spark}, {share})", f"quantile_cont({x}, {share})", "DOUBLE"
+            )
+        down = self.pick("", " DESC")
+        return Text(
+            f"percentile_disc({share}) WITHIN GROUP (ORDER BY {number.spark}{down})",
+            f"percentile_disc({share}) WITHIN GROUP (ORDER BY {x}{down})",
+            "DOUBLE",
+        )
+
+    def _lateral(self, depth: int) -> Rows:
+        """For each row what meets it: all, the first, or what they come to."""
+        left, right = self.rows(depth), self.rows(0)
+        a, b, q = self.name(), self.name(), self.name()
+        pairs = [(x, y) for x in left.columns for y in right.columns if x.type == y.type]
+        if not pairs:
+            return left
+        x, y = pairs[self.draw(st.integers(0, len(pairs) - 1))]
+        where = f"WHERE {b}.{y.name} {self.pick('=', '=', '=', '<=')} {a}.{x.name}"
+        names = [f"{b}.{each.name}" for each in right.columns]
+        way = self.pick("ASC NULLS FIRST", "DESC NULLS LAST")
+        order = ", ".join(f"{each} {way}" for each in names)
+        inner, shown = self.pick("all", "first", "grouped"), list(right.columns[:2])
+        query = f"SELECT {', '.join(names[:2])} FROM {{}} {b} {where}"
+        if inner == "first":
+            tail = self.pick("LIMIT 1", "LIMIT 2", "LIMIT 1 OFFSET 1")
+            query = f"SELECT {', '.join(names[:2])} FROM {{}} {b} {where} ORDER BY {order} {tail}"
+        if inner == "grouped":
+            shown = [Column("n", "BIGINT"), Column("m", y.type)]
+            query = f"SELECT COUNT(*) AS n, MAX({b}.{y.name}) AS m FROM {{}} {b} {where}"
+        columns = [Column(f"l{i}", c.type) for i, c in enumerate(left.columns[:3])]
+        columns += [Column(f"r{i}", c.type) for i, c in enumerate(shown)]
+        outputs = [f"{a}.{c.name} AS l{i}" for i, c in enumerate(left.columns[:3])]
+        outputs += [f"{q}.{c.name} AS r{i}" for i, c in enumerate(shown)]
+        word = self.pick("JOIN", "LEFT JOIN")
+        template = (
+            f"SELECT {', '.join(outputs)} FROM {{}} {a} {word} LATERAL ({query}) {q} ON TRUE"
+        )
+        return self._made(template, [left.text, right.text], columns)
+
+    def _common_table(self, depth: int) -> Rows:
+        """One query under a name, read twice."""
+        inner, name = self.rows(depth), self.name()
+        x = inner.columns[self.draw(st.integers(0, len(inner.columns) - 1))]
+        test = self.pick(
+            f"a.{x.name} IN (SELECT b.{x.name} FROM {name} b WHERE b.{x.name} > a.{x.name})",
+            f"(SELECT COUNT(*) FROM {name} b WHERE b.{x.name} = a.{x.name}) > 1",
+            f"NOT EXISTS (SELECT 1 FROM {name} b WHERE b.{x.name} < a.{x.name})",
+        )
+        names = ", ".join(f"a.{each.name}" for each in inner.columns)
+        template = f"WITH {name} AS {{}} SELECT {names} FROM {name} a WHERE {test}"
+        return self._made(template, [inner.text], inner.columns)
 
     def _grouping_sets(self, depth: int) -> Rows:
         inner, alias = self.rows(depth), self.name()
@@ -261,6 +319,9 @@ class _Relations:
                 window = f"OVER ({partition}ORDER BY {by} {way} RANGE BETWEEN {bounds})"
                 return both(f"COUNT({x}) {window}", type="BIGINT")
         word = self.pick("MIN", "MAX")
+        if column.type in ("INT", "BIGINT", "DOUBLE") and not self.draw(st.integers(0, 2)):
+            spread = self.pick("VAR_POP", "STDDEV_SAMP", "AVG")
+            return both(f"{spread}({x}) {framed}", type="DOUBLE")
         if column.type in ("INT", "BIGINT") and self.draw(st.booleans()):
             return Text(f"SUM({x}) {framed}", f"CAST(SUM({x}) {framed} AS BIGINT)", "BIGINT")
         return both(f"{word}({x}) {framed}", type=column.type)
@@ -290,6 +351,11 @@ class _Relations:
             f"NOT EXISTS (SELECT 1 FROM {{}} {b} WHERE {theirs} = {mine})",
             f"{mine} >= (SELECT MIN({theirs}) FROM {{}} {b})",
             f"(SELECT COUNT(*) FROM {{}} {b} WHERE {theirs} = {mine}) < 2",
+            f"(SELECT COUNT(*) FROM {{}} {b} WHERE {theirs} < {mine}) < 2",
+            f"EXISTS (SELECT 1 FROM {{}} {b} WHERE {theirs} <> {mine})",
+            f"{mine} > (SELECT MIN({theirs}) FROM {{}} {b} WHERE {theirs} <= {mine})",
+            f"{mine} <= ALL (SELECT {theirs} FROM {{}} {b})",
+            f"{mine} = ANY (SELECT {theirs} FROM {{}} {b} WHERE {theirs} IS NOT NULL)",
         )
         names = ", ".join(f"{a}.{each.name}" for each in inner.columns)
         template = f"SELECT {names} FROM {{}} {a} WHERE {test}"
