@@ -215,9 +215,7 @@ class _Relations:
         outputs = [f"{a}.{c.name} AS l{i}" for i, c in enumerate(left.columns[:3])]
         outputs += [f"{q}.{c.name} AS r{i}" for i, c in enumerate(shown)]
         word = self.pick("JOIN", "LEFT JOIN")
-        template = (
-            f"SELECT {', '.join(outputs)} FROM {{}} {a} {word} LATERAL ({query}) {q} ON TRUE"
-        )
+        template = f"SELECT {', '.join(outputs)} FROM {{}} {a} {word} LATERAL ({query}) {q} ON TRUE"
         return self._made(template, [left.text, right.text], columns)
 
     def _common_table(self, depth: int) -> Rows:

@@ -57,9 +57,7 @@ def _date(make: Expressions, a: Text) -> Text:
         return Text(f"date_add({a.spark}, 3)", f"CAST({a.duckdb} + 3 AS DATE)", "DATE")
     if kind == "difference":
         day = "DATE '2024-01-31'"
-        return Text(
-            f"datediff({a.spark}, {day})", f"CAST(({a.duckdb} - {day}) AS INTEGER)", "INT"
-        )
+        return Text(f"datediff({a.spark}, {day})", f"CAST(({a.duckdb} - {day}) AS INTEGER)", "INT")
     if kind == "month":
         return both("CAST({} + INTERVAL 1 MONTH AS DATE)", a, type="DATE")
     if kind == "truncated":

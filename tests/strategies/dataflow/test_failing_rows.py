@@ -60,6 +60,12 @@ def test_a_bad_cast_is_named_too(place):
     check(PLACES[place].format(e="CAST(s AS INT)"), (9, 5, 1, "seven"))
 
 
+def change(mill, failing):
+    with mill.batch():
+        mill.insert("t", [(1, 2, 5, "4"), failing])
+        mill.insert("u", [(1, 1)])
+
+
 def check(query, failing):
     with vm.connect() as mill:
         mill.sql("CREATE TABLE t (k INT, n INT, z INT, s STRING); CREATE TABLE u (k INT, y INT)")
@@ -69,9 +75,8 @@ def check(query, failing):
         mill.sql("CREATE MATERIALIZED VIEW above AS SELECT count(*) AS c FROM v")
         mill.insert("t", [(1, 4, 2, "1"), (2, 6, 3, "2"), (1, 1, 1, "3")])
         before = views(mill)
-        with pytest.raises(vm.errors.EvaluationFailed) as refused, mill.batch():
-            mill.insert("t", [(1, 2, 5, "4"), failing])
-            mill.insert("u", [(1, 1)])
+        with pytest.raises(vm.errors.EvaluationFailed) as refused:
+            change(mill, failing)
         assert refused.value.span is not None
         assert "row" in refused.value.detail
         assert any(each in refused.value.detail for each in ("z = 0", "k = 9", "seven"))

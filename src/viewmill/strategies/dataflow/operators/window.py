@@ -222,9 +222,10 @@ class _Window:
         with source.block("if failed(errors) and not had_failed:"):
             values = [self.order.value(self.state, "q", field.name) for field in fields]
             source.line(f"e = indexed_touch({rows}, {key_words(values, fields)})")
-            with source.block(f"for t in range(indexed_touched({rows})):"):
-                with source.block(f"if indexed_now({rows}, t) == e:"):
-                    source.line("failed_at(errors, t)")
+            every = f"for t in range(indexed_touched({rows})):"
+            same = f"if indexed_now({rows}, t) == e:"
+            with source.block(every), source.block(same):
+                source.line("failed_at(errors, t)")
 
     def _shown(self) -> list[Operand]:
         """Write the outputs of the row at q; a row that does not pass goes on to the next."""
