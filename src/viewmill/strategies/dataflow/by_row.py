@@ -82,7 +82,7 @@ def _join(join: Join) -> Relation:
     if join.condition is None:
         return join
     left, right = _Made(join.left), _Made(join.right)
-    kept, later = [], []
+    kept, later = list[Expression](), list[Expression]()
     for part in conjuncts(join.condition):
         if is_written(part, join.left, join.right):
             kept.append(part)
