@@ -28,6 +28,7 @@ from viewmill.mill.fill import (
 )
 from viewmill.mill.keeping import Keeping, Unit
 from viewmill.planner.operators import StateSize, entry_bytes
+from viewmill.program.program import RowHolder
 from viewmill.program.states import State
 from viewmill.program.uses import units_of
 from viewmill.program.windows import Windowed
@@ -97,12 +98,19 @@ def turn_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
     if keeping.mode == "full":
         return
     contents = entry.block.maintainer.contents()
-    keeping.again.maintainer.hold(contents)  # type: ignore[attr-defined]
+    _hold(keeping, contents)
     note_sizes(keeping)
     keeping.mode = "full"
     keeping.away = {unit for unit, _ in units(keeping)}
     keeping.own = unbuilt_blocks(entry.plan)
     _put(core, entry, [keeping.again])
+
+
+def _hold(keeping: Keeping, contents: Delta) -> None:
+    """What computes the view again shows these rows until then."""
+    holder = keeping.again.maintainer
+    assert isinstance(holder, RowHolder)
+    holder.hold(contents)
 
 
 def turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
@@ -122,7 +130,7 @@ def turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set
         keeping.away = set()
     keeping.mode = "incremental"
     release(keeping, wanted)
-    keeping.again.maintainer.hold(Delta.empty(entry.schema))  # type: ignore[attr-defined]
+    _hold(keeping, Delta.empty(entry.schema))
     _put(core, entry, keeping.own)
 
 

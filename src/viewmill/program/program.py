@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Named, Relation
@@ -225,3 +225,11 @@ class Maintainer(Protocol):
 
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""
+
+
+@runtime_checkable
+class RowHolder(Maintainer, Protocol):
+    """A maintainer that can take the rows of a view over from another, as they are."""
+
+    def hold(self, contents: Delta) -> None:
+        """These are the rows that it shows from now on."""

@@ -44,11 +44,11 @@ def _changed(relation: Relation) -> Relation:
     if value is None or not is_free(bottom) or any(map(has_subquery, conditions)):
         return relation
     own = [each for each in conditions if not has_outer(each)]
-    met = [_comparison(each) for each in conditions if has_outer(each)]
-    ranges = [each for each in met if each is not None and each[1] != "="]
-    if None in met or len(ranges) > 1:
+    read = [_comparison(each) for each in conditions if has_outer(each)]
+    met = [each for each in read if each is not None]
+    if len(met) < len(read) or sum(sign != "=" for _, sign, _ in met) > 1:
         return relation
-    return _grouped(relation, filtered(bottom, [*own, _given(value)]), value, met)  # type: ignore[arg-type]
+    return _grouped(relation, filtered(bottom, [*own, _given(value)]), value, met)
 
 
 def _value_of(calls: list[AggregateCall]) -> Expression | None:

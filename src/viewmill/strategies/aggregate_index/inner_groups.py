@@ -9,7 +9,7 @@ MIN, MAX and DISTINCT have the values of each key beside them (RPAI, 4.2.5).
 from __future__ import annotations
 
 from viewmill.algebra.expressions import Column, Expression, Literal
-from viewmill.algebra.relations import Aggregate, Named, Project, Relation
+from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT
 from viewmill.program.states import Keyed, Slot
@@ -73,7 +73,8 @@ class InnerGroups:
         rows, source = self.inside.rows, self.source
         keys = [each for _, each in self.key]
         reads = [*keys, *self.payload.lifted]
-        with self.writer.trigger(rows, reads, self.where) as scalar:  # type: ignore[arg-type]
+        assert isinstance(rows, Scan)
+        with self.writer.trigger(rows, reads, self.where) as scalar:
             with source.block(f"if keyed_full({self.state}):"):
                 source.line("return i")
             words = key_words([scalar.emit(each) for each in keys], self.kind.key)

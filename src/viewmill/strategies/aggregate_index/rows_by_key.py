@@ -128,10 +128,12 @@ def _read_inside(subquery: ScalarSubquery) -> tuple[tuple[Expression, ...], Insi
         outer_key.append(outer)
         inner_key.append(inner)
     by_name = dict(columns)
-    calls = tuple((name, substitute(call, by_name)) for name, call in group.aggregates)
+    found = [(name, substitute(call, by_name)) for name, call in group.aggregates]
+    calls = tuple((name, call) for name, call in found if isinstance(call, AggregateCall))
+    assert len(calls) == len(found)
     if any(has_subquery(each) or has_outer(each) for each in (value, *own, *dict(calls).values())):
         raise NotTaken("a subquery inside a subquery", subquery.span)
-    inside = Inside(rows, tuple(own), tuple(inner_key), calls)  # type: ignore[arg-type]
+    inside = Inside(rows, tuple(own), tuple(inner_key), calls)
     return tuple(outer_key), inside, value
 
 

@@ -39,6 +39,7 @@ from viewmill.strategies.dataflow.linear import (
 from viewmill.strategies.dataflow.operators.sinks import Sink
 from viewmill.strategies.dataflow.operators.writer import Writer
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
+from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import as_word, key_words, read_words
 
 HIGHEST = (1 << 63) - 1
@@ -216,7 +217,7 @@ class _Rows:
             fields = (*self._key_fields, self._level_field)
             for each, field, word in zip((*self.key, self.level), fields, words, strict=True):
                 if isinstance(each, Column):
-                    row[each.name] = read_words(source, [field], lambda _, w=word: w)[field.name]  # type: ignore[misc]
+                    row |= {each.name: _operand(source, field, word)}
             self.sink.take(Scalar(source, row, "-1"), "sign * count")
 
     def _write_judge(self) -> None:
@@ -290,6 +291,11 @@ class _Rows:
                     source.line(f"judge({self._states}, e, 1, texts, errors)")
             source.line("return 0")
         source.line()
+
+
+def _operand(source: Source, field: Field, word: str) -> Operand:
+    """What a word of a column reads as."""
+    return read_words(source, [field], lambda _: word)[field.name]
 
 
 def _tuple(words: list[str]) -> str:

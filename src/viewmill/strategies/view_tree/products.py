@@ -86,9 +86,10 @@ def batch_keys(plan: TreePlan, path: Path) -> tuple[str, ...]:
     if len(plan.layout.rings) > 1 or plan.result is not None:
         return ()
     members = [plan.block.variable(n).member(path.leaf) for n in path.steps[0].view.keys]
-    if not all(isinstance(each, Column) for each in members):
+    names = [each.name for each in members if isinstance(each, Column)]
+    if len(names) < len(members):
         return ()
-    return tuple(str(each.name).removeprefix(f"{path.leaf}.") for each in members)  # type: ignore[union-attr]
+    return tuple(each.removeprefix(f"{path.leaf}.") for each in names)
 
 
 def _write(plan: TreePlan, path: Path, cut: Cut, numbers: Numbers) -> ProductTrigger | None:
