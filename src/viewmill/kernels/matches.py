@@ -209,7 +209,7 @@ class MatchMaintainer(PatternMaintainer):
         old = self._index.get(part)
         rows = self._source.part(part)
         if old is None or old.source is not rows:
-            order, starts, groups = self.ordered(part, None)
+            order, starts, groups = self.ordered(part)
             runs = Runs.empty(0, 0)
             old = self._index[part] = RunsPart(groups, runs, (), rows, order, starts)
         return old

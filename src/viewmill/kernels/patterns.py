@@ -26,24 +26,19 @@ from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
+from viewmill.kernels.pattern_kept_runs import KeptRuns
 from viewmill.kernels.pattern_runs import (
-    NEVER,
     Carried,
-    Column,
     Groups,
     Ints,
-    Runs,
     RunsPart,
     StreamOrder,
     chosen_rows,
-    join_runs,
 )
 from viewmill.kernels.pattern_sweep import PatternSweep, Run, column_at
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.patterns import MATCHES, PatternQueries
 from viewmill.program.program import Program
-
-_COMPARED = 10_000  # so many groups are compared one by one; of more, all count as changed
 
 
 class PatternMaintainer(KeptParts):
@@ -74,20 +69,13 @@ class PatternMaintainer(KeptParts):
         self._is_taken = False  # another one has taken this one along
         if self.has_parts:
             self._order.patterns.add(self)
-        self._latest = np.full(0, NEVER, np.int64)  # by group, the newest part with a row of it
-        # By group, the newest part with a row of it among those that cannot change any more.
-        self._settled = np.full(0, NEVER, np.int64)
-        self._settled_to = NEVER
-        self._runs: dict[int, RunsPart] = {}
-        self._new_runs: dict[int, RunsPart] = {}
-        self._undo: list[tuple[Ints, Ints]] = []
         measures = self._body.measures
         self._is_float = np.array([is_float_word(m.field.type) for m in measures], np.bool_)
         self._width = len(measures)
         self._last_phase = len(self._body.phases)
+        words = [self._word_type(i) for i in self._body.read_before]
+        self._runs = KeptRuns(self._groups, self._width, words)
         self._applied: dict[int, list[Delta]] = {}
-        self._commits = 0
-        self._thin: set[int] = set()
         self.advanced_rows = 0  # rows taken through automata since creation
 
     # The maintainer.
@@ -126,7 +114,7 @@ class PatternMaintainer(KeptParts):
     @property
     def is_busy(self) -> bool:
         """Whether a batch is under way here."""
-        return bool(self._applied or self._new_runs or self._is_taken)
+        return bool(self._applied or self._runs.is_busy or self._is_taken)
 
     def follow(self, applied: Mapping[int, list[Delta]]) -> None:
         """Another pattern takes this one through these rows."""
@@ -146,7 +134,7 @@ class PatternMaintainer(KeptParts):
             return
         self.first = first if self.first is None else min(first, self.first)
         self.next = newest + 1
-        first = max(first, self._settled_to)
+        first = max(first, self._runs.settled_to)
         for part in self._source.parts_within(first, newest):
             advance_part([self], part, None)
 
@@ -161,10 +149,8 @@ class PatternMaintainer(KeptParts):
     def commit(self) -> None:
         """Keep the new runs and parts."""
         super().commit()
-        self._runs |= self._new_runs
-        for part in [each for each in self._new_runs if not len(self._new_runs[each].groups)]:
-            del self._runs[part]
-        self._new_runs, self._undo, self._followers = {}, [], []
+        self._runs.commit()
+        self._followers = []
 
     def rollback(self) -> None:
         """Forget the new runs and parts."""
@@ -173,14 +159,11 @@ class PatternMaintainer(KeptParts):
         for each in followers:
             each.rollback()
         self._applied, self._is_taken = {}, False
-        for groups, latest in reversed(self._undo):
-            self._latest[groups] = latest
-        self._new_runs, self._undo = {}, []
+        self._runs.rollback()
 
     def state_bytes(self) -> Mapping[str, int]:
         """The matches, and the runs."""
-        runs = sum(each.nbytes for each in self._runs.values())
-        return {**super().state_bytes(), "runs": runs}
+        return {**super().state_bytes(), "runs": self._runs.nbytes}
 
     def oldest_shown(self) -> int | None:
         """As far back as the source goes."""
@@ -191,30 +174,8 @@ class PatternMaintainer(KeptParts):
         """Drop matches and runs of parts that can no longer change."""
         super().forget()
         limit = self._source.horizon()
-        if limit is None:
-            return
-        self._settle(limit)
-        self._commits += 1
-        if self._commits % 64 == 0:
-            self._thin.clear()  # groups have moved on since
-        for part in [each for each in self._runs if each < limit and each not in self._thin]:
-            self._thin_out(part)
-            self._thin.add(part)
-
-    def _settle(self, limit: int) -> None:
-        """The parts before this one cannot change any more."""
-        for part in sorted(each for each in self._runs if self._settled_to <= each < limit):
-            self._settled[self._runs[part].groups] = part
-        self._settled_to = max(self._settled_to, limit)
-
-    def _thin_out(self, part: int) -> None:
-        """Of a part that cannot change any more, keep the runs that groups bring to later ones."""
-        old = self._runs[part]
-        needed = np.flatnonzero(self._settled[old.groups] == part)
-        if len(needed):
-            self._runs[part] = old.thinned(needed)
-        else:
-            del self._runs[part]
+        if limit is not None:
+            self._runs.forget(limit)
 
     # From one life to the next.
 
@@ -223,26 +184,17 @@ class PatternMaintainer(KeptParts):
         limit = self._source.horizon()
         if limit is None:
             return None, []
-        self._settle(limit)
-        found = []
-        for part in sorted(each for each in self._runs if each < limit):
-            runs = self._runs[part]
-            needed = np.flatnonzero(self._settled[runs.groups] == part)
-            if len(needed):
-                thin = runs.thinned(needed)
-                found.append(Carried(part, self._groups.keys(thin.groups), thin.runs, thin.last))
-        return limit, found
+        return limit, list(self._runs.carried(limit))
 
     def carry(self, limit: int, carried: Iterable[Carried]) -> None:
         """Begin with such runs; `fill` goes on from there."""
         empty, none = Delta.empty(self._schema), np.empty(0, np.int64)
+        found = []
         for each in carried:
             numbers = self._numbers_of(each.keys)
             starts = np.zeros(len(numbers) + 1, np.int64)
-            whole = RunsPart(numbers, each.runs, each.last, empty, none, starts)
-            self._runs[each.part] = whole.thinned(np.argsort(numbers))
-            self._latest[numbers] = self._settled[numbers] = each.part
-        self._settled_to = limit
+            found.append((each.part, RunsPart(numbers, each.runs, each.last, empty, none, starts)))
+        self._runs.carry(limit, found)
 
     # One part.
 
@@ -260,33 +212,22 @@ class PatternMaintainer(KeptParts):
 
     def _numbers_of(self, keys: Delta) -> Ints:
         numbers = self._groups.numbers(keys)
-        self._make_room()
+        self._runs.make_room()
         return numbers
 
     def _word_type(self, i: int) -> Any:
         return np.float64 if is_float_word(self._schema[i].type) else np.int64
 
-    def _make_room(self) -> None:
-        known = len(self._latest)
-        if len(self._groups) > known:
-            more = np.full(max(2 * known, len(self._groups)) - known, NEVER, np.int64)
-            self._latest = np.concatenate([self._latest, more])
-            self._settled = np.concatenate([self._settled, more])
-
-    def runs_part(self, part: int) -> RunsPart | None:
-        found = self._new_runs.get(part)
-        return self._runs.get(part) if found is None else found
-
-    def ordered(self, part: int, old: RunsPart | None) -> tuple[Ints, Ints, Ints]:
+    def ordered(self, part: int) -> tuple[Ints, Ints, Ints]:
         """The rows of a part by group and time, where each group starts, and the groups."""
-        rows = self._source.part(part)
+        rows, old = self._source.part(part), self._runs.find(part)
         if old is not None and old.source is rows:
             return old.order, old.starts, old.groups
         found = self._order.find(part, rows)
         if found is None:
             found = self._sorted(rows)
             self._order.note(part, rows, found)
-        self._make_room()
+        self._runs.make_room()
         return found
 
     def _sorted(self, rows: Delta) -> tuple[Ints, Ints, Ints]:
@@ -321,55 +262,6 @@ class PatternMaintainer(KeptParts):
         found: Ints = order[by.astype(np.int64)]
         return found
 
-    def before(self, part: int, groups: Ints) -> tuple[Runs, tuple[Column, ...]]:
-        """The runs of groups before a part, and the values of their last rows."""
-        self._make_room()
-        runs = Runs.empty(len(groups), self._width)
-        last = [
-            (np.zeros(len(groups), self._word_type(i)), np.ones(len(groups), np.uint8))
-            for i in self._body.read_before
-        ]
-        pieces: list[Runs] = []
-        places: list[Ints] = []
-        for found, positions, at in self._carriers(part, groups):
-            pieces.append(found.runs.take(at))
-            places.append(positions)
-            for (words, mask), (theirs, their_mask) in zip(last, found.last, strict=True):
-                words[positions], mask[positions] = theirs[at], their_mask[at]
-        if pieces:
-            missing = np.ones(len(groups), np.bool_)
-            missing[np.concatenate(places)] = False
-            places.append(np.flatnonzero(missing))
-            pieces.append(Runs.empty(len(places[-1]), self._width))
-            by = np.empty(len(groups), np.int64)
-            by[np.concatenate(places)] = np.arange(len(groups))
-            runs = join_runs(pieces)
-            if not (by == np.arange(len(by))).all():
-                runs = runs.take(by)
-        return runs, tuple(last)
-
-    def _carriers(self, part: int, groups: Ints) -> Iterable[tuple[RunsPart, Ints, Ints]]:
-        """The parts with the last rows of groups before a part: which groups, and where."""
-        latest = self._latest[groups]
-        positions = np.flatnonzero(latest < part)
-        for each in np.unique(latest[positions]):
-            found = self.runs_part(int(each))
-            if found is not None:
-                mine = positions[latest[positions] == each]
-                _, at = found.find(groups[mine])
-                yield found, mine, at
-        positions = np.flatnonzero(latest >= part)
-        known = {*self._runs, *self._new_runs} if len(positions) else set()
-        for each in sorted(known, reverse=True):
-            if not len(positions):
-                return
-            found = self.runs_part(each)
-            if each < part and found is not None:
-                is_here, at = found.find(groups[positions])
-                if is_here.any():
-                    yield found, positions[is_here], at[is_here]
-                positions = positions[~is_here]
-
     # Going through a part.
 
     @property
@@ -381,6 +273,11 @@ class PatternMaintainer(KeptParts):
     def source(self) -> Any:
         """What has the rows."""
         return self._source
+
+    @property
+    def runs(self) -> KeptRuns:
+        """By part."""
+        return self._runs
 
     def pattern_sweep(self, others: tuple[PatternMaintainer, ...]) -> PatternSweep:
         """The automata of this and other patterns side by side."""
@@ -405,19 +302,14 @@ class PatternMaintainer(KeptParts):
         self, part: int, groups: Ints | None, new: RunsPart, whole: tuple[Ints, Ints, Ints]
     ) -> list[tuple[int, Ints]]:
         """Keep the runs of groups (None is all) after a part; which later parts that concerns."""
-        old = self.runs_part(part)
         self.advanced_rows += len(new.order)
-        if groups is not None and old is not None:
-            new = _merged(new, old, groups, *whole)
-        self._new_runs[part] = new
-        matches = self._matches(new)
+        kept, later = self._runs.put(part, groups, new, whole)
+        matches = self._matches(kept)
         if is_change(self.part(part), matches) or part not in self._catalog:
             self.keep(part, matches)
-        changed = self._changed_groups(old, new, groups)
-        self._note_latest(part, changed, new)
-        return self._later(part, changed)
+        return later
 
-    # What is shown, and what must be looked at again.
+    # What is shown.
 
     def _matches(self, part: RunsPart) -> Delta:
         """The rows of the view for a part."""
@@ -459,57 +351,6 @@ class PatternMaintainer(KeptParts):
         table = decode_delta(found, self._dictionary)
         return encode_columns(self.schema, self._run(show, {MATCHES: table}), self._dictionary)
 
-    def _changed_groups(self, old: RunsPart | None, new: RunsPart, groups: Ints | None) -> Ints:
-        """The groups that go on from here in another way than before."""
-        if old is None:
-            return new.groups
-        looked_at = np.union1d(old.groups, new.groups) if groups is None else groups
-        if len(looked_at) > _COMPARED:
-            return looked_at
-        was, there = old.find(looked_at)
-        is_, here = new.find(looked_at)
-        changed = was != is_
-        for i in np.flatnonzero(was & is_):
-            same = new.runs.same(here[i], old.runs, there[i])
-            lasts = zip(new.last, old.last, strict=True)
-            changed[i] = not same or any(
-                a[0][here[i]] != b[0][there[i]] or a[1][here[i]] != b[1][there[i]] for a, b in lasts
-            )
-        found: Ints = looked_at[changed]
-        return found
-
-    def _note_latest(self, part: int, changed: Ints, new: RunsPart) -> None:
-        is_here, _ = new.find(changed)
-        came = changed[is_here]
-        came = came[self._latest[came] < part]
-        gone = changed[~is_here]
-        gone = gone[self._latest[gone] == part]
-        self._undo.append(
-            (np.concatenate([came, gone]), self._latest[np.concatenate([came, gone])])
-        )
-        self._latest[came] = part
-        self._latest[gone] = NEVER
-        for each in sorted({*self._runs, *self._new_runs}) if len(gone) else ():
-            found = self.runs_part(each) if each < part else None
-            if found is not None:
-                was, _ = found.find(gone)
-                self._latest[gone[was]] = each
-
-    def _later(self, part: int, changed: Ints) -> list[tuple[int, Ints]]:
-        """For each group the next part that has a row of it."""
-        left = changed[self._latest[changed] > part]
-        found: list[tuple[int, Ints]] = []
-        for each in sorted({*self._runs, *self._new_runs}) if len(left) else ():
-            if not len(left):
-                break
-            runs = self.runs_part(each) if each > part else None
-            if runs is not None:
-                is_here, _ = runs.find(left)
-                if is_here.any():
-                    found.append((each, left[is_here]))
-                left = left[~is_here]
-        return found
-
 
 def advance_all(members: Sequence[PatternMaintainer]) -> None:
     """Take patterns over one stream and GROUP BY through what changed, together where they can."""
@@ -541,12 +382,12 @@ def advance_part(
     """Take the runs of groups (None is all) through a part; which later parts that concerns."""
     lead, *others = members
     rows = lead.source.part(part)
-    whole = lead.ordered(part, lead.runs_part(part))
+    whole = lead.ordered(part)
     order, starts, present = whole
     if groups is not None:
         at = np.flatnonzero(np.isin(present, groups))
         order, starts, present = chosen_rows(*whole, at)
-    before = [each.before(part, present) for each in members]
+    before = [each.runs.before(part, present) for each in members]
     sweep = lead.pattern_sweep(tuple(others))
     lasts = [last for _, last in before]
     steps = sweep.steps(rows, order, starts, lasts, lead.run, lead.dictionary)
@@ -558,21 +399,6 @@ def advance_part(
         new = RunsPart(present, runs, last, rows, order, starts)
         found.append(member.take(part, groups, new, whole))
     return found
-
-
-def _merged(
-    new: RunsPart, old: RunsPart, groups: Ints, order: Ints, starts: Ints, present: Ints
-) -> RunsPart:
-    """What was there, with these groups as they are now."""
-    kept = np.flatnonzero(~np.isin(old.groups, groups))
-    numbers = np.concatenate([old.groups[kept], new.groups])
-    by = np.argsort(numbers, kind="stable")
-    runs = join_runs([old.runs.take(kept), new.runs]).take(by)
-    last = tuple(
-        (np.concatenate([a[0][kept], b[0]])[by], np.concatenate([a[1][kept], b[1]])[by])
-        for a, b in zip(old.last, new.last, strict=True)
-    )
-    return RunsPart(numbers[by], runs, last, new.source, order, starts)
 
 
 def _positions(rows: Delta) -> Ints:
