@@ -7,6 +7,7 @@ code with them. Each has a definition, so it can be built in bulk, dropped, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
@@ -65,8 +66,55 @@ class Slot:
         return types[self.kind]
 
 
+class KeysAndPayloads:
+    """What all states have in common: words of a key, and words of the payload that it leads to."""
+
+    if TYPE_CHECKING:  # a dataclass would take a property for the default of its field
+
+        @property
+        def key(self) -> tuple[Field, ...]: ...
+
+        @property
+        def payload(self) -> tuple[Slot, ...]: ...
+
+    @property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """The parts of a key that have a word of null bits of their own."""
+        return (self.key,)
+
+    @property
+    def has_null_word(self) -> bool:
+        """Whether keys end with a word of null bits."""
+        return any(field.nullable for field in self.key)
+
+    @property
+    def key_words(self) -> int:
+        """Words in a key, as definitions and snapshots have it."""
+        return len(self.key) + self.has_null_word
+
+    @property
+    def payload_words(self) -> int:
+        """Words in a payload."""
+        return sum(slot.words for slot in self.payload)
+
+    def word(self, name: str) -> int:
+        """The number of the first word of slot `name`."""
+        at = 0
+        for slot in self.payload:
+            if slot.name == name:
+                return at
+            at += slot.words
+        raise KeyError(name)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its definition and of its snapshots: key, then one for each slot."""
+        slots = tuple(Field(slot.name, slot.type, nullable=False) for slot in self.payload)
+        return Schema(self.key + slots)
+
+
 @dataclass(frozen=True)
-class Keyed:
+class Keyed(KeysAndPayloads):
     """A map from key to payload, with every key touched since the last commit noted.
 
     Functions, with `s` the state, `e` an entry, `k` the number of the payload's first word:
@@ -92,43 +140,9 @@ class Keyed:
     key: tuple[Field, ...]
     payload: tuple[Slot, ...]
 
-    @property
-    def parts(self) -> tuple[tuple[Field, ...], ...]:
-        """The parts of a key that have a word of null bits of their own: one."""
-        return (self.key,)
-
-    @property
-    def has_null_word(self) -> bool:
-        """Whether keys end with a word of null bits."""
-        return any(field.nullable for field in self.key)
-
-    @property
-    def key_words(self) -> int:
-        """Words in a key."""
-        return len(self.key) + self.has_null_word
-
-    @property
-    def payload_words(self) -> int:
-        """Words in a payload."""
-        return sum(slot.words for slot in self.payload)
-
-    def word(self, name: str) -> int:
-        """The number of the first word of slot `name`."""
-        at = 0
-        for slot in self.payload:
-            if slot.name == name:
-                return at
-            at += slot.words
-        raise KeyError(name)
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its definition and of its snapshots: key, then one for each slot."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 @dataclass(frozen=True)
-class Indexed:
+class Indexed(KeysAndPayloads):
     """A map from key to payload that grows while a trigger runs: a row may add many entries.
 
     Functions besides those that read payloads (`int_at`, `sum_at` and the like):
@@ -162,26 +176,6 @@ class Indexed:
     roomy: bool = False
 
     @property
-    def parts(self) -> tuple[tuple[Field, ...], ...]:
-        """The parts of a key that have a word of null bits of their own: one."""
-        return (self.key,)
-
-    @property
-    def has_null_word(self) -> bool:
-        """Whether keys end with a word of null bits."""
-        return any(field.nullable for field in self.key)
-
-    @property
-    def key_words(self) -> int:
-        """Words in a key."""
-        return len(self.key) + self.has_null_word
-
-    @property
-    def payload_words(self) -> int:
-        """Words in a payload."""
-        return sum(slot.words for slot in self.payload)
-
-    @property
     def low_words(self) -> int:
         """Words for the low parts of floats."""
         return sum(slot.lows for slot in self.payload)
@@ -192,18 +186,9 @@ class Indexed:
         before = self.payload[: names.index(name)]
         return self.payload_words + sum(slot.lows for slot in before)
 
-    def word(self, name: str) -> int:
-        """The number of the first word of slot `name`."""
-        return _word(self.payload, name)
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its definition and of its snapshots: key, then one for each slot."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 @dataclass(frozen=True)
-class Listed:
+class Listed(KeysAndPayloads):
     """A map whose entries are visited by the first columns of their key; it grows like `Indexed`.
 
     list_of(s, (w0, ...))            the list of the entries whose first columns are these, or 0
@@ -259,23 +244,9 @@ class Listed:
         """Words in a key."""
         return self.first_words + self.rest_words
 
-    @property
-    def payload_words(self) -> int:
-        """Words in a payload."""
-        return sum(slot.words for slot in self.payload)
-
-    def word(self, name: str) -> int:
-        """The number of the first word of slot `name`."""
-        return _word(self.payload, name)
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its definition and of its snapshots: key, then one for each slot."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 @dataclass(frozen=True)
-class Passing:
+class Passing(KeysAndPayloads):
     """Rows on their way to the next block, with their multiplicity; empty after every commit.
 
     It is touched and visited like `Indexed`: indexed_touch, indexed_add, indexed_count, indexed_at.
@@ -288,33 +259,9 @@ class Passing:
         """The multiplicity."""
         return (Slot("count", "int"),)
 
-    @property
-    def parts(self) -> tuple[tuple[Field, ...], ...]:
-        """The parts of a key that have a word of null bits of their own: one."""
-        return (self.key,)
-
-    @property
-    def key_words(self) -> int:
-        """Words in a key."""
-        return len(self.key) + any(field.nullable for field in self.key)
-
-    @property
-    def payload_words(self) -> int:
-        """Words in a payload."""
-        return 1
-
-    def word(self, name: str) -> int:
-        """The number of the first word of slot `name`."""
-        return _word(self.payload, name)
-
-    @property
-    def schema(self) -> Schema:
-        """Key, then multiplicity."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 @dataclass(frozen=True)
-class Ordered:
+class Ordered(KeysAndPayloads):
     """Levels in the order of their key, each with one word for each slot; rows with a NULL key are
     a level apart. It grows like `Indexed`; a rollback takes every noted change back.
 
@@ -369,16 +316,6 @@ class Ordered:
         return (*self.first, self.level)
 
     @property
-    def parts(self) -> tuple[tuple[Field, ...], ...]:
-        """The parts of a key that have a word of null bits of their own: one."""
-        return (self.key,)
-
-    @property
-    def key_words(self) -> int:
-        """Words in a key, as definitions and snapshots have it."""
-        return len(self.key) + any(field.nullable for field in self.key)
-
-    @property
     def has_bits(self) -> bool:
         """Whether keys have null bits."""
         return bool(self.first) and any(field.nullable for field in self.key)
@@ -407,14 +344,9 @@ class Ordered:
         before = [slot.name for slot in self.payload].index(name)
         return sum(s.words if s.kind == "sum" else 1 for s in self.payload[:before])
 
-    @property
-    def schema(self) -> Schema:
-        """The columns of its definition and of its snapshots: key, then one for each slot."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 @dataclass(frozen=True)
-class Sorted:
+class Sorted(KeysAndPayloads):
     """Rows in an order, each with payload words (int slots), walked from neighbour to neighbour.
 
     A key is as many words as `words` says, each a number or the id of a string that is compared as
@@ -438,30 +370,6 @@ class Sorted:
     payload: tuple[Slot, ...] = ()
     passing: bool = False
 
-    @property
-    def parts(self) -> tuple[tuple[Field, ...], ...]:
-        """The parts of a key that have a word of null bits of their own: one."""
-        return (self.key,)
-
-    @property
-    def key_words(self) -> int:
-        """Words in a key of its definition, which has no rows."""
-        return len(self.key) + any(field.nullable for field in self.key)
-
-    @property
-    def payload_words(self) -> int:
-        """Words in a payload."""
-        return len(self.payload)
-
-    def word(self, name: str) -> int:
-        """The number of slot `name`."""
-        return _word(self.payload, name)
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of its definition: key, then one for each slot."""
-        return Schema(self.key + _slot_fields(self.payload))
-
 
 StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 
@@ -474,19 +382,6 @@ WIDE = (
     "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_share", "wide_to_real",
     "pair_add",
 )  # fmt: skip
-
-
-def _word(payload: tuple[Slot, ...], name: str) -> int:
-    at = 0
-    for slot in payload:
-        if slot.name == name:
-            return at
-        at += slot.words
-    raise KeyError(name)
-
-
-def _slot_fields(payload: tuple[Slot, ...]) -> tuple[Field, ...]:
-    return tuple(Field(slot.name, slot.type, nullable=False) for slot in payload)
 
 
 # Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
