@@ -6,7 +6,7 @@ gives  DuckDB SQL; spark_... functions are the macros of sql.duckdb_macros
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from viewmill.algebra.expressions import (
     Aggregate,
@@ -16,7 +16,6 @@ from viewmill.algebra.expressions import (
     Column,
     Exists,
     Expression,
-    Frame,
     InSubquery,
     Literal,
     Over,
@@ -30,13 +29,13 @@ from viewmill.algebra.types import (
     Float,
     Integer,
     Interval,
-    Timestamp,
     Type,
 )
 from viewmill.sql import render_decimals
 from viewmill.sql.patterns import to_duckdb
 from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
 from viewmill.sql.render_duckdb_aggregates import aggregate_sql
+from viewmill.sql.render_frame import duckdb_frame
 from viewmill.sql.render_names import duckdb_literal, duckdb_name, duckdb_text, duckdb_type
 
 # How a function reads in DuckDB; {0}, {1} are its arguments. INTEGER casts because DuckDB counts in
@@ -181,7 +180,7 @@ class DuckdbExpressions:
         if call.order:
             parts.append(f"ORDER BY {', '.join(map(self.sort_key, call.order))}")
         if call.frame is not None:
-            parts.append(_frame(call.frame, call.order))
+            parts.append(duckdb_frame(call.frame, call.order))
         return " ".join(parts)
 
 
@@ -193,26 +192,6 @@ _WINDOW_FUNCTIONS = frozenset({
 
 def _place(key: SortKey) -> str:
     return "FIRST" if key.nulls_first else "LAST"
-
-
-def _frame(frame: Frame, order: Sequence[SortKey]) -> str:
-    key = order[0].expression.type if order else None
-    start = _bound(frame.start, "UNBOUNDED PRECEDING", frame, key)
-    end = _bound(frame.end, "UNBOUNDED FOLLOWING", frame, key)
-    return f"{frame.unit.upper()} BETWEEN {start} AND {end}"
-
-
-def _bound(offset: int | None, unbounded: str, frame: Frame, key: Type | None) -> str:
-    if offset is None:
-        return unbounded
-    if offset == 0:
-        return "CURRENT ROW"
-    distance = str(abs(offset))
-    if frame.unit == "range" and isinstance(key, Date):
-        distance = f"to_days({distance})"
-    elif frame.unit == "range" and isinstance(key, Timestamp):
-        distance = f"to_microseconds({distance})"
-    return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 # Calls that depend on their types.

@@ -16,7 +16,6 @@ from viewmill.algebra.expressions import (
     Column,
     Exists,
     Expression,
-    Frame,
     InSubquery,
     Literal,
     Over,
@@ -25,7 +24,8 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.relations import Relation
-from viewmill.algebra.types import Date, Timestamp, Type
+from viewmill.algebra.types import Type
+from viewmill.sql.render_frame import spark_frame
 from viewmill.sql.render_names import spark_literal, spark_name, spark_text
 
 _OPERATORS = frozenset({
@@ -172,26 +172,6 @@ class SparkExpressions:
         if call.order:
             parts.append(f"ORDER BY {', '.join(map(self.sort_key, call.order))}")
         if call.frame is not None:
-            parts.append(_frame(call.frame, call.order))
+            parts.append(spark_frame(call.frame, call.order))
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
         return f"{call.function}({given}){nulls} OVER ({' '.join(parts)})"
-
-
-def _frame(frame: Frame, order: Sequence[SortKey]) -> str:
-    key = order[0].expression.type if order else None
-    start = _bound(frame.start, "UNBOUNDED PRECEDING", frame, key)
-    end = _bound(frame.end, "UNBOUNDED FOLLOWING", frame, key)
-    return f"{frame.unit.upper()} BETWEEN {start} AND {end}"
-
-
-def _bound(offset: int | None, unbounded: str, frame: Frame, key: Type | None) -> str:
-    if offset is None:
-        return unbounded
-    if offset == 0:
-        return "CURRENT ROW"
-    distance = str(abs(offset))
-    if frame.unit == "range" and isinstance(key, Date):
-        distance = f"INTERVAL '{distance}' DAY"
-    elif frame.unit == "range" and isinstance(key, Timestamp):
-        distance = f"INTERVAL '{abs(offset) / 1_000_000:f}' SECOND"
-    return f"{distance} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
