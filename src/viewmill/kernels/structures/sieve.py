@@ -27,7 +27,7 @@ from viewmill.kernels.structures.columns import (
     load_short,
 )
 from viewmill.kernels.structures.memory import load_word, store_word
-from viewmill.kernels.structures.texts import intern_texts, is_text, text_bounds
+from viewmill.kernels.structures.texts import first_word, intern_texts, is_text, text_bounds
 
 COLUMNS, KINDS, TESTS, TEST_COUNT, ROWS, SCRATCH, WORDS, ROOM = 0, 8, 16, 24, 32, 40, 48, 56
 TEXTS, FIRST, DONE, TAKEN = 64, 72, 80, 88
@@ -188,9 +188,12 @@ def _pass_one_of(left, operator, operand, chosen, rows, count):
 @structure
 def _pass_texts(column, kind, operator, operand, chosen, rows, count):
     """The same where a string is one of some; `operand` is their number, then their places."""
-    n, choices, wide = 0, load_word(operand), kind == WIDE_TEXT
-    size = load_word(column)
+    size, choices, wide = load_word(column), load_word(operand), kind == WIDE_TEXT
     ends, bytes_, last = _texts_of(column, kind, size)
+    if choices == 1 and load_word(load_word(operand + 8)) <= 8:
+        place = load_word(operand + 8)
+        return _pass_short(ends, wide, bytes_, last, operator, place, chosen, rows, count)
+    n = 0
     for i in range(count):
         row = i if chosen == 0 else load_word(chosen + 8 * i)
         start, end = text_bounds(ends, wide, row)
@@ -200,4 +203,18 @@ def _pass_texts(column, kind, operator, operand, chosen, rows, count):
             is_one = is_one or is_text(place, bytes_ + start, end - start, last)
         store_word(rows + 8 * n, row)
         n += int(is_one == (operator == EQUAL))
+    return n
+
+
+@structure
+def _pass_short(ends, wide, bytes_, last, operator, place, chosen, rows, count):
+    """The same where a string is compared with the one at `place`, of eight bytes at most."""
+    n, length, is_wanted = 0, load_word(place), operator == EQUAL
+    word = load_word(place + 8) if length > 0 else 0
+    for i in range(count):
+        row = i if chosen == 0 else load_word(chosen + 8 * i)
+        start, end = text_bounds(ends, wide, row)
+        is_same = end - start == length and first_word(bytes_ + start, length, last) == word
+        store_word(rows + 8 * n, row)
+        n += int(is_same == is_wanted)
     return n

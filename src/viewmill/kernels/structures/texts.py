@@ -79,7 +79,7 @@ def _store_half(typing_context, address, value):
 
 
 @structure
-def _first_word(start, length, end):
+def first_word(start, length, end):
     """The first eight bytes of `length`, zeros behind; nothing is read from `end` on."""
     size = max(min(length, 8), 0)
     if start + 8 <= end:  # with what follows, which is cut off
@@ -96,7 +96,7 @@ def _write_text(place, start, length, end):
     """Write `length` bytes as a text."""
     store_word(place, length)
     for j in range((length + 7) >> 3):
-        store_word(place + 8 + 8 * j, _first_word(start + 8 * j, length - 8 * j, end))
+        store_word(place + 8 + 8 * j, first_word(start + 8 * j, length - 8 * j, end))
 
 
 @structure
@@ -113,7 +113,7 @@ def is_text(place, start, length, end):
     if load_word(place) != length:
         return False
     for j in range((length + 7) >> 3):
-        if _first_word(start + 8 * j, length - 8 * j, end) != load_word(place + 8 + 8 * j):
+        if first_word(start + 8 * j, length - 8 * j, end) != load_word(place + 8 + 8 * j):
             return False
     return True
 
@@ -152,8 +152,8 @@ def _begin_run(s, done, stop, ends, are_wide, data, data_end, mask, rows, ids):
         start, end = text_bounds(ends, are_wide, i if rows == 0 else load_word(rows + 8 * i))
         length = end - start
         if length <= SHORT:
-            first = _first_word(data + start, length, data_end)
-            second = _first_word(data + start + 8, length - 8, data_end)
+            first = first_word(data + start, length, data_end)
+            second = first_word(data + start + 8, length - 8, data_end)
             recent = _recent(s, first, second)
             if (
                 load_word(recent) == first
@@ -242,8 +242,8 @@ def _remember(s, start, length, data_end, id_):
     """A short string is among those seen lately."""
     if length > SHORT:
         return
-    first = _first_word(start, length, data_end)
-    second = _first_word(start + 8, length - 8, data_end)
+    first = first_word(start, length, data_end)
+    second = first_word(start + 8, length - 8, data_end)
     recent = _recent(s, first, second)
     store_word(recent, first)
     store_word(recent + 8, second)
