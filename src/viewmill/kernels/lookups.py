@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from viewmill.algebra.types import String
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.dictionary import Dictionary, string_array
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import StateKind
 from viewmill.program.text_functions import EVERY_TEXT, Lookup, evaluate_all
@@ -94,7 +94,7 @@ class Lookups:
         assert expression is not None
         values = evaluate_all(expression, self._dictionary.decode(new))
         if isinstance(expression.type, String):
-            words = np.array([self._dictionary.intern(each) for each in values], np.int64)
+            words = self._dictionary.encode(string_array(values, None))
         else:
             words = np.array(values, np.int64)
         self._tables.learn(i, new, words)
