@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 import viewmill as vm
-from viewmill.errors import InvalidArgument, NameInUse, TypeMismatch, UnknownName
+from viewmill.errors import (
+    InvalidArgument,
+    NameInUse,
+    TypeMismatch,
+    UnknownName,
+    UnsupportedQuery,
+)
 
 TOTAL = vm.Ring(
     zero=0, one=1, add=lambda a, b: a + b, negate=lambda a: -a, multiply=lambda a, b: a * b,
@@ -107,6 +113,14 @@ def test_a_ring_that_does_not_commute_keeps_the_order_of_from(
         assert "does not commute, and its arguments are not in the order of FROM" in said
         mill.sql(f"CREATE MATERIALIZED VIEW b STRATEGY recompute AS {query}")
         assert mill["b"].verify() == []
+        with pytest.raises(UnsupportedQuery, match="does not commute"):
+            mill.sql(f"CREATE MATERIALIZED VIEW c STRATEGY view_tree AS {query}")
+        mill.sql(f"CREATE MATERIALIZED VIEW d AS {query}")  # joined first, in one order
+        assert "rejected  view_tree" in mill["d"].explain()
+        assert "does not commute" in mill["d"].explain()
+        mill.insert("r", [(1, 1, 5)])
+        assert mill["d"].verify() == []
+        assert mill["d"].rows() == mill["b"].rows()
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -79,6 +79,9 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     if wish.result == "factorized" or wish.hints.dense:
         return _plan_unlisted(view, query, statistics, wish)
     candidates, rejections = _ask(query, statistics, wish)
+    lasting = [each for each in rejections if each.is_lasting]
+    if wish.strategy in {each.strategy for each in lasting}:
+        raise _nothing_allowed(view, wish, lasting)
     ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     rows, often = _judged_rows(query, statistics), _batches(query, statistics)
     if min(ways, key=lambda way: _cost(way, rows, often))[0].candidates[0].is_linear:
@@ -97,7 +100,7 @@ def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None =
     used = {id(cut.candidates[0]) for cut in best}
     others = tuple(each for each in candidates if id(each) not in used)
     if len(best) > 1:
-        rejections = []  # of the whole query, which is no news: it was cut
+        rejections = lasting  # others of the whole query are no news: it was cut
     return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish, rows))
 
 

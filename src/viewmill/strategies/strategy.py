@@ -76,6 +76,7 @@ class Rejection:
     strategy: str
     reason: str
     span: Span | None = None
+    is_lasting: bool = False  # said of the whole query, although its parts may be taken
 
 
 class Strategy(Protocol):

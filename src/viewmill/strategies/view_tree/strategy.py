@@ -23,6 +23,7 @@ from viewmill.strategies.view_tree.factorized import plan_factorized
 from viewmill.strategies.view_tree.hint import hinted_order
 from viewmill.strategies.view_tree.plan import TreePlan, plan_tree
 from viewmill.strategies.view_tree.products import product_trigger
+from viewmill.strategies.view_tree.rings.user_ring import OutOfOrder
 
 # Measured on two cores: a call into the kernel, and one lookup or addition.
 _CALL_US = 10.0
@@ -62,7 +63,7 @@ class ViewTree:
             write = emit_dense if self._hints.dense else emit_program
             program = write(plan, self.name)
         except NotTaken as no:
-            return Rejection(self.name, no.reason, no.span)
+            return Rejection(self.name, no.reason, no.span, isinstance(no, OutOfOrder))
         width = sum(s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         size = int(plan.entries * 1.5 * width / max(len(program.states), 1))
         cost = Cost(_CALL_US, _STEP_US * plan.steps, size)

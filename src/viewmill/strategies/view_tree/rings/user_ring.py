@@ -36,6 +36,10 @@ def ring_of_call(call: Aggregate) -> RingCall | None:
     return None
 
 
+class OutOfOrder(NotTaken):
+    """A ring that does not commute would be multiplied in another order than it is written."""
+
+
 @dataclass
 class UserRing:
     """The ring of one aggregate."""
@@ -85,12 +89,12 @@ class UserRing:
         reason = f"{self.call.function} does not commute, and "
         given = [i for alias in self._places for i in self._arguments[alias]]
         if given != sorted(given):
-            raise NotTaken(reason + "its arguments are not in the order of FROM", self.call.span)
+            raise OutOfOrder(reason + "its arguments are not in the order of FROM", self.call.span)
         for view in self.root.walk():
             spans = [each for each in map(self._span, view.children) if each is not None]
             spans.sort()
             if any(a[1] > b[0] for a, b in pairwise(spans)):
-                raise NotTaken(
+                raise OutOfOrder(
                     reason + f"the view {view.name} multiplies in another order than FROM",
                     self.call.span,
                 )
