@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import viewmill as vm
+from viewmill.errors import UnknownName
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -229,3 +230,23 @@ def test_a_product_survives_reopening_as_a_product(tmp_path):
         assert (None, "q", None) in rows_of(mill, "u")
         assert rows_of(mill, "c") == sorted([*ROWS, (9, "z", 1)], key=repr)
         assert mill["v"].verify() == []
+
+
+def test_what_was_factorized_without_names_goes_by_place() -> None:
+    """Example 5.1 with tuples, and a NumPy matrix whose values stand in the middle of the table."""
+    rows = [(f"a{i}", f"b{j}") for i in range(7) for j in range(5)][:-1]
+    entries = np.outer([1.0, 2.0, 0.5], [4.0, -8.0]) + np.outer([1.0, 0.0, 1.0], [1.0, 2.0])
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (x STRING, y STRING); CREATE TABLE m (k INT, p DOUBLE, l INT)")
+        mill.sql("CREATE MATERIALIZED VIEW n AS SELECT y, COUNT(*) AS n FROM r GROUP BY y")
+        products = vm.factorize(rows)
+        assert products.values <= 7 + 5 + 3
+        mill.apply_product("r", products)
+        mill.apply_product("m", vm.factorize(entries))
+        assert sorted(mill.sql("SELECT * FROM r").rows()) == sorted(rows)
+        assert mill["n"].verify() == []
+        totals = mill.sql("SELECT k, l, SUM(p) FROM m GROUP BY k, l").rows()
+        found = {(row, column): p for row, column, p in totals}
+        assert found == pytest.approx(dict(np.ndenumerate(entries)))
+        with pytest.raises(UnknownName, match="c2"):  # three places, two columns
+            mill.apply_product("r", vm.factorize([("a", "b", 1)]))

@@ -11,7 +11,7 @@ With a `value` column the rows are a matrix or tensor, and the products a sum of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class ProductRows(Sequence[pa.Table]):
 
     factors: tuple[pa.Table, ...]
     value: str | None = None
+    places: tuple[str, ...] = ()  # names made up for columns that had none, in their order
 
     def __getitem__(self, index: Any) -> Any:
         return self.factors[index]
@@ -45,6 +46,23 @@ class ProductRows(Sequence[pa.Table]):
     def values(self) -> int:
         """How many values it is written with, payloads not counted."""
         return sum(each.num_rows * len(_keys(each, self.value)) for each in self.factors)
+
+    def named(self, names: Sequence[str]) -> ProductRows:
+        """The same over the columns of a table: those that had no name go by their place.
+
+        The column of values of a matrix has the name that the table's has, wherever it stands.
+        """
+        known = {name.lower(): name for name in names}
+        if not self.places or all(each.lower() in known for each in self.places):
+            return self
+        value = known.get(self.value.lower()) if self.value is not None else None
+        ours = [each for each in self.places if value is None or each != self.value]
+        by_place = dict(zip(ours, [each for each in names if each != value], strict=False))
+        tables = [
+            each.rename_columns([by_place.get(name, name) for name in each.column_names])
+            for each in self.factors
+        ]
+        return ProductRows(tuple(tables), by_place.get(self.value or "", self.value))
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows that it stands for, each once, with its `_multiplicity`."""
@@ -79,13 +97,19 @@ def _combined(a: dict[str, Any], b: dict[str, Any], value: str | None) -> dict[s
     return row
 
 
-def products_in(factors: Any, value: str | None) -> Iterator[tuple[Sequence[Any], str | None]]:
-    """Each product of what `apply_product` was given, with the column of its values."""
+def products_in(
+    factors: Any, value: str | None, names: Sequence[str]
+) -> Iterator[tuple[Sequence[Any], str | None]]:
+    """Each product of what `apply_product` was given, with the column of its values.
+
+    `names` are the columns of the table.
+    """
     if isinstance(factors, ProductRows):
-        yield factors.factors, value or factors.value
+        named = factors.named(names)
+        yield named.factors, value or named.value
     elif isinstance(factors, list | tuple) and any(isinstance(f, ProductRows) for f in factors):
         for each in factors:
-            yield from products_in(each, value)
+            yield from products_in(each, value, names)
     elif isinstance(factors, Products):
         return
     elif isinstance(factors, Mapping) or not isinstance(factors, list | tuple | Sequence):
@@ -102,9 +126,26 @@ def factorize(rows: Any, *, value: str | None = None, multiplicity: str | None =
 
     With `value`, which may also be left out if the rows have a column of numbers named P, rows are
     the entries of a matrix or tensor: the result is a sum of rank-1 products whose values multiply.
-    Integers and decimals come out exactly, floats to rounding. A NumPy matrix has columns i, j, P.
+    Integers and decimals come out exactly, floats to rounding. The columns of tuples are called
+    c0, c1, ..., those of a NumPy matrix i, j, P; a table without columns of these names takes them
+    by their place.
     """
     table = _table(rows)
+    found = _factorized(table, value, multiplicity)
+    if not _has_places(rows):
+        return found
+    places = tuple(name for name in table.column_names if name != multiplicity)
+    return Products(replace(each, places=places) for each in found)
+
+
+def _has_places(rows: Any) -> bool:
+    """Whether columns are told apart by where they stand: they have no names."""
+    if isinstance(rows, np.ndarray):
+        return True
+    return isinstance(rows, list | tuple) and not any(isinstance(row, Mapping) for row in rows)
+
+
+def _factorized(table: Any, value: str | None, multiplicity: str | None) -> Products:
     if value is None and multiplicity is None:
         value = next((n for n in table.column_names if n == "P" and _is_number(table, n)), None)
     for name in (value, multiplicity):

@@ -210,7 +210,7 @@ class Mill:
                 to_product(
                     each, schema, self._core.dictionary, value=own, multiplicity=multiplicity
                 )
-                for each, own in products_in(factors, value)
+                for each, own in products_in(factors, value, schema.names)
             ]
             made = [each if each.is_plain else each.delta() for each in products if each]
         if made:
