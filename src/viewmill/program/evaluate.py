@@ -396,8 +396,20 @@ def _arithmetic(call: Call, *values: Any) -> Any:
         case Decimal():
             exact = [decimal.Decimal(each) for each in values]
             return fitted_decimal(_digits(call.function, *exact), call.type)
+        case Interval():
+            return _span(call.function, *values)
         case _:
             raise Unfit("EvaluationFailed", f"arithmetic on {call.type}")
+
+
+def _span(function: str, a: Any, b: Any = None) -> tuple[int, int]:
+    """An interval as months and microseconds: between two times, or of two intervals."""
+    if b is None:
+        return -a[0], -a[1]
+    if not isinstance(a, tuple):
+        return 0, (a - b) // dt.timedelta(microseconds=1)
+    sign = 1 if function == "+" else -1
+    return a[0] + sign * b[0], a[1] + sign * b[1]
 
 
 def _float(function: str, a: float, b: float | None = None) -> float:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from hashlib import md5
+from hashlib import md5, sha1
 from typing import Any
 
 from viewmill.algebra.expressions import Call
@@ -315,6 +315,11 @@ FUNCTIONS: dict[str, Function] = {
     "initcap": _initcap, "repeat": lambda call, text, n: text * max(n, 0),
     "ascii": lambda call, text: ord(text[0]) if text else 0,
     "md5": lambda call, text: md5(text.encode(), usedforsecurity=False).hexdigest(),
+    "sha1": lambda call, text: sha1(text.encode(), usedforsecurity=False).hexdigest(),
+    "octet_length": lambda call, text: len(text.encode()),
+    "chr": lambda call, n: "" if n < 0 else chr(n % 256),
+    "dayname": lambda call, t: _DAY_NAMES[t.weekday()][:3],
+    "monthname": lambda call, t: _MONTH_NAMES[t.month - 1][:3],
     "year": lambda call, t: t.year, "month": lambda call, t: t.month, "day": lambda call, t: t.day,
     "quarter": lambda call, t: (t.month + 2) // 3,
     "dayofweek": lambda call, t: t.isoweekday() % 7 + 1, "weekday": lambda call, t: t.weekday(),

@@ -158,7 +158,7 @@ def _replace(text: str, old: str, new: str = "") -> str:
     return text.replace(old, new) if old else text
 
 
-# By Spark's names. Trimming takes spaces only.
+# By Spark's names. Trimming takes spaces only, unless it says what.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "like": _like,
     "ilike": _ilike,
@@ -171,9 +171,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": lambda text: text.lower(),
     "length": len,
     "reverse": lambda text: text[::-1],
-    "trim": lambda text: text.strip(" "),
-    "ltrim": lambda text: text.lstrip(" "),
-    "rtrim": lambda text: text.rstrip(" "),
+    "trim": lambda text, letters=" ": text.strip(letters),
+    "ltrim": lambda text, letters=" ": text.lstrip(letters),
+    "rtrim": lambda text, letters=" ": text.rstrip(letters),
     "instr": lambda text, part: text.find(part) + 1,
     "startswith": lambda text, part: text.startswith(part),
     "endswith": lambda text, part: text.endswith(part),

@@ -87,6 +87,9 @@ SIGNATURES: dict[str, Signature] = {
     "endswith": _fixed(STRING, STRING, gives=BOOLEAN),
     "contains": _fixed(STRING, STRING, gives=BOOLEAN),
     "md5": _fixed(STRING, gives=STRING),
+    "sha1": _fixed(STRING, gives=STRING),
+    "octet_length": _fixed(STRING, gives=INT),
+    "chr": _fixed(BIGINT, gives=STRING),
     "initcap": _fixed(STRING, gives=STRING),
     "regexp_extract": _fixed(STRING, STRING, INT, gives=STRING, required=2),
     "regexp_replace": _fixed(STRING, STRING, STRING, gives=STRING),
@@ -110,6 +113,8 @@ SIGNATURES: dict[str, Signature] = {
     "add_months": _fixed(DATE, INT, gives=DATE),
     "datediff": _fixed(DATE, DATE, gives=INT),
     "last_day": _fixed(DATE, gives=DATE),
+    "dayname": _fixed(DATE, gives=STRING),
+    "monthname": _fixed(DATE, gives=STRING),
     "make_date": _fixed(INT, INT, INT, gives=DATE),
     "unix_timestamp": _fixed(TIMESTAMP, gives=BIGINT),
     "unix_seconds": _fixed(TIMESTAMP, gives=BIGINT),
@@ -127,7 +132,7 @@ SYNONYMS = {
     "signum": "sign", "nvl": "coalesce", "ifnull": "coalesce", "dayofmonth": "day",
     "negative": "-", "date_diff": "datediff", "starts_with": "startswith",
     "ends_with": "endswith", "dateadd": "date_add", "unix_timestamp": "unix_seconds",
-    "regexp_like": "rlike", "regexp": "rlike",
+    "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1", "char": "chr",
     "week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear",
 }  # fmt: skip
 
