@@ -225,8 +225,8 @@ QUERIES = {
              SELECT c_last_name, d_date FROM web_sales, date_dim, customer
              WHERE ws_date_sk = d_date_sk AND ws_customer_sk = c_customer_sk) hot""",
     39: """WITH stock AS (
-             SELECT inv_warehouse AS w, inv_item_sk AS i, d_moy AS m, STDDEV_SAMP(inv_quantity) AS s,
-                    AVG(inv_quantity) AS mean
+             SELECT inv_warehouse AS w, inv_item_sk AS i, d_moy AS m,
+                    STDDEV_SAMP(inv_quantity) AS s, AVG(inv_quantity) AS mean
              FROM inventory JOIN date_dim ON inv_date_sk = d_date_sk
              GROUP BY inv_warehouse, inv_item_sk, d_moy)
            SELECT a.w, a.i, a.m, a.mean, b.m AS next, b.mean AS then

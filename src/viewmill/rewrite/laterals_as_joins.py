@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from viewmill.algebra.expressions import Call, Case, Column, Expression, Literal, Over
+from viewmill.algebra.expressions import (
+    Call,
+    Case,
+    Column,
+    Expression,
+    Literal,
+    Over,
+    ScalarSubquery,
+    walk,
+)
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -18,7 +27,13 @@ from viewmill.algebra.relations import (
     Window,
 )
 from viewmill.algebra.types import BOOLEAN, INT
-from viewmill.algebra.walk import columns_of, has_subquery, substitute, walk_relations
+from viewmill.algebra.walk import (
+    columns_of,
+    expressions,
+    has_subquery,
+    substitute,
+    walk_relations,
+)
 from viewmill.rewrite.correlation import (
     NotDecorrelated,
     Peeled,
@@ -29,6 +44,8 @@ from viewmill.rewrite.correlation import (
     has_outer,
     is_free,
     linear,
+    map_expressions,
+    own_columns,
     together,
     transform_everywhere,
 )
@@ -36,6 +53,7 @@ from viewmill.rewrite.scalar_as_join import (
     ZERO,
     correlated_equality,
     is_correlated_equality,
+    replaced,
     with_outer_values,
 )
 
@@ -67,7 +85,27 @@ def laterals_as_joins(query: Relation) -> Relation:
 
     A subquery of a form that is not known stays where it is.
     """
-    return transform_everywhere(query, _joined)
+    return transform_everywhere(query, lambda relation: _joined(_with_first_rows(relation)))
+
+
+def _with_first_rows(relation: Relation) -> Relation:
+    """Subqueries that give the value of a first row, ORDER BY with LIMIT 1, are joined so too."""
+    if not isinstance(relation, Filter | Project):
+        return relation
+    like = relation.input
+    parts = (part for each in expressions(relation) for part in walk(each))
+    for part in dict.fromkeys(p for p in parts if isinstance(p, ScalarSubquery)):
+        limit = linear(part.query)[2]
+        if not isinstance(limit, Limit) or limit.count != 1 or is_free(part.query):
+            continue
+        joined = _joined(Join("left", relation.input, part.query, None, part.span, lateral=True))
+        if isinstance(joined, Join):
+            continue  # of a form that is not known
+        value = Column(part.query.schema.names[0], part.type, True)
+        changed = map_expressions(relation, lambda e, p=part, v=value: replaced(e, p, v))  # type: ignore[misc]
+        assert isinstance(changed, Filter | Project)
+        relation = replace(changed, input=joined)
+    return own_columns(relation, like) if isinstance(relation, Filter) else relation
 
 
 def lateral_in(query: Relation) -> Join | None:

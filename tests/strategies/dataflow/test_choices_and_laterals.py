@@ -31,6 +31,8 @@ LATERALS = (
     " WHERE q.m > 1",
     "SELECT r.a, q.c, p.n FROM r, LATERAL (SELECT DISTINCT c FROM s WHERE s.a = r.a) q,"
     " LATERAL (SELECT count(*) AS n FROM t WHERE t.c = q.c) p",
+    "SELECT a, (SELECT s.d FROM s WHERE s.a = r.a ORDER BY s.b DESC, s.d LIMIT 1) AS x FROM r",
+    "SELECT a, b FROM r WHERE d > (SELECT s.d FROM s WHERE s.a = r.a ORDER BY s.b, s.d LIMIT 1)",
     "SELECT r.a, avg(q.d) AS m FROM r, LATERAL (SELECT d FROM s WHERE s.b >= r.b ORDER BY d"
     " LIMIT 3) q GROUP BY r.a",
 )
