@@ -63,9 +63,9 @@ def test_all_shapes_are_incremental(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, columns in TABLES.items():
             mill.sql(f"CREATE TABLE {name} ({columns})")
         for number, query in QUERIES.items():
-            said = mill.sql(f"EXPLAIN CREATE MATERIALIZED VIEW q{number} AS {query}")
-            assert said is not None
-            assert "chosen    recompute" not in str(said.rows()), number
+            strict = "REFRESH POLICY INCREMENTAL STRICT"  # an error where it cannot be
+            said = mill.sql(f"EXPLAIN CREATE MATERIALIZED VIEW q{number} {strict} AS {query}")
+            assert "chosen    recompute" not in str(said and said.rows()), number
 
 
 @pytest.mark.slow

@@ -159,7 +159,12 @@ def _fetch(
     """What asks for the memory of a later row's entry; nothing if its key must be computed."""
     words = [bound[each.name].value for each in keys if isinstance(each, Column)]
     is_plain = len(words) == len(keys)
-    if not state or not is_plain or any(isinstance(each.type, Float | Boolean) for each in keys):
+    if (
+        not state
+        or not words
+        or not is_plain
+        or any(isinstance(each.type, Float | Boolean) for each in keys)
+    ):
         return ""
     far = source.name("far")
     source.line(f"{far} = is_far({state})")
