@@ -176,7 +176,7 @@ def concat(schema: Schema, deltas: Sequence[Delta]) -> Delta:
     late = _joined_late(deltas)
     if late is not None:
         columns_, nulls_ = LateWords(late), LateMasks(late)
-        return Delta(schema, columns_, nulls_, _joined_multiplicity(deltas), late.size)
+        return Delta(schema, columns_, nulls_, joined_multiplicity(deltas), late.size)
     size = sum(delta.size for delta in deltas)
     columns: list[Words] = []
     nulls: list[Mask | None] = []
@@ -191,10 +191,11 @@ def concat(schema: Schema, deltas: Sequence[Delta]) -> Delta:
             for delta, mask in zip(deltas, masks, strict=True)
         ]
         nulls.append(np.concatenate(filled))
-    return Delta(schema, tuple(columns), tuple(nulls), _joined_multiplicity(deltas), size)
+    return Delta(schema, tuple(columns), tuple(nulls), joined_multiplicity(deltas), size)
 
 
-def _joined_multiplicity(deltas: Sequence[Delta]) -> npt.NDArray[np.int64] | None:
+def joined_multiplicity(deltas: Sequence[Delta]) -> npt.NDArray[np.int64] | None:
+    """The multiplicities of all, None if every row is inserted once."""
     if all(delta.multiplicity is None for delta in deltas):
         return None
     return np.concatenate([each.multiplicities() for each in deltas])

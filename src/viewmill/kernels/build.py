@@ -20,6 +20,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.gathered import gather
 from viewmill.deltas.product import Factor, Product, Shape
 from viewmill.errors import (
     EvaluationFailed,
@@ -425,7 +426,7 @@ class TriggerMaintainer:
             if self._failure.noted():
                 raise self._failed_in_flush() if kernel is self._flush else self._failed()
             parts.append(self._outlet.take())
-        return concat(self.program.output, parts)
+        return gather(self.program.output, parts)
 
     def _raise_failure(self) -> None:
         if self._failure.noted():
