@@ -187,6 +187,8 @@ def test_foreign_directory_is_refused(spark, tmp_path):
     (tmp_path / "letter.txt").write_text("dear ann")
     with pytest.raises(WrongFormat, match="not the storage"):
         vm.Pipeline(spark, storage=tmp_path)
+    with pytest.raises(WrongFormat, match="cannot be the directory"):
+        vm.Pipeline(spark, storage=tmp_path / "letter.txt")
 
 
 def test_lost_checkpoint_is_noticed(spark, tmp_path):

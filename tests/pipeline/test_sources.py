@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.pipeline.harness import orders_stream, write_orders
 
 import viewmill as vm
+from viewmill.errors import InvalidArgument
 from viewmill.pipeline.files import read_files
+from viewmill.pipeline.listener import PipelineListener
 from viewmill.pipeline.placement import InDriver
 from viewmill.pipeline.source import Source
 
@@ -137,6 +140,13 @@ def test_listener_hears_of_every_batch(spark, tmp_path, pipe):
     stop()
     assert heard[0]["numInputRows"] == 1
     assert heard[0]["views"]["total"]["rows"] == 1
+    for trigger in ("every now and then", "-5 seconds"):
+        with pytest.raises(InvalidArgument, match="is no interval"):
+            pipe.start(trigger=trigger)
+    pipe.close()
+    late = PipelineListener(lambda: "1", pipe.status, heard.clear)
+    late.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(id="1")))  # nobody is told
+    assert heard
 
 
 def test_prometheus_reads_the_counters(spark, tmp_path, pipe):

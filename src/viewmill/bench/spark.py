@@ -74,12 +74,12 @@ class Files:
 def spark(*, seed: int, quick: bool, say: Say) -> Report:
     """Run the whole workload."""
     report = Report("spark", seed, plotted="p50_ms", oracle="Spark's own")
-    bulk_files, bulk_rows, batches = (4, 50_000, 15) if quick else (20, 250_000, 60)
+    bulk_files, bulk_rows, warm, batches = (4, 50_000, 30, 15) if quick else (20, 250_000, 360, 60)
     say("starting Spark")
     session = vm.spark.session("viewmill bench")
     try:
         with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
-            sizes = (bulk_files, bulk_rows, batches)
+            sizes = (bulk_files, bulk_rows, warm, batches)
             ours = []
             for number, way in enumerate(WAYS):
                 root = Path(folder) / str(number)
@@ -147,11 +147,11 @@ def _ours(
     session: Any,
     root: Path,
     files: Files,
-    sizes: tuple[int, int, int],
+    sizes: tuple[int, int, int, int],
     workload: dict[str, Any],
     say: Say,
 ) -> set[tuple[Any, ...]]:
-    bulk_files, bulk_rows, batches = sizes
+    bulk_files, bulk_rows, warm, batches = sizes
     words = ", ".join(f"{key} {value}" for key, value in workload.items())
     with _pipeline(session, root, files, workload, per_batch=4) as pipe:
         pipe.run_once()
@@ -164,7 +164,7 @@ def _ours(
         report.add("viewmill", {**workload, "batch": 4 * bulk_rows}, rows_per_s=rate)
         _add_kernel(report, workload, pipe, bulk_files * bulk_rows)
     with _pipeline(session, root, files, workload, per_batch=1) as pipe:
-        files.add(2 * batches, SMALL)
+        files.add(warm, SMALL)
         pipe.run_once()  # the JVM compiles what it runs often: a stream runs longer than a bench
         files.add(batches, SMALL)
         say(f"viewmill ({words}) takes {batches} batches of {SMALL:,} rows")

@@ -12,6 +12,8 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
+from viewmill.errors import MillClosed
+
 Told = Callable[[dict[str, Any]], object]
 
 
@@ -28,8 +30,13 @@ class PipelineListener(StreamingQueryListener):  # type: ignore[misc]
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (Spark's name)
         """A batch was done."""
-        if str(event.progress.id) == self._query_id():
-            self._fn({**event.progress, **self._status()})
+        if str(event.progress.id) != self._query_id():
+            return
+        try:
+            status = self._status()
+        except MillClosed:
+            return  # Spark tells some time after the batch, and the pipeline was closed meanwhile
+        self._fn({**event.progress, **status})
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 (Spark's name)
         """Nothing came."""

@@ -10,7 +10,7 @@ import os
 import pkgutil
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -215,8 +215,9 @@ class Pipeline:
             with self._placement.settings():
                 writer = self._placement.frame(self._streams).writeStream.outputMode("update")
                 writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
+                writer = _triggered(writer, trigger)
                 self._query = query
-                query.begin(writer.trigger(**trigger) if trigger else writer)
+                query.begin(writer)
         return query
 
     def _check_checkpoint(self) -> None:
@@ -382,6 +383,18 @@ def _lost_data(detail: str) -> SourceBroken:
         hint="Bring it back and start again; without it, another storage directory takes what"
         " the source still has.",
     )
+
+
+def _triggered(writer: Any, trigger: Mapping[str, Any]) -> Any:
+    try:
+        return writer.trigger(**trigger) if trigger else writer
+    except Exception as why:  # Spark's own, which is another class in every version
+        (given,) = trigger.values()
+        raise InvalidArgument(
+            f"trigger={given!r} is no interval",
+            detail=str(why).splitlines()[0],
+            hint='For example trigger="10 seconds".',
+        ) from why
 
 
 def _check_shards(placement: str, shards: int | None) -> None:

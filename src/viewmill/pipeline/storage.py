@@ -31,7 +31,14 @@ class Storage:
     def open(cls, path: str | os.PathLike[str], placement: str = "driver") -> Storage:
         """The pipeline's directory, made when it is absent or empty."""
         root = Path(path).absolute()
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as why:
+            raise WrongFormat(
+                f"{root} cannot be the directory of a pipeline",
+                detail=why.strerror or str(why),
+                hint="Give a directory that can be made and written.",
+            ) from why
         file = root / _NAME
         if not file.exists():
             _refuse_strangers(root)
