@@ -13,7 +13,14 @@ from sqlglot import exp
 
 from viewmill.algebra.relations import Foreign, Scan
 from viewmill.algebra.schema import Schema
-from viewmill.errors import CyclicViews, UnknownName, UnsupportedQuery, nearest
+from viewmill.errors import (
+    CyclicViews,
+    EvaluationFailed,
+    Span,
+    UnknownName,
+    UnsupportedQuery,
+    nearest,
+)
 from viewmill.sql import aggregates, functions
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.catalog import PlainView, spelled
@@ -37,12 +44,13 @@ def lower_foreign(
     text = tree.sql("spark")
     if describe is None:
         error = UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span)
-        raise _refused(reason, error)
+        raise _refused(reason, error, reason.span)
+    place = reason.span or environment.span(query)
     try:
         schema = describe(text, tuple(scans))
-    except UnsupportedQuery as error:
-        raise _refused(reason, error) from error
-    return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", reason.span)
+    except (UnsupportedQuery, EvaluationFailed) as error:
+        raise _refused(reason, error, place) from error
+    return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", place)
 
 
 def _name_outputs(tree: exp.Expr, sql: str) -> None:
@@ -68,7 +76,9 @@ def refuse_volatile(query: exp.Expr, environment: Environment) -> None:
             )
 
 
-def _refused(reason: NotModelled, error: UnsupportedQuery) -> UnknownName | UnsupportedQuery:
+def _refused(
+    reason: NotModelled, error: UnsupportedQuery | EvaluationFailed, place: Span | None
+) -> UnknownName | UnsupportedQuery:
     if reason.function and _is_unknown(reason.function, error):
         known = [*functions.function_names(), *aggregates.function_names()]
         return UnknownName(
@@ -76,10 +86,11 @@ def _refused(reason: NotModelled, error: UnsupportedQuery) -> UnknownName | Unsu
             hint=nearest(reason.function, known),
             span=reason.span,
         )
-    return UnsupportedQuery(error.message, detail=error.detail, hint=error.hint, span=reason.span)
+    hint = error.hint or f"Only an engine could compute {reason.reason}, and this one cannot."
+    return UnsupportedQuery(error.message, detail=error.detail, hint=hint, span=place)
 
 
-def _is_unknown(name: str, error: UnsupportedQuery) -> bool:
+def _is_unknown(name: str, error: UnsupportedQuery | EvaluationFailed) -> bool:
     said = f"{error.message} {error.detail}".lower()
     return "does not exist" in said or "not supported" in said
 
