@@ -7,6 +7,7 @@ gives  compiled callables; with any corner gone, slower ones that mean the same
 `no_*_wrapper`   leaves out what only calls from Python need
 `entry_point`    calls compiled code without type dispatch. It checks neither dtype nor contiguity:
                  who calls a kernel with an array looks at it first
+call templates   one for all constants, where Numba would compile a function for each of them
 cache locators   let a structure be cached under the hash of all it reaches in the library, because
                  Numba notices edits in a function's own file only
 """
@@ -140,7 +141,26 @@ def cycles(typing_context: Any) -> Any:
 
 
 def _dispatcher(function: Callable[..., Any], *private: str, cache: bool = False) -> Any:
-    return numba.njit(function, nogil=True, error_model="numpy", cache=cache, **_known(*private))
+    made = numba.njit(function, nogil=True, error_model="numpy", cache=cache, **_known(*private))
+    return _of_any_constant(made)
+
+
+def _of_any_constant(dispatcher: Any) -> Any:
+    """Compile one function for all constants that it is called with.
+
+    Numba's own way is one for each constant, `word(e, 0)` and `word(e, 1)`, which come out the same
+    and take four times as long together.
+    """
+    template = getattr(dispatcher, "get_call_template", None)
+    if template is None:
+        return dispatcher
+
+    def call_template(args: Any, kws: Any) -> Any:
+        named = {name: types.unliteral(each) for name, each in kws.items()}
+        return template(tuple(map(types.unliteral, args)), named)
+
+    dispatcher.get_call_template = call_template
+    return dispatcher
 
 
 def _callable(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., int]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.late import LateWords, Sieve, SieveTest
+from viewmill.deltas.late import Encode, LateWords, Sieve, SieveTest
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
@@ -65,6 +65,8 @@ class Feed:
         self._keys = tuple(schema.names.index(name) for name in trigger.keys)
         places = {name: i for i, name in enumerate(trigger.columns)}
         self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
+        self._encode: Encode | None = None  # of the last rows that came as Arrow
+        self._found: Sieve | None = None  # its sieve
         self._sieve: Sieve | None = None  # the last one, whose arrays are in `_sifted`
         self._room = 0
         self._sifted: list[Any] = []
@@ -97,7 +99,10 @@ class Feed:
         if not self._tests or type(columns) is not LateWords:
             return size, self.arguments(delta)
         late = columns.late
-        sieve = late.encode.sieve(self._positions, self._tests)
+        if late.encode is not self._encode:
+            self._encode = late.encode
+            self._found = late.encode.sieve(self._positions, self._tests)
+        sieve = self._found
         count = -1 if sieve is None else sieve.read(late.table.select(self._positions))
         if count < 0:
             return size, self.arguments(delta)

@@ -24,6 +24,7 @@ class SortedStore:
     def __init__(self, kind: Sorted) -> None:
         self.kind = kind
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
+        self._words = self._header.data
         self._sums = np.zeros((4, max(len(kind.payload), 1)), np.int64)
         self._kinds = np.array([_KINDS[each] for each in kind.words], np.int64)
         self.handle = address_of(self._header)
@@ -46,10 +47,10 @@ class SortedStore:
         self._set(structure.TABLE, table)
 
     def _get(self, offset: int) -> int:
-        return int(self._header[offset >> 3])
+        return self._words[offset >> 3]
 
     def _set(self, offset: int, value: int) -> None:
-        self._header[offset >> 3] = value
+        self._words[offset >> 3] = value
 
     @property
     def nbytes(self) -> int:

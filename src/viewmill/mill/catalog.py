@@ -16,6 +16,7 @@ from viewmill.errors import NameInUse, NameTaken, UnknownName, nearest
 from viewmill.mill.keeping import Keeping
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
+from viewmill.policies.arrivals import Arrivals
 from viewmill.policies.policies import Waiting, is_immediate
 from viewmill.program.parts import SECOND
 from viewmill.program.program import Queries
@@ -32,6 +33,7 @@ class TableEntry:
     sql: str
     key: str
     table: Table
+    arrivals: Arrivals | None = None  # what came so far, from when the first change came
 
 
 @dataclass
@@ -238,6 +240,9 @@ class Catalog:
 
     def table(self, name: str) -> TableEntry:
         """A table, or an error that names the nearest one."""
+        table = self._tables.get(name)  # most are spelled in lower case, and are asked for so
+        if table is not None:
+            return table
         entry = self._entries.get(name.lower())
         if isinstance(entry, TableEntry):
             return entry

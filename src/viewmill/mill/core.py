@@ -101,7 +101,6 @@ class Core:
         self.budget, self.selection = budget, selection  # for all states together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
-        self.arrivals: dict[str, Arrivals] = {}  # by table, in lower case
         self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
 
@@ -152,10 +151,9 @@ class Core:
 
     def arrivals_of(self, entry: TableEntry) -> Arrivals:
         """What came for a table, and what is said about its future."""
-        name = entry.name.lower()
-        if name not in self.arrivals:
-            self.arrivals[name] = Arrivals(static=entry.table.options.static, commits=self.commits)
-        return self.arrivals[name]
+        if entry.arrivals is None:
+            entry.arrivals = Arrivals(static=entry.table.options.static, commits=self.commits)
+        return entry.arrivals
 
     def expectation(self, name: str, now: int) -> Expectation:
         """The next delta of a table or view; a view changes when something that it reads does."""

@@ -116,7 +116,6 @@ def drop(core: Core, name: str) -> None:
     save(core, {entry.name: None})
     core.catalog.remove(name)
     core.ticks.pop(entry.name, None)
-    core.arrivals.pop(entry.name.lower(), None)
     if isinstance(entry, ViewEntry):
         entry.dropped = True
         core.runtime.remove(entry.name)

@@ -31,6 +31,7 @@ from viewmill.program.kept_parts import KeptParts
 MULTIPLICITY = "_multiplicity"
 
 _LOG = logging.getLogger("viewmill")
+_NOBODY: set[str] = set()
 
 
 def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
@@ -195,7 +196,8 @@ def publish(
     """Publish: blocks, version, what waits for the deferred views, listeners."""
     core.version, catalog = version, core.catalog
     runtime = core.runtime
-    again = set(runtime.rebuilt())
+    rebuilt = runtime.rebuilt()
+    again = set(rebuilt) if rebuilt else _NOBODY
     runtime.commit()
     for name, output in outputs.items():
         _note_refresh(core, catalog.view(name), output, now, again)
