@@ -8,9 +8,10 @@ import pytest
 def test_a_new_project_runs_at_once_and_is_right(project):
     assert "next: cd book && viewmill run" in project.run("init", "book")
     project.folder /= "book"
-    project.run("dry-run")
+    project.run("dry-run", "viewmill.yml")
     assert not (project.folder / "storage").exists()
-    out = project.run("run")
+    assert "no.yml" in project.fail("run", "no.yml")
+    out = project.run("run", "viewmill.yml")
     assert "broker_volume" in out
     assert (project.folder / "out/broker_volume.csv").read_text().count("\n") == 11
     assert project.run("verify").count("equal to recompute") == 3

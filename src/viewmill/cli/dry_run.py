@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
+from viewmill.cli.arguments import SPEC, JsonOption, SpecFile, SpecOption
 from viewmill.cli.definitions import read_definitions
 from viewmill.cli.project import scratch_mill
 from viewmill.cli.read_files import read_file
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
 
 
-def dry_run(spec: SpecOption = SPEC, json: JsonOption = False) -> None:
+def dry_run(file: SpecFile = None, spec: SpecOption = SPEC, json: JsonOption = False) -> None:
     """Check the spec, plan the views and look into the files. Nothing is changed."""
-    project = read_spec(spec)
+    project = read_spec(file or spec)
     definitions = read_definitions(project)
     with scratch_mill(project, definitions) as mill:
         found = {

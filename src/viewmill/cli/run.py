@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from viewmill.cli.arguments import SPEC, JsonOption, SpecOption
+from viewmill.cli.arguments import SPEC, JsonOption, SpecFile, SpecOption
 from viewmill.cli.definitions import Definition
 from viewmill.cli.project import check, define, durable_mill, set_policies
 from viewmill.cli.run_on_spark import run_on_spark
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(
+    file: SpecFile = None,
     spec: SpecOption = SPEC,
     refresh: Annotated[
         str | None, typer.Option(metavar="A,B", help="Refresh and write only these views.")
@@ -45,7 +46,7 @@ def run(
 ) -> None:
     """Take new files, refresh the views, write the sinks. Running again takes only what is new."""
     start = time.perf_counter()
-    project = read_spec(spec)
+    project = read_spec(file or spec)
     definitions = check(project)
     anew = _named(full_refresh, definitions, every=full_refresh_all)
     wanted = _named(refresh, definitions, every=refresh is None)
