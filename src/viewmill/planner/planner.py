@@ -60,6 +60,9 @@ _TYPICAL_CHANGE = 1000
 # again until as many have changed.
 _TYPICAL_SHARE = 0.01
 _LEAST_CHANGE = 10
+# An empty table is there to be filled: whether a view over it is worth maintaining is judged as if
+# it had this many rows. Computing nothing again is cheap only as long as there is nothing.
+_EXPECTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -301,8 +304,9 @@ def _batches(query: Relation, statistics: Statistics) -> float:
     """In how many batches a typical number of changed rows comes."""
     read = scans(query)
     rows = max((statistics.rows.get(each.source, 0) for each in read), default=0)
-    if not rows or any(each.window for each in read):
-        return 1.0  # it is expected to grow
+    if any(each.window for each in read):
+        return 1.0
+    rows = rows or _EXPECTED
     return max(1.0, _TYPICAL_CHANGE / max(_LEAST_CHANGE, rows * _TYPICAL_SHARE))
 
 
