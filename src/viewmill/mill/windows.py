@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.relations import Aggregate, Relation, Scan
 from viewmill.algebra.types import Timestamp
 from viewmill.algebra.walk import scans, transform
 from viewmill.algebra.windows import SlidingWindow
@@ -27,6 +27,7 @@ from viewmill.mill.memory import refresh_blocks
 from viewmill.mill.refresh import publish
 from viewmill.program.window_parts import WindowParts
 
+_BY = ("max_by", "min_by")
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -110,14 +111,31 @@ def cut_windows(
         return relation, dict(tables)
     made: dict[str, Any] = dict(tables)
 
+    cut: set[str] = set()
+
     def change(each: Relation) -> Relation:
+        if isinstance(each, Aggregate) and any(scan.source in cut for scan in scans(each)):
+            return _choosing_earliest(each)
         if not isinstance(each, Scan) or each.window is None:
             return each
         name = f"{each.source}#{len(made)}"
         made[name.lower()] = _window_rows(core, each, each.window, tables)
+        cut.add(name)
         return replace(each, source=name, window=None)
 
     return transform(relation, change), made
+
+
+def _choosing_earliest(group: Aggregate) -> Aggregate:
+    """A window has an order: of rows with the same y MAX_BY(x, y) takes the earliest there."""
+    calls = tuple(
+        (
+            name,
+            replace(call, function=f"earliest_{call.function}") if call.function in _BY else call,
+        )
+        for name, call in group.aggregates
+    )
+    return replace(group, aggregates=calls)
 
 
 def _window_rows(

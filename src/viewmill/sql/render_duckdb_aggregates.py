@@ -72,6 +72,8 @@ def aggregate_sql(
             return group.of("last")
         case "max_by" | "min_by":
             return _chosen(function, group)
+        case "earliest_max_by" | "earliest_min_by":  # of rows that are given in their order
+            return group.of("arg_max_null" if function == "earliest_max_by" else "arg_min_null")
         case "mode":
             down = group.arguments[1] == "TRUE"
             values = group.plain("histogram", group.arguments[0])

@@ -135,7 +135,8 @@ class SparkExpressions:
             value, share, down = map(self.render, call.arguments)
             order = f"{value} DESC" if down.upper() == "TRUE" else value
             return f"percentile_disc({share}) WITHIN GROUP (ORDER BY {order}){where}"
-        return f"{call.function}({distinct}{given}){where}"
+        function = call.function.removeprefix("earliest_")  # Spark has no order to go by
+        return f"{function}({distinct}{given}){where}"
 
     def _merged_moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
         """The sum of cofactors, whose numbers are the columns."""
