@@ -139,7 +139,6 @@ class PassingStore(_TreeStore):
         self._set(indexed.STRIDE, 8 * (kind.key_words + kind.payload_words))
         self._set(indexed.KINDS, address_of(self._kinds))
         self._load, self._export = indexed.indexed_load, indexed.indexed_export
-
         self._empty = kernel(indexed.indexed_empty)
 
     def commit(self) -> None:

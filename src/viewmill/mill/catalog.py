@@ -89,11 +89,9 @@ class ViewEntry:
     @property
     def rows(self) -> int:
         """How many rows it has; what does not list its changes counts them when asked."""
-        maintainer = self.blocks[-1].maintainer
-        enumerator = getattr(maintainer, "enumerator", None)
-        if enumerator is not None:
-            return int(enumerator.count())
-        count = getattr(maintainer, "count_rows", None)
+        if self.enumerator is not None:
+            return int(self.enumerator.count())
+        count = getattr(self.block.maintainer, "count_rows", None)
         return self.kept_rows if count is None else int(count())
 
     @rows.setter

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
+from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import (
     Call,
     Case,
@@ -19,6 +21,7 @@ from viewmill.algebra.relations import (
     Distinct,
     Filter,
     Join,
+    JoinKind,
     Limit,
     Named,
     Project,
@@ -102,7 +105,7 @@ def _with_first_rows(relation: Relation) -> Relation:
         if isinstance(joined, Join):
             continue  # of a form that is not known
         value = Column(part.query.schema.names[0], part.type, True)
-        changed = map_expressions(relation, lambda e, p=part, v=value: replaced(e, p, v))  # type: ignore[misc]
+        changed = map_expressions(relation, partial(replaced, subquery=part, value=value))
         assert isinstance(changed, Filter | Project)
         relation = replace(changed, input=joined)
     return own_columns(relation, like) if isinstance(relation, Filter) else relation
@@ -127,10 +130,10 @@ def _joined(relation: Relation) -> Relation:
 
 
 def _inner(join: Join, met: _Met) -> Relation:
-    kind = "left" if met.always else "inner"
+    kind: JoinKind = "left" if met.always else "inner"
     rows: Relation = Join("cross", join.left, met.rows, None, join.span)
     if met.on:
-        rows = Join(kind, join.left, met.rows, together(met.on), join.span)  # type: ignore[arg-type]
+        rows = Join(kind, join.left, met.rows, together(met.on), join.span)
     asked = () if join.condition is None else tuple(conjuncts(join.condition))
     outputs = dict(met.outputs)
     rows = filtered(rows, [*met.above, *(substitute(each, outputs) for each in asked)])
@@ -148,14 +151,14 @@ def _left(join: Join, met: _Met) -> Relation:
     on = [*met.on, *(substitute(each, outputs) for each in asked)]
     mark = f"{join.right.schema.names[0]}#met"
     rows = Project(met.rows, (*_columns(met.rows), (mark, Literal(True, BOOLEAN))))
-    is_met = Call("is_null", (Column(mark, BOOLEAN, True),), BOOLEAN, False)
+    is_alone = Call("is_null", (Column(mark, BOOLEAN, True),), BOOLEAN, False)
     shown: list[Named] = []
     for name, each in met.outputs:
         if isinstance(each, Column) and each.name in met.rows.schema.names:
             shown.append((name, replace(each, nullable=True)))
         else:
             none = Literal(None, each.type)
-            shown.append((name, Case(((is_met, none),), each, each.type, True)))
+            shown.append((name, Case(((is_alone, none),), each, each.type, True)))
     condition = together(on) or Literal(True, BOOLEAN)
     joined = Join("left", join.left, rows, condition, join.span)
     return Project(joined, (*_columns(join.left), *shown), join.span)
@@ -235,8 +238,12 @@ def _group(left: Relation, group: Aggregate) -> _Met:
     if any(has_outer(each) for _, each in own):
         raise NotDecorrelated
     inside = tuple((name, substitute(each, names)) for name, each in group.keys)
-    calls = tuple((name, substitute(each, names)) for name, each in group.aggregates)
-    rows = Aggregate(below.rows, (*inside, *keys), calls, None, group.span)  # type: ignore[arg-type]
+    calls = []
+    for name, each in group.aggregates:
+        call = substitute(each, names)
+        assert isinstance(call, AggregateCall)
+        calls.append((name, call))
+    rows = Aggregate(below.rows, (*inside, *keys), tuple(calls), None, group.span)
     if group.keys:
         return _Met(rows, on, _columns(group))
     shown: list[Named] = []

@@ -90,7 +90,6 @@ class RankedValues:
         self.level = Field("#value", DOUBLE, False)
         self.kind = Ordered(self.level, (Slot("count", "int"),), watched=0, first=groups.key)
         self.state = source.name(f"ranks_{kept.number}")
-        self.key = ""
 
     @property
     def handles(self) -> list[str]:

@@ -33,9 +33,17 @@ class WindowCall:
     bounds: Bounds
     source: Source
     at: int = 0
-    width = 1
-    is_running = False  # what is kept of a row follows from what is kept of the row before
     needs_size = False
+
+    @property
+    def width(self) -> int:
+        """Words that are kept of a row."""
+        return 1
+
+    @property
+    def is_running(self) -> bool:
+        """Whether what is kept of a row follows from what is kept of the row before."""
+        return False
 
     def stored(self, position: str, i: int = 0) -> str:
         """What is kept of a row."""
@@ -73,7 +81,7 @@ class Ranking(WindowCall):
     is_running = True
 
     @property
-    def width(self) -> int:  # type: ignore[override]
+    def width(self) -> int:
         """Words."""
         return 2 if self.over.function == "rank" else 1
 
@@ -166,7 +174,7 @@ class Neighbour(WindowCall):
     width = 2  # the value, whether it is NULL
 
     @property
-    def is_running(self) -> bool:  # type: ignore[override]
+    def is_running(self) -> bool:
         """What begins with the partition goes on to its end."""
         return not self._is_offset and self.bounds.is_running
 
@@ -270,7 +278,7 @@ class Fold(WindowCall):
     """
 
     @property
-    def is_running(self) -> bool:  # type: ignore[override]
+    def is_running(self) -> bool:
         """Whether it goes on from the row before."""
         return self.bounds.is_running
 
@@ -290,7 +298,7 @@ class Fold(WindowCall):
         return "extreme"
 
     @property
-    def width(self) -> int:  # type: ignore[override]
+    def width(self) -> int:
         """Words: the parts of the value, for floats that slide the largest, then how many count."""
         if self._way == "float" and self.bounds.is_sliding:
             return 4

@@ -17,7 +17,7 @@ class Spread(Fold):
     """Words: mean and squares of each argument, for two their products; not finite; how many."""
 
     @property
-    def width(self) -> int:  # type: ignore[override]
+    def width(self) -> int:
         """Words."""
         return 4 if len(self.arguments) == 1 else 7
 
