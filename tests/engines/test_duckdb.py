@@ -220,3 +220,16 @@ def test_foreign_query_runs(engine):
     table = pa.table({"id": [1], "order_id": [7], "quantity": [2]}, schema=arrow_schema(LINES))
     relation = lowered("SELECT initcap('it''s') AS a FROM lines", Tables(), engine)
     assert engine.run(relation, {"lines": table}).to_pylist() == [{"a": "It's"}]
+
+
+@pytest.mark.parametrize("call", ["skewness(quantity)", "printf('%d', id)", "to_char(id, '99')"])
+def test_what_means_something_else_in_duckdb_is_refused(engine, call):
+    with pytest.raises(UnsupportedQuery, match=r"is not Spark's|cannot be handed"):
+        lowered(f"SELECT {call} AS a FROM lines", Tables(), engine)
+
+
+def test_text_that_a_pattern_cannot_read_is_an_error(engine):
+    relation = lowered("SELECT to_date('20240231', 'yyyyMMdd') AS a FROM lines", Tables(), engine)
+    table = pa.table({"id": [1], "order_id": [7], "quantity": [2]}, schema=arrow_schema(LINES))
+    with pytest.raises(EvaluationFailed):
+        engine.run(relation, {"lines": table})

@@ -74,7 +74,8 @@ def arrow_type(type_: Type) -> Any:
             return nested_arrow_type(name)
         case Interval():
             raise TypeMismatch(
-                "an INTERVAL cannot be stored", hint="Add it to a date or timestamp."
+                "an INTERVAL cannot be stored",
+                hint="Add it to a date or timestamp; datediff counts days.",
             )
 
 

@@ -8,14 +8,16 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from hashlib import md5, sha1
+from hashlib import md5, sha1, sha256
 from typing import Any
 
+from viewmill.algebra.date_patterns import text_shape
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MOST_KNOWN = 10_000
+_WORD = 2**64 - 1
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -151,6 +153,13 @@ def _trim(sides: str) -> Function:
     return trim
 
 
+def _substring_index(call: Call, text: str, delimiter: str, count: int) -> str:
+    if not delimiter or count == 0:
+        return ""
+    parts = text.split(delimiter) if count > 0 else text.rsplit(delimiter)
+    return delimiter.join(parts[:count] if count > 0 else parts[count:])
+
+
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
     try:
@@ -170,6 +179,10 @@ def _regexp_extract(call: Call, text: str, pattern: str, group: int = 1) -> str:
 
 def _regexp_replace(call: Call, text: str, pattern: str, new: str) -> str:
     return _regex(pattern).sub(re.sub(r"\$(\d)", r"\\\1", new), text)
+
+
+def _hex(call: Call, value: Any) -> str:
+    return f"{value & _WORD:X}" if isinstance(value, int) else str(value).encode().hex().upper()
 
 
 def _initcap(call: Call, text: str) -> str:
@@ -230,6 +243,19 @@ def _trunc(call: Call, first: Any, second: Any) -> Any:
         "microsecond": lambda: at,
     }[unit]()
     return cut if call.function == "date_trunc" else cut.date()
+
+
+def _months_between(call: Call, a: dt.datetime, b: dt.datetime, rounded: bool) -> float:
+    """Whole months where the days are equal or both the last ones; else months of 31 days."""
+    months = float((a.year - b.year) * 12 + a.month - b.month)
+    ends = [each.day == _month_days(each.year, each.month) for each in (a, b)]
+    if a.day != b.day and not all(ends):
+        months += (_day_seconds(a) - _day_seconds(b)) / 2_678_400
+    return math.floor(months * 1e8 + 0.5) / 1e8 if rounded else months
+
+
+def _day_seconds(t: dt.datetime) -> int:
+    return ((t.day * 24 + t.hour) * 60 + t.minute) * 60 + t.second
 
 
 _MONTH_NAMES = (
@@ -297,6 +323,20 @@ def _parts(pattern: str) -> list[str | Callable[[dt.datetime], str]]:
     return parts
 
 
+@cache
+def _reader(pattern: str) -> re.Pattern[str]:
+    return re.compile(str(text_shape(pattern)))
+
+
+def _to_timestamp(call: Call, text: str, pattern: str) -> dt.datetime:
+    found = _reader(pattern).fullmatch(text)
+    if found is None:
+        raise Unfit("EvaluationFailed", f"{text!r} is not as {pattern!r} says")
+    units = {unit: int(digits) for unit, digits in found.groupdict().items()}
+    micros = units.pop("microsecond", 0) + 1000 * units.pop("millisecond", 0)
+    return dt.datetime(**units, microsecond=micros)  # type: ignore[arg-type]
+
+
 FUNCTIONS: dict[str, Function] = {
     "not": lambda call, x: not x,
     "abs": lambda call, x: abs(x), "sign": _sign, "floor": _whole(decimal.ROUND_FLOOR),
@@ -312,6 +352,9 @@ FUNCTIONS: dict[str, Function] = {
     "split_part": _split_part, "locate": _locate, "lpad": _pad(True), "rpad": _pad(False),
     "translate": _translate, "trim": _trim("lr"), "ltrim": _trim("l"), "rtrim": _trim("r"),
     "rlike": _rlike, "regexp_extract": _regexp_extract, "regexp_replace": _regexp_replace,
+    "substring_index": _substring_index, "to_timestamp": _to_timestamp,
+    "months_between": _months_between, "bit_count": lambda call, n: (n & _WORD).bit_count(),
+    "hex": _hex, "sha2": lambda call, text, size: sha256(text.encode()).hexdigest(),
     "initcap": _initcap, "repeat": lambda call, text, n: text * max(n, 0),
     "ascii": lambda call, text: ord(text[0]) if text else 0,
     "md5": lambda call, text: md5(text.encode(), usedforsecurity=False).hexdigest(),

@@ -184,6 +184,8 @@ _WINDOW_TYPES: dict[str, Type] = {
 }  # fmt: skip
 # Over a window these aggregates go by the names of window functions.
 _OVER_NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
+# Over a group they are the aggregates.
+GROUP_NAMES = {"first_value": "first", "last_value": "last"}
 _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
 
 
@@ -219,6 +221,7 @@ def aggregate(
 ) -> Expression:
     """The aggregate function `name` over a group's rows."""
     name = canonical(name)
+    name = GROUP_NAMES.get(name, name)
     if name == _APPROXIMATE:
         if not arguments or not is_numeric(arguments[0].type):
             raise NotModelled(f"{name} of anything but numbers", span)

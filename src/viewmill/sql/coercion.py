@@ -33,6 +33,7 @@ from viewmill.algebra.types import (
 )
 from viewmill.errors import Span, TypeMismatch
 from viewmill.sql import decimals
+from viewmill.sql.not_modelled import NotModelled
 
 _EXACT = Context(prec=200)
 
@@ -218,3 +219,10 @@ def _a(type_: Type) -> str:
 def as_string(expression: Expression, what: str) -> Expression:
     """The argument as text."""
     return implicit(expression, STRING, what)
+
+
+def constant(argument: Expression, what: str) -> object:
+    """The value of an argument that must be written out; NotModelled if it is not."""
+    if not isinstance(argument, Literal) or argument.value is None:
+        raise NotModelled(f"{what} that is not a constant", argument.span)
+    return argument.value

@@ -106,6 +106,30 @@ MACROS: tuple[str, ...] = (
        ELSE rpad(s, greatest(count, 0), pad) END""",
     """spark_initcap(s) AS array_to_string(list_transform(
        string_split(lower(s), ' '), lambda w: upper(left(w, 1)) || substring(w, 2)), ' ')""",
+    # Counted from the right by what stands in the mirror.
+    """spark_first_parts(s, delimiter, count) AS
+       array_to_string(list_slice(string_split(s, delimiter), 1, count), delimiter)""",
+    """spark_substring_index(s, delimiter, count) AS
+       CASE WHEN s IS NULL OR delimiter IS NULL OR count IS NULL THEN NULL
+            WHEN delimiter = '' OR count = 0 THEN ''
+            WHEN count > 0 THEN spark_first_parts(s, delimiter, count)
+            ELSE reverse(spark_first_parts(reverse(s), reverse(delimiter), -count)) END""",
+    # Text that a pattern of dates can read, else an error.
+    """spark_parsed(s, shape, letters) AS
+       CASE WHEN s IS NULL THEN NULL
+            WHEN regexp_full_match(s, shape) AND try_strptime(s, letters) IS NOT NULL
+            THEN try_strptime(s, letters)
+            ELSE CAST(s || ' (not as the pattern says)' AS TIMESTAMP) END""",
+    # Whole months where the days are equal or both the last ones; else months of 31 days.
+    "spark_day_seconds(t) AS ((day(t) * 24 + hour(t)) * 60 + minute(t)) * 60 + second(t)",
+    "spark_is_last_day(t) AS last_day(t) = CAST(t AS DATE)",
+    """spark_months_apart(a, b) AS
+       CAST((year(a) - year(b)) * 12 + month(a) - month(b) AS DOUBLE)
+       + CASE WHEN day(a) = day(b) OR (spark_is_last_day(a) AND spark_is_last_day(b)) THEN 0
+              ELSE CAST(spark_day_seconds(a) - spark_day_seconds(b) AS DOUBLE) / 2678400 END""",
+    """spark_months_between(a, b, rounded) AS
+       CASE WHEN rounded THEN floor(spark_months_apart(a, b) * 1e8 + 0.5) / 1e8
+            ELSE spark_months_apart(a, b) END""",
     # Logarithms of what is not positive are NULL.
     "spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END",
     "spark_log10(x) AS CASE WHEN x > 0 THEN log10(x) END",

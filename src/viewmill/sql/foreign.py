@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from viewmill.algebra.relations import Foreign, Scan
 from viewmill.algebra.schema import Schema
@@ -41,7 +42,7 @@ def lower_foreign(
     scans: list[Scan] = []
     tree = _inlined(query, environment, scans)
     _name_outputs(tree, environment.sql)
-    text = tree.sql("spark")
+    text = _spark_text(tree, reason)
     if describe is None:
         error = UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span)
         raise _refused(reason, error, reason.span)
@@ -51,6 +52,15 @@ def lower_foreign(
     except (UnsupportedQuery, EvaluationFailed) as error:
         raise _refused(reason, error, place) from error
     return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", place)
+
+
+def _spark_text(tree: exp.Expr, reason: NotModelled) -> str:
+    try:
+        return tree.sql("spark", unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError as error:
+        hint = "Write it with simpler functions."
+        message = f"{reason.reason} cannot be handed to an engine"
+        raise UnsupportedQuery(message, detail=str(error), hint=hint, span=reason.span) from error
 
 
 def _name_outputs(tree: exp.Expr, sql: str) -> None:

@@ -34,8 +34,8 @@ from viewmill.algebra.types import (
     is_numeric,
 )
 from viewmill.errors import Span, TypeMismatch
-from viewmill.sql import decimals, operators, patterns
-from viewmill.sql.coercion import cast, implicit, unify
+from viewmill.sql import decimals, operators, time_functions
+from viewmill.sql.coercion import cast, constant, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.operators import is_nullable, make_call
 
@@ -93,6 +93,7 @@ SIGNATURES: dict[str, Signature] = {
     "initcap": _fixed(STRING, gives=STRING),
     "regexp_extract": _fixed(STRING, STRING, INT, gives=STRING, required=2),
     "regexp_replace": _fixed(STRING, STRING, STRING, gives=STRING),
+    "substring_index": _fixed(STRING, STRING, INT, gives=STRING),
     # Numbers.
     "sqrt": _MATH, "cbrt": _MATH, "exp": _MATH, "sin": _MATH, "cos": _MATH, "tan": _MATH,
     "asin": _MATH, "acos": _MATH, "atan": _MATH, "radians": _MATH, "degrees": _MATH,
@@ -103,6 +104,7 @@ SIGNATURES: dict[str, Signature] = {
     "atan2": _fixed(DOUBLE, DOUBLE, gives=DOUBLE),
     "pi": _fixed(gives=DOUBLE),
     "e": _fixed(gives=DOUBLE),
+    "bit_count": _fixed(BIGINT, gives=INT),
     # Days and moments.
     "year": _OF_DATE, "month": _OF_DATE, "day": _OF_DATE, "quarter": _OF_DATE,
     "dayofweek": _OF_DATE, "weekday": _OF_DATE, "dayofyear": _OF_DATE, "weekofyear": _OF_DATE,
@@ -209,12 +211,6 @@ def number(argument: Expression, what: str) -> Expression:
     return argument
 
 
-def _constant(argument: Expression, what: str) -> object:
-    if not isinstance(argument, Literal) or argument.value is None:
-        raise NotModelled(f"{what} that is not a constant", argument.span)
-    return argument.value
-
-
 def _abs(arguments: Arguments, span: Span | None) -> Expression:
     operand = number(arguments[0], "abs")
     return make_call("abs", (operand,), operand.type, span)
@@ -222,7 +218,7 @@ def _abs(arguments: Arguments, span: Span | None) -> Expression:
 
 def _round(arguments: Arguments, span: Span | None) -> Expression:
     operand = number(arguments[0], "round")
-    digits = 0 if len(arguments) == 1 else _constant(arguments[1], "a number of digits")
+    digits = 0 if len(arguments) == 1 else constant(arguments[1], "a number of digits")
     if not isinstance(digits, int):
         raise TypeMismatch("round needs a whole number of digits", span=arguments[1].span)
     type_ = operand.type
@@ -276,6 +272,38 @@ def _nullif(arguments: Arguments, span: Span | None) -> Expression:
     return operators.choose([(equal, Literal(None, NULL))], arguments[0], span)
 
 
+def _zeroifnull(arguments: Arguments, span: Span | None) -> Expression:
+    return _coalesce((arguments[0], Literal(0, INT)), span)
+
+
+def _nullifzero(arguments: Arguments, span: Span | None) -> Expression:
+    return _nullif((arguments[0], Literal(0, INT)), span)
+
+
+def _try_divide(arguments: Arguments, span: Span | None) -> Expression:
+    divisor = number(arguments[1], "try_divide")
+    zero = operators.compare("=", divisor, Literal(0, INT), span)
+    quotient = operators.arithmetic("/", arguments[0], divisor, span)
+    return operators.choose([(zero, Literal(None, NULL))], quotient, span)
+
+
+def _hex(arguments: Arguments, span: Span | None) -> Expression:
+    is_text = isinstance(arguments[0].type, String)
+    operand = arguments[0] if is_text else implicit(arguments[0], BIGINT, "hex")
+    return make_call("hex", (operand,), STRING, span)
+
+
+def _sha2(arguments: Arguments, span: Span | None) -> Expression:
+    if constant(arguments[1], "a length of sha2") not in (0, 256):
+        raise NotModelled("sha2 of this length", span)
+    text = implicit(arguments[0], STRING, "sha2")
+    return make_call("sha2", (text, Literal(256, INT)), STRING, span)
+
+
+def _typeof(arguments: Arguments, span: Span | None) -> Expression:
+    return Literal(str(arguments[0].type).lower(), STRING, span)
+
+
 def _concat(arguments: Arguments, span: Span | None) -> Expression:
     return make_call(
         "concat", tuple(implicit(each, STRING, "concat") for each in arguments), STRING, span
@@ -297,54 +325,6 @@ def _pmod(arguments: Arguments, span: Span | None) -> Expression:
 def _isnan(arguments: Arguments, span: Span | None) -> Expression:
     # isnan(NULL) is false.
     return Call("isnan", (implicit(arguments[0], DOUBLE, "isnan"),), BOOLEAN, False, span)
-
-
-def _to_date(arguments: Arguments, span: Span | None) -> Expression:
-    if len(arguments) > 1:
-        raise NotModelled("to_date with a format", span)
-    return implicit(arguments[0], DATE, "to_date")
-
-
-def _to_timestamp(arguments: Arguments, span: Span | None) -> Expression:
-    return implicit(arguments[0], TIMESTAMP, "to_timestamp")
-
-
-def _timestamp_seconds(arguments: Arguments, span: Span | None) -> Expression:
-    operand = number(arguments[0], "timestamp_seconds")
-    if not isinstance(operand.type, Integer):
-        raise NotModelled("timestamp_seconds of a fraction", span)
-    return make_call("timestamp_seconds", (cast(operand, BIGINT),), TIMESTAMP, span)
-
-
-TRUNCATIONS = {
-    "YEAR": "year", "YYYY": "year", "YY": "year", "QUARTER": "quarter", "MONTH": "month",
-    "MON": "month", "MM": "month", "WEEK": "week", "DAY": "day", "DD": "day", "HOUR": "hour",
-    "MINUTE": "minute", "SECOND": "second", "MILLISECOND": "millisecond",
-    "MICROSECOND": "microsecond",
-}  # fmt: skip
-
-
-def _unit(argument: Expression, allowed: Iterable[str], what: str) -> Literal:
-    unit = TRUNCATIONS.get(str(_constant(argument, f"a unit of {what}")).upper())
-    if unit is None or unit not in allowed:
-        # Spark answers NULL for a unit it does not know; that is never meant.
-        raise TypeMismatch(
-            f"{what} does not know this unit",
-            hint=f"Use one of {', '.join(sorted(set(allowed)))}.",
-            span=argument.span,
-        )
-    return Literal(unit, STRING, argument.span)
-
-
-def _date_trunc(arguments: Arguments, span: Span | None) -> Expression:
-    unit = _unit(arguments[0], TRUNCATIONS.values(), "date_trunc")
-    moment = implicit(arguments[1], TIMESTAMP, "date_trunc")
-    return make_call("date_trunc", (unit, moment), TIMESTAMP, span)
-
-
-def _trunc(arguments: Arguments, span: Span | None) -> Expression:
-    unit = _unit(arguments[1], ("year", "quarter", "month", "week"), "trunc")
-    return make_call("trunc", (implicit(arguments[0], DATE, "trunc"), unit), DATE, span)
 
 
 def _minus(arguments: Arguments, span: Span | None) -> Expression:
@@ -377,34 +357,6 @@ def _nanvl(arguments: Arguments, span: Span | None) -> Expression:
     return operators.choose([(_isnan((left,), span), right)], left, span)
 
 
-def _date_format(arguments: Arguments, span: Span | None) -> Expression:
-    pattern = _constant(arguments[1], "a pattern of date_format")
-    if (spark := patterns.to_spark(str(pattern))) is None:
-        raise NotModelled("date_format with this pattern", arguments[1].span)
-    moment = implicit(arguments[0], TIMESTAMP, "date_format")
-    text = Literal(spark, STRING, arguments[1].span)
-    return make_call("date_format", (moment, text), STRING, span)
-
-
-_DISTANCES = {
-    "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
-    "MILLISECOND": 1000, "MICROSECOND": 1,
-}  # fmt: skip
-
-
-def _timestampdiff(arguments: Arguments, span: Span | None) -> Expression:
-    """Whole units from the second to the third argument, towards zero."""
-    unit = str(_constant(arguments[0], "a unit of timestampdiff")).upper()
-    if unit not in _DISTANCES:
-        raise NotModelled(f"timestampdiff in {unit}", span)
-    micros = [
-        make_call("unix_micros", (implicit(each, TIMESTAMP, "timestampdiff"),), BIGINT, span)
-        for each in arguments[1:]
-    ]
-    away = operators.arithmetic("-", micros[1], micros[0], span)
-    return operators.arithmetic("div", away, Literal(_DISTANCES[unit], BIGINT), span)
-
-
 def _decode(arguments: Arguments, span: Span | None) -> Expression:
     """decode(x, a, r, b, s, default): NULL is equal to NULL."""
     subject, *rest = arguments
@@ -414,19 +366,18 @@ def _decode(arguments: Arguments, span: Span | None) -> Expression:
 
 
 _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
-    "date_format": (_date_format, 2, 2), "timestampdiff": (_timestampdiff, 3, 3),
+    **time_functions.BUILDERS,
     "decode": (_decode, 3, None),
     "abs": (_abs, 1, 1), "round": (_round, 1, 2), "floor": (_whole("floor"), 1, 1),
     "ceil": (_whole("ceil"), 1, 1), "greatest": (_extreme("greatest"), 2, None),
     "least": (_extreme("least"), 2, None), "coalesce": (_coalesce, 1, None), "if": (_if, 3, 3),
     "nvl2": (_nvl2, 3, 3), "nullif": (_nullif, 2, 2), "concat": (_concat, 1, None),
     "concat_ws": (_concat_ws, 1, None), "pmod": (_pmod, 2, 2), "mod": (_mod, 2, 2),
-    "isnan": (_isnan, 1, 1), "to_date": (_to_date, 1, 2), "date": (_to_date, 1, 1),
-    "to_timestamp": (_to_timestamp, 1, 1), "date_trunc": (_date_trunc, 2, 2),
-    "trunc": (_trunc, 2, 2), "-": (_minus, 1, 1), "rlike": (_rlike, 2, 2),
+    "isnan": (_isnan, 1, 1), "-": (_minus, 1, 1), "rlike": (_rlike, 2, 2),
     "isnull": (_isnull, 1, 1), "isnotnull": (_isnotnull, 1, 1),
-    "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2),
-    "timestamp_seconds": (_timestamp_seconds, 1, 1),
+    "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2), "try_divide": (_try_divide, 2, 2),
+    "zeroifnull": (_zeroifnull, 1, 1), "nullifzero": (_nullifzero, 1, 1), "hex": (_hex, 1, 1),
+    "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1),
 }  # fmt: skip
 BUILDERS: dict[str, Builder] = {name: entry[0] for name, entry in _BUILDERS.items()}
 COUNTS: dict[str, tuple[int, int | None]] = {
@@ -434,17 +385,25 @@ COUNTS: dict[str, tuple[int, int | None]] = {
 }
 
 _EXTRACTS = {
-    "YEAR": "year", "YEARS": "year", "MONTH": "month", "MONTHS": "month", "DAY": "day",
-    "DAYS": "day", "HOUR": "hour", "HOURS": "hour", "MINUTE": "minute", "MINUTES": "minute",
-    "SECOND": "second_fraction", "SECONDS": "second_fraction", "QUARTER": "quarter",
-    "WEEK": "weekofyear", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear",
-    "DAYOFYEAR": "dayofyear",
-}  # fmt: skip
+    **dict.fromkeys(("YEAR", "Y", "YEARS", "YR", "YRS"), "year"),
+    **dict.fromkeys(("QUARTER", "QTR"), "quarter"),
+    **dict.fromkeys(("MONTH", "MON", "MONS", "MONTHS"), "month"),
+    **dict.fromkeys(("WEEK", "W", "WEEKS"), "weekofyear"),
+    **dict.fromkeys(("DAY", "D", "DAYS"), "day"),
+    **dict.fromkeys(("DAYOFWEEK", "DOW"), "dayofweek"),
+    **dict.fromkeys(("DAYOFYEAR", "DOY"), "dayofyear"),
+    **dict.fromkeys(("HOUR", "H", "HOURS", "HR", "HRS"), "hour"),
+    **dict.fromkeys(("MINUTE", "M", "MIN", "MINS", "MINUTES"), "minute"),
+    **dict.fromkeys(("SECOND", "S", "SEC", "SECONDS", "SECS"), "second_fraction"),
+}
 
 
 def extract(field: str, argument: Expression, span: Span | None) -> Expression:
     """EXTRACT(field FROM argument); seconds keep their fraction, as in Spark."""
     name = _EXTRACTS.get(field.upper())
     if name is None or not isinstance(argument.type, Date | Timestamp | String):
+        if name is None and field.upper() not in ("YEAROFWEEK", "DAYOFWEEK_ISO", "DOW_ISO"):
+            hint = "For seconds since 1970 write unix_seconds(moment)."
+            raise TypeMismatch(f"EXTRACT does not know {field}", hint=hint, span=span)
         raise NotModelled(f"EXTRACT of {field} from {argument.type}", span)
     return call(name, (argument,), span)

@@ -351,6 +351,8 @@ class ExpressionLowering:
         if name in ("grouping", "grouping_id"):
             bits = 8 if name == "grouping" else 64
             return Aggregate(name, self.all(arguments), Integer(bits), False, span=span)
+        if name in aggregates.GROUP_NAMES:
+            return self.aggregate(node)
         if aggregates.is_window_function(name):
             raise TypeMismatch(f"{name} needs an OVER clause", span=span)
         if name in ("date_part", "datepart") and len(arguments) == 2:
@@ -462,6 +464,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.TryCast: ExpressionLowering._cast,
     exp.Filter: ExpressionLowering._filtered,
     exp.WithinGroup: ExpressionLowering._function,
+    exp.Any: ExpressionLowering._function,
     exp.Extract: ExpressionLowering._extract,
     exp.Window: ExpressionLowering._over,
     exp.IgnoreNulls: ExpressionLowering._ignore_nulls,

@@ -73,7 +73,7 @@ def lower_select(select: exp.Select, environment: Environment, prefix: str | Non
         relation = Filter(relation, _plain(lowering.condition(where.this, "WHERE"), "WHERE"))
     if (time_window := find_time_window(select)) is not None:
         relation, scope = add_time_window(time_window, relation, scope, environment)
-    outputs = _lower_outputs(select, environment, scope, windows)
+    outputs = _lower_outputs(select, environment, scope, windows, is_last=prefix is None)
     lowering = ExpressionLowering(environment, scope, _aliases(outputs), windows=windows)
     _lower_rest(select, outputs, lowering)
     relation = _aggregated(select, relation, outputs, lowering)
@@ -106,7 +106,12 @@ def _plain(condition: Expression, clause: str) -> Expression:
 
 
 def _lower_outputs(
-    select: exp.Select, environment: Environment, scope: Scope, windows: dict[str, exp.Window]
+    select: exp.Select,
+    environment: Environment,
+    scope: Scope,
+    windows: dict[str, exp.Window],
+    *,
+    is_last: bool,
 ) -> Outputs:
     outputs = Outputs([], [])
     # Spark lets an output use those before it: SELECT a + 1 AS b, b * 2 AS c.
@@ -123,13 +128,24 @@ def _lower_outputs(
             raise NotModelled("several aliases for one output", environment.span(node))
         expression = lowering.lower(inner)
         if isinstance(expression.type, Interval):
-            raise NotModelled("an interval as an output", expression.span)
+            _refuse_interval(expression, is_last)
         name = node.alias if isinstance(node, exp.Alias) else auto_name(inner, environment.sql)
         outputs.names.append(name)
         outputs.items.append(expression)
         if isinstance(node, exp.Alias):
             aliases.setdefault(name.lower(), expression)
     return outputs
+
+
+def _refuse_interval(expression: Expression, is_last: bool) -> None:
+    """Inside a query an engine may know what to do with it; as a result nobody can keep it."""
+    if not is_last:
+        raise NotModelled("an interval as an output", expression.span)
+    raise TypeMismatch(
+        "an INTERVAL cannot be an output",
+        hint="datediff(a, b) counts days, timestampdiff(SECOND, a, b) smaller units.",
+        span=expression.span,
+    )
 
 
 def _is_star(node: exp.Expr) -> bool:

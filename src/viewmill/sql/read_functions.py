@@ -119,10 +119,18 @@ def _timestampdiff(node: exp.Expr) -> Read:
     return "timestampdiff", [unit, node.expression, node.this]
 
 
+def _timestampadd(node: exp.Expr) -> Read:
+    return "timestampadd", [exp.Literal.string(_unit(node)), node.expression, node.this]
+
+
 def _median(node: exp.Expr) -> Read:
     half = exp.Literal.number("0.5")
     half.meta.update(node.meta)
     return "percentile", [node.this, half]
+
+
+def _any(node: exp.Expr) -> Read:
+    return "bool_or", [node.this.unnest()]
 
 
 def _mode(node: exp.Expr) -> Read:
@@ -163,6 +171,12 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.RegexpReplace: _plain("regexp_replace", "this", "expression", "replacement"),
     exp.TimeToStr: _date_format,
     exp.TimestampDiff: _timestampdiff,
+    exp.TimestampAdd: _timestampadd,
+    exp.StrToTime: _plain("to_timestamp", "this", "format"),
+    exp.UnixToStr: _plain("from_unixtime", "this", "format"),
+    exp.MonthsBetween: _plain("months_between", "this", "expression", "roundoff"),
+    exp.BitwiseCount: _plain("bit_count", "this"),
+    exp.SafeDivide: _plain("try_divide"),
     exp.DecodeCase: _plain("decode", "expressions"),
     exp.Translate: _plain("translate", "this", "from_", "to"),
     exp.Round: _plain("round", "this", "decimals"),
@@ -197,6 +211,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.VariancePop: _plain("var_pop"),
     exp.LogicalAnd: _plain("bool_and"),
     exp.LogicalOr: _plain("bool_or"),
+    exp.Any: _any,
     exp.ArrayAgg: _plain("collect_list", "this"),
     exp.ArrayUniqueAgg: _plain("collect_set"),
     exp.CountIf: _plain("count_if"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from viewmill.algebra.date_patterns import text_shape
 from viewmill.algebra.expressions import (
     Aggregate,
     Call,
@@ -56,6 +57,8 @@ _TEMPLATES: dict[str, str] = {
     "octet_length": "CAST(strlen({0}) AS INTEGER)",
     "chr": "CASE WHEN {0} < 0 THEN '' ELSE chr(CAST({0} % 256 AS INTEGER)) END",
     "dayname": "left(dayname({0}), 3)", "monthname": "left(monthname({0}), 3)",
+    "sha2": "sha256({0})", "bit_count": "CAST(bit_count({0}) AS INTEGER)",
+    "substring_index": "spark_substring_index({0}, {1}, {2})",
     "repeat": "repeat({0}, {1})", "initcap": "spark_initcap({0})",
     "sqrt": "spark_sqrt({0})", "ln": "spark_ln({0})", "log10": "spark_log10({0})",
     "log2": "spark_log2({0})", "log": "spark_log({0}, {1})",
@@ -74,6 +77,7 @@ _TEMPLATES: dict[str, str] = {
     "* CAST(0.000001 AS DECIMAL(6,6)) AS DECIMAL(8,6))",
     "date_add": "CAST({0} + {1} AS DATE)", "date_sub": "CAST({0} - {1} AS DATE)",
     "add_months": "CAST({0} + to_months({1}) AS DATE)",
+    "months_between": "spark_months_between({0}, {1}, {2})",
     "datediff": "CAST({0} - {1} AS INTEGER)", "last_day": "last_day({0})",
     "make_date": "make_date({0}, {1}, {2})",
     "unix_seconds": "spark_floor_divide(epoch_us({0}), 1000000)",
@@ -317,6 +321,12 @@ def _date_format(call: Call, texts: list[str]) -> str:
     return f"strftime({texts[0]}, {duckdb_text(str(to_duckdb(str(pattern.value))))})"
 
 
+def _to_timestamp(call: Call, texts: list[str]) -> str:
+    pattern = str(call.arguments[1].value) if isinstance(call.arguments[1], Literal) else ""
+    shape, letters = duckdb_text(str(text_shape(pattern))), duckdb_text(str(to_duckdb(pattern)))
+    return f"spark_parsed({texts[0]}, {shape}, {letters})"
+
+
 def _regexp_replace(call: Call, texts: list[str]) -> str:
     # Java calls the groups $1, RE2 \\1.
     new = f"regexp_replace({texts[2]}, '\\$(\\d)', '\\\\\\1', 'g')"
@@ -329,5 +339,6 @@ _SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
     "concat": _concat, "in": _in, "trim": _trim, "ltrim": _trim, "rtrim": _trim, "lpad": _pad,
     "rpad": _pad, "substring": _substring, "replace": _replace, "greatest": _extreme,
     "least": _extreme, "named_struct": _struct, "date_format": _date_format,
+    "to_timestamp": _to_timestamp,
     "regexp_replace": _regexp_replace,
 }  # fmt: skip

@@ -11,9 +11,16 @@ from typing import Literal as OneOf
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from viewmill.errors import UnsupportedQuery
+from viewmill.sql.read_functions import read_function
+
+# DuckDB has them too, and means something else.
+_MEANS_OTHERWISE = frozenset({
+    "factorial", "format", "format_string", "hash", "kurtosis", "printf", "product", "skewness",
+    "to_char", "to_number",
+})  # fmt: skip
 
 
 def transpile(
@@ -26,6 +33,18 @@ def transpile(
         for table in list(tree.find_all(exp.Table)):
             if isinstance(table.this, exp.Identifier) and table.name.lower() not in common:
                 table.set("this", exp.to_identifier(table_name(table.name), quoted=True))
-        return tree.sql(dialect)
+        if dialect == "duckdb":
+            _refuse_other_meanings(tree)
+        return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise UnsupportedQuery("the query cannot be translated", detail=str(error)) from error
+
+
+def _refuse_other_meanings(tree: exp.Expr) -> None:
+    for node in tree.find_all(exp.Func):
+        name, _ = read_function(node)
+        if name in _MEANS_OTHERWISE:
+            raise UnsupportedQuery(
+                f"DuckDB's {name} is not Spark's",
+                hint="Connect with vm.connect(spark=...): then Spark computes it.",
+            )

@@ -192,6 +192,14 @@ FUNCTIONS = (
     "'x', 2, 'y', 'z') AS y, decode(c, 'x', 1) AS z FROM r",
     "SELECT regexp_replace(c, '([a-z])([a-z])', '$2$1') AS y, date_format(f, 'MMM d, yy "
     "EEEE') AS z FROM r",
+    "SELECT to_date(date_format(g, 'd.MM.yyyy'), 'd.MM.yyyy') AS x, to_timestamp(date_format(g, "
+    "'yyyyMMddHHmmss'), 'yyyyMMddHHmmss') AS y, count(*) AS n FROM r GROUP BY 1, 2",
+    "SELECT months_between(g, f) AS x, months_between(f, DATE '2020-02-29', false) AS y, "
+    "next_day(f, 'wed') AS z, from_unixtime(b * 3601) AS u, timestampadd(HOUR, b, g) AS t FROM r",
+    "SELECT a, any(b > 1) AS x, sum(try_divide(b, a)) AS y, sum(zeroifnull(b)) AS z, "
+    "max(nullifzero(a)) AS w FROM r GROUP BY a",
+    "SELECT substring_index(c, 'a', 1) AS x, substring_index(c, 'b', -1) AS y, hex(c) AS z, "
+    "hex(a) AS w, sha2(c, 256) AS u, bit_count(b) AS n, typeof(d) AS t FROM r",
 )
 TESTS_AS_COLUMNS = (
     "SELECT a, count(DISTINCT c, d) AS n, count(DISTINCT f, h, e) AS m FROM r GROUP BY a",
