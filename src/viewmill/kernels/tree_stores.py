@@ -30,7 +30,7 @@ class _TreeStore:
         self._header = np.zeros(header_words, np.int64)
         self.handle = address_of(self._header)
         self.words = self._header.data
-        self._set(dense.MASK, -1)
+        self._set(dense.MASK, dense.SMALL)
         self._kinds = np.array([*word_kinds(self.kind.payload), 0], np.int64)
         self._clear = clear
         # The header outlives the kernel's memory: it is an argument of what frees it.

@@ -1,9 +1,11 @@
 """Tables whose entries lie side by side, found through a separate table of slots.
 
-table   ENTRIES (address)  COUNT  ROOM  MASK (slots - 1; -1 in a table so small that it has none)
+table   ENTRIES (address)  COUNT  ROOM
+        MASK (slots - 1; SMALL in a table so small that it has none, DIRECT if it has a map)
 entry   [mark]  key words  payload words
 slots   behind the last place: upper half of the hash, then the entry's number + 1; 0 is free
 tags    in their stead in a small table: the upper byte of each entry's hash
+map     in their stead where keys are integers close together (see `direct`)
 
 Entries are dense, so visiting them is a walk through memory; a probe that meets another key hardly
 ever looks at its entry; a slot is small, so many fit the cache. The tags of a small table are all
@@ -16,6 +18,15 @@ from __future__ import annotations
 import numpy as np
 
 from viewmill.kernels.compiler import inline_structure, structure
+from viewmill.kernels.structures.direct import (
+    fetch_number,
+    fill_map,
+    has_place,
+    most_places,
+    number_of,
+    place_of,
+    range_of,
+)
 from viewmill.kernels.structures.heap import (
     HUGE,
     HUGE_PAGE,
@@ -35,12 +46,14 @@ from viewmill.kernels.structures.memory import (
     load_byte,
     load_word,
     store_byte,
+    store_half,
     store_word,
     trailing_zeros,
 )
 
 ENTRIES, COUNT, ROOM, MASK = 0, 8, 16, 24
 TABLE_WORDS = 4
+SMALL, DIRECT = -1, -2  # in MASK
 
 U = np.uint64
 _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB133111EB)
@@ -89,11 +102,15 @@ def slots_of(d, stride):
 
 
 @inline_structure
-def dense_find(d, key, words, h, key_at, stride):
+def dense_find(d, key, words, key_at, stride):
     """The address of the key in its entry, or 0. `key_at` is where keys begin in an entry."""
     mask = load_word(d + MASK)
     first = load_word(d + ENTRIES) + key_at
-    if mask < 0:
+    if mask == DIRECT:
+        number = number_of(slots_of(d, stride), load_word(key))
+        return first + (number - 1) * stride if number != 0 else 0
+    h = hash_key(key, words)
+    if mask == SMALL:
         return small_find(d, key, words, h, first, stride)
     slots = slots_of(d, stride)
     i = home_of(h, mask)
@@ -133,9 +150,11 @@ def tag_of(h):
 
 @inline_structure
 def fetch_slot(d, key, words, stride):
-    """Ask for the memory of a key's home slot."""
+    """Ask for the memory of a key's home slot, or of its number."""
     mask = load_word(d + MASK)
-    if mask >= 0:
+    if mask == DIRECT:
+        fetch_number(slots_of(d, stride), load_word(key))
+    elif mask >= 0:
         prefetch(slots_of(d, stride) + 8 * home_of(hash_key(key, words), mask))
 
 
@@ -143,13 +162,17 @@ def fetch_slot(d, key, words, stride):
 def fetch_entry(d, key, words, stride):
     """Ask for the memory of the entry in a key's home slot, which is most often its own."""
     mask = load_word(d + MASK)
-    if mask >= 0:
-        slot = load_word(slots_of(d, stride) + 8 * home_of(hash_key(key, words), mask))
-        if slot != 0:
-            at = load_word(d + ENTRIES) + ((slot & _NUMBER) - 1) * stride
-            prefetch(at)
-            for offset in range(64, min(stride, _FETCHED), 64):
-                prefetch(at + offset)
+    number = 0
+    if mask == DIRECT:
+        number = number_of(slots_of(d, stride), load_word(key))
+    elif mask >= 0:
+        home = home_of(hash_key(key, words), mask)
+        number = load_word(slots_of(d, stride) + 8 * home) & _NUMBER
+    if number != 0:
+        at = load_word(d + ENTRIES) + (number - 1) * stride
+        for offset in range(0, min(stride, _FETCHED), 64):
+            prefetch(at + offset)
+        prefetch(at + stride - 8)  # it may begin within a line
 
 
 @structure
@@ -194,33 +217,32 @@ def dense_resize(d, room, words, key_at, stride):
     before = table_bytes(old_room, stride) if old_room > 0 else 0
     now = table_bytes(room, stride)
     if room > old_room and can_grow(before):
-        extend(d, room, before, now, stride)
+        extend(d, room, before, now, words, key_at, stride)
     else:
         move_table(d, room, now, words, key_at, stride)
     return now - before
 
 
 @structure
-def extend(d, room, before, now, stride):
+def extend(d, room, before, now, words, key_at, stride):
     """Give a huge table more room where it is: its slots move behind the new end."""
-    n, old_slots = slot_count(room), load_word(d + MASK) + 1
-    old = load_word(d + ROOM) * stride  # where slots begin, counted from the first entry
+    old_room = load_word(d + ROOM)
+    n, old_n = slot_count(room), slot_count(old_room)
+    old = old_room * stride  # where slots begin, counted from the first entry
     new, aside = room * stride, 0
-    if n != old_slots and old + 8 * old_slots > new:  # the new slots would overwrite the old ones
-        aside = allocate(8 * old_slots)
-        copy_bytes(aside, load_word(d + ENTRIES) + old, 8 * old_slots)
+    if n != old_n and old + 8 * old_n > new:  # the new slots would overwrite the old ones
+        aside = allocate(8 * old_n)
+        copy_bytes(aside, load_word(d + ENTRIES) + old, 8 * old_n)
     entries = grow_table(load_word(d + ENTRIES), before, now)
     if entries == -1:
         release(aside)
         raise MemoryError
     store_word(d + ENTRIES, entries)
     store_word(d + ROOM, room)
-    store_word(d + MASK, n - 1)
-    if n == old_slots:
+    if n == old_n:
         move_bytes(entries + new, entries + old, 8 * n)
         return
-    clear_bytes(entries + new, 8 * n)
-    put_slots(entries + new, n - 1, aside if aside != 0 else entries + old, old_slots)
+    enter_all(d, words, key_at, stride, aside if aside != 0 else entries + old, old_n)
     release(aside)
 
 
@@ -228,27 +250,57 @@ def extend(d, room, before, now, stride):
 def move_table(d, room, now, words, key_at, stride):
     """Copy a table to a place with another room."""
     old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
-    n, old_slots = slot_count(room), load_word(d + MASK) + 1
-    old_tags = slots_of(d, stride)
+    old_slots = slots_of(d, stride)
     entries = allocate_table(now)
     copy_bytes(entries, old, count * stride)
-    slots = entries + room * stride
     store_word(d + ENTRIES, entries)
     store_word(d + ROOM, room)
-    store_word(d + MASK, n - 1)
-    if n > 0:
-        clear_bytes(slots, 8 * n)
-    if n > 0 and old_slots > 0:
-        put_slots(slots, n - 1, old + old_room * stride, old_slots)
-    elif n > 0:
-        for j in range(count):
-            h = hash_key(entries + j * stride + key_at, words)
-            put_slot(slots, n - 1, (h & _TAG) | (j + 1))
+    if slot_count(room) > 0:
+        enter_all(d, words, key_at, stride, old_slots, slot_count(old_room))
     else:  # a small table was small before, or empty
-        for j in range(0, count, 8):
-            store_word(slots + j, load_word(old_tags + j))
+        for i in range(0, count, 8):
+            store_word(slots_of(d, stride) + i, load_word(old_slots + i))
     if old_room > 0:
         release_table(old, table_bytes(old_room, stride))
+
+
+@structure
+def enter_all(d, words, key_at, stride, old, old_n):
+    """Make a map of all keys, or slots; `old` are so many slots, a map or tags from before."""
+    mask = load_word(d + MASK)
+    if enter_directly(d, words, key_at, stride):
+        return
+    slots, n = slots_of(d, stride), slot_count(load_word(d + ROOM))
+    store_word(d + MASK, n - 1)
+    clear_bytes(slots, 8 * n)
+    if mask >= 0:
+        put_slots(slots, n - 1, old, old_n)
+    else:
+        hash_all(d, words, key_at, stride)
+
+
+@structure
+def enter_directly(d, words, key_at, stride):
+    """Make a map of all keys if they are integers close together; whether they are."""
+    count, size = load_word(d + COUNT), 8 * slot_count(load_word(d + ROOM))
+    if words != 1 or count == 0:
+        return False
+    keys = load_word(d + ENTRIES) + key_at
+    low, high, is_close = range_of(keys, count, stride, most_places(size))
+    if is_close:
+        fill_map(slots_of(d, stride), size, keys, count, stride, low, high)
+        store_word(d + MASK, DIRECT)
+    return is_close
+
+
+@structure
+def hash_all(d, words, key_at, stride):
+    """Enter every entry among slots that are free."""
+    keys = load_word(d + ENTRIES) + key_at
+    slots, mask = slots_of(d, stride), load_word(d + MASK)
+    for i in range(load_word(d + COUNT)):
+        h = hash_key(keys + i * stride, words)
+        put_slot(slots, mask, (h & _TAG) | (i + 1))
 
 
 @structure
@@ -280,7 +332,7 @@ def larger(room, stride):
 
 
 @structure
-def dense_add(d, key, words, h, key_at, stride):
+def dense_add(d, key, words, key_at, stride):
     """A new entry with this key and a payload of zeros, where there is room; its key's address."""
     count = load_word(d + COUNT)
     entry = load_word(d + ENTRIES) + count * stride
@@ -289,13 +341,28 @@ def dense_add(d, key, words, h, key_at, stride):
     at = entry + key_at
     for i in range(words):
         store_word(at + 8 * i, load_word(key + 8 * i))
-    mask = load_word(d + MASK)
-    if mask >= 0:
-        put_slot(slots_of(d, stride), mask, (h & _TAG) | (count + 1))
-    else:
-        store_byte(slots_of(d, stride) + count, np.uint8(tag_of(h)))
     store_word(d + COUNT, count + 1)
+    mask, slots = load_word(d + MASK), slots_of(d, stride)
+    if mask == DIRECT:
+        add_directly(d, load_word(key), words, key_at, stride)
+    elif mask == SMALL:
+        store_byte(slots + count, np.uint8(tag_of(hash_key(key, words))))
+    else:
+        put_slot(slots, mask, (hash_key(key, words) & _TAG) | (count + 1))
     return at
+
+
+@structure
+def add_directly(d, key, words, key_at, stride):
+    """Enter the last entry into the map; where its key is too far away, into another one."""
+    map_, count = slots_of(d, stride), load_word(d + COUNT)
+    if has_place(map_, key):
+        store_half(place_of(map_, key), count)
+    elif not enter_directly(d, words, key_at, stride):
+        n = slot_count(load_word(d + ROOM))
+        store_word(d + MASK, n - 1)
+        clear_bytes(map_, 8 * n)
+        hash_all(d, words, key_at, stride)
 
 
 @structure
@@ -338,6 +405,11 @@ def dense_erase(d, number, words, key_at, stride):
             h = hash_key(moved + key_at, words)
             i = slot_of(slots, mask, h, last)
             store_word(slots + 8 * i, (h & _TAG) | (number + 1))
+    elif mask == DIRECT:
+        map_ = slots_of(d, stride)
+        store_half(place_of(map_, load_word(entry + key_at)), 0)
+        if number != last:
+            store_half(place_of(map_, load_word(moved + key_at)), number + 1)
     else:
         tags = slots_of(d, stride)
         store_byte(tags + number, load_byte(tags + last))
@@ -364,5 +436,5 @@ def dense_release(d, stride):
     store_word(d + ENTRIES, 0)
     store_word(d + COUNT, 0)
     store_word(d + ROOM, 0)
-    store_word(d + MASK, -1)
+    store_word(d + MASK, SMALL)
     return table_bytes(room, stride) if room > 0 else 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.dense import (
     COUNT,
+    DIRECT,
     ENTRIES,
     MASK,
     ROOM,
@@ -22,15 +23,16 @@ from viewmill.kernels.structures.dense import (
     dense_find,
     dense_release,
     dense_resize,
+    enter_directly,
     fetch_entry,
     fetch_slot,
-    hash_key,
     is_sparse,
     larger,
     slots_of,
     table_bytes,
     tail_bytes,
 )
+from viewmill.kernels.structures.direct import forget_numbers
 from viewmill.kernels.structures.floats import add_sum, is_residue
 from viewmill.kernels.structures.heap import (
     allocate,
@@ -61,9 +63,7 @@ def indexed_find(s, key):
     """The entry of a key, or 0."""
     at = spill(key)
     words = len(key)
-    found = dense_find(
-        s, at, words, hash_key(at, words), load_word(s + KEY_AT), load_word(s + STRIDE)
-    )
+    found = dense_find(s, at, words, load_word(s + KEY_AT), load_word(s + STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
@@ -72,10 +72,10 @@ def indexed_touch(s, key):
     """The entry of a key, made if absent; noted in the journal if there is one."""
     at = spill(key)
     words = len(key)
-    h, key_at = hash_key(at, words), load_word(s + KEY_AT)
-    found = dense_find(s, at, words, h, key_at, load_word(s + STRIDE))
+    key_at = load_word(s + KEY_AT)
+    found = dense_find(s, at, words, key_at, load_word(s + STRIDE))
     if found == 0:
-        return make_entry(s, at, words, h) + 8 * words
+        return make_entry(s, at, words) + 8 * words
     if key_at != 0 and load_word(found - 8) == 0:
         note(s, found, 1)
     return found + 8 * words
@@ -102,13 +102,13 @@ def indexed_fetch_entry(s, key):
 
 
 @structure
-def make_entry(s, at, words, h):
+def make_entry(s, at, words):
     """A new entry, noted; its key's address."""
     out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
         grow(s, larger(load_word(s + ROOM), load_word(s + STRIDE)))
     key_at = load_word(s + KEY_AT)
-    found = dense_add(s, at, words, h, key_at, load_word(s + STRIDE))
+    found = dense_add(s, at, words, key_at, load_word(s + STRIDE))
     if key_at != 0:
         note(s, found, 0)
     return found
@@ -391,9 +391,11 @@ def indexed_empty(s):
     count, room = load_word(s + COUNT), load_word(s + ROOM)
     if room > 4096 and count * 8 < room:
         return indexed_clear(s)
-    mask = load_word(s + MASK)
-    if mask >= 0:
-        clear_bytes(slots_of(s, load_word(s + STRIDE)), 8 * (mask + 1))
+    mask, slots = load_word(s + MASK), slots_of(s, load_word(s + STRIDE))
+    if mask == DIRECT:
+        forget_numbers(slots)
+    elif mask >= 0:
+        clear_bytes(slots, 8 * (mask + 1))
     store_word(s + COUNT, 0)
     return 0
 
@@ -423,11 +425,12 @@ def indexed_load(s, rows, size):
     for i in range(size):
         row = rows + i * width
         if not is_zero(kinds, payload, row + 8 * words):
-            h = hash_key(row, words)
-            at = dense_find(s, row, words, h, key_at, stride)
+            at = dense_find(s, row, words, key_at, stride)
             if at == 0:
-                at = dense_add(s, row, words, h, key_at, stride)
+                at = dense_add(s, row, words, key_at, stride)
             copy_bytes(at + 8 * words, row + 8 * words, 8 * payload)
+    if load_word(s + MASK) >= 0:
+        enter_directly(s, words, key_at, stride)
     return 0
 
 

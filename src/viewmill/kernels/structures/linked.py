@@ -11,7 +11,7 @@ found there says whether it still holds, and else it is looked up and remembered
 from __future__ import annotations
 
 from viewmill.kernels.compiler import inline_structure, structure
-from viewmill.kernels.structures.dense import COUNT, ENTRIES, dense_find, hash_key, same_key
+from viewmill.kernels.structures.dense import COUNT, ENTRIES, dense_find, same_key
 from viewmill.kernels.structures.heap import out_of_line, prefetch
 from viewmill.kernels.structures.indexed import KEY_AT, STRIDE, make_entry, note
 from viewmill.kernels.structures.listed import STRIDE as LIST_STEP
@@ -59,12 +59,12 @@ def guessed(t, at, words, link):
 def look_up(t, at, words, link, make):
     """The address of the key in its entry, or 0, remembered by the link."""
     out_of_line()
-    h, key_at, stride = hash_key(at, words), load_word(t + KEY_AT), load_word(t + STRIDE)
-    found = dense_find(t, at, words, h, key_at, stride)
+    key_at, stride = load_word(t + KEY_AT), load_word(t + STRIDE)
+    found = dense_find(t, at, words, key_at, stride)
     if found == 0:
         if not make:
             return 0
-        found = make_entry(t, at, words, h)
+        found = make_entry(t, at, words)
     elif make and key_at != 0 and load_word(found - 8) == 0:
         note(t, found, 1)
     store_word(link, (found - key_at - load_word(t + ENTRIES)) // stride)

@@ -17,6 +17,7 @@ from viewmill.kernels.structures.dense import (
     ENTRIES,
     MASK,
     ROOM,
+    SMALL,
     TABLE_WORDS,
     dense_add,
     dense_erase,
@@ -25,7 +26,6 @@ from viewmill.kernels.structures.dense import (
     dense_resize,
     fetch_entry,
     fetch_slot,
-    hash_key,
     is_sparse,
     larger,
 )
@@ -50,7 +50,7 @@ def list_of(s, prefix):
 @inline_structure
 def find_list(s, at, words):
     """The same by address."""
-    found = dense_find(s, at, words, hash_key(at, words), 0, load_word(s + LIST_STRIDE))
+    found = dense_find(s, at, words, 0, load_word(s + LIST_STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
@@ -81,7 +81,7 @@ def list_find(s, prefix, rest):
         return 0
     at = spill(rest)
     words = len(rest)
-    found = dense_find(list_, at, words, hash_key(at, words), 0, load_word(s + STRIDE))
+    found = dense_find(list_, at, words, 0, load_word(s + STRIDE))
     return found + 8 * words if found != 0 else 0
 
 
@@ -138,21 +138,20 @@ def touch_entry(s, prefix, prefix_words, rest, rest_words):
     list_ = find_list(s, prefix, prefix_words)
     if list_ == 0:
         list_ = make_list(s, prefix, prefix_words)
-    h = hash_key(rest, rest_words)
-    found = dense_find(list_, rest, rest_words, h, 0, load_word(s + STRIDE))
+    found = dense_find(list_, rest, rest_words, 0, load_word(s + STRIDE))
     if found == 0:
-        found = make_entry(s, list_, rest, rest_words, h)
+        found = make_entry(s, list_, rest, rest_words)
     return found + 8 * rest_words
 
 
 @structure
-def make_entry(s, list_, rest, words, h):
+def make_entry(s, list_, rest, words):
     """A new entry of a list; its key's address."""
     out_of_line()
     if load_word(list_ + COUNT) == load_word(list_ + ROOM):
         grow_list(s, list_, larger(load_word(list_ + ROOM), load_word(s + STRIDE)))
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
-    return dense_add(list_, rest, words, h, 0, load_word(s + STRIDE))
+    return dense_add(list_, rest, words, 0, load_word(s + STRIDE))
 
 
 @structure
@@ -161,9 +160,8 @@ def make_list(s, at, words):
     out_of_line()
     if load_word(s + COUNT) == load_word(s + ROOM):
         resize_lists(s, larger(load_word(s + ROOM), load_word(s + LIST_STRIDE)))
-    h, stride = hash_key(at, words), load_word(s + LIST_STRIDE)
-    list_ = dense_add(s, at, words, h, 0, stride) + 8 * words
-    store_word(list_ + MASK, -1)
+    list_ = dense_add(s, at, words, 0, load_word(s + LIST_STRIDE)) + 8 * words
+    store_word(list_ + MASK, SMALL)
     return list_
 
 

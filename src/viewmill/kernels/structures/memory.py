@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_I8, _I64, _F64 = ir.IntType(8), ir.IntType(64), ir.DoubleType()
+_I8, _I32, _I64, _F64 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 
 
 def _loader(kind, result):
@@ -18,6 +18,23 @@ def _loader(kind, result):
         return result(types.int64), generate
 
     return load
+
+
+def _half_loader(typing_context, address):
+    def generate(context, builder, signature, arguments):
+        half = builder.load(builder.inttoptr(arguments[0], _I32.as_pointer()))
+        return builder.zext(half, _I64)
+
+    return types.int64(types.int64), generate
+
+
+def _half_storer(typing_context, address, value):
+    def generate(context, builder, signature, arguments):
+        half = builder.trunc(arguments[1], _I32)
+        builder.store(half, builder.inttoptr(arguments[0], _I32.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
 
 
 def _storer(kind, value_type):
@@ -33,9 +50,11 @@ def _storer(kind, value_type):
 
 load_word = intrinsic(_loader(_I64, types.int64))
 load_float = intrinsic(_loader(_F64, types.float64))
+load_half = intrinsic(_half_loader)  # four bytes, never negative
 load_byte = intrinsic(_loader(_I8, types.uint8))
 store_word = intrinsic(_storer(_I64, types.int64))
 store_float = intrinsic(_storer(_F64, types.float64))
+store_half = intrinsic(_half_storer)
 store_byte = intrinsic(_storer(_I8, types.uint8))
 
 
