@@ -27,6 +27,7 @@ from viewmill.algebra.types import (
     Date,
     Decimal,
     Integer,
+    Interval,
     Null,
     String,
     Timestamp,
@@ -202,12 +203,23 @@ def function_names() -> Iterable[str]:
 # Builders.
 
 
+_AS_NUMBERS: dict[type[Type], str] = {
+    Date: "unix_date(day) is the number of the day.",
+    Timestamp: "unix_seconds(moment) is the number of the second.",
+    Interval: "timestampdiff(SECOND, a, b) counts seconds, datediff(b, a) days.",
+}
+
+
 def number(argument: Expression, what: str) -> Expression:
     """A numeric argument as it is; text is read as DOUBLE."""
     if isinstance(argument.type, String | Null):
         return cast(argument, DOUBLE)
     if not is_numeric(argument.type):
-        raise TypeMismatch(f"{what} needs a number, got {argument.type}", span=argument.span)
+        raise TypeMismatch(
+            f"{what} needs a number, got {argument.type}",
+            hint=_AS_NUMBERS.get(type(argument.type), ""),
+            span=argument.span,
+        )
     return argument
 
 

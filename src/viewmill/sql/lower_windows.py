@@ -41,7 +41,11 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
         function = function.this
     name, nodes = read_function(function)
     if any(isinstance(each, exp.Distinct) for each in nodes):
-        raise TypeMismatch("DISTINCT cannot be used over a window", span=span)
+        raise TypeMismatch(
+            "DISTINCT cannot be used over a window",
+            hint="Count in a query of its own with GROUP BY, and join with it.",
+            span=span,
+        )
     if not (aggregates.is_aggregate(name) or aggregates.is_window_function(name)):
         raise NotModelled(f"the function {name} over a window", span, function=name)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
