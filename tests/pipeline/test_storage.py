@@ -28,9 +28,9 @@ def test_storage_of_shards_has_a_format_of_its_own(tmp_path):
     Storage.open(tmp_path / "storage", "shards")
     file = tmp_path / "storage" / "pipeline.json"
     saved = json.loads(file.read_text())
-    assert saved["format"] == 2
-    file.write_text(json.dumps({**saved, "format": 1}))
-    with pytest.raises(WrongFormat, match="storage format 1, this version reads 2"):
+    assert saved["format"] == 3
+    file.write_text(json.dumps({**saved, "format": 2}))
+    with pytest.raises(WrongFormat, match="storage format 2, this version reads 3"):
         Storage.open(tmp_path / "storage", "shards")
 
 

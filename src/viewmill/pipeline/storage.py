@@ -16,7 +16,7 @@ from pathlib import Path
 from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
 
 # By placement: what shards keep in Spark's state store has a layout of its own.
-FORMATS = {"driver": 1, "shards": 2}
+FORMATS = {"driver": 1, "shards": 3}
 _NAME = "pipeline.json"
 
 

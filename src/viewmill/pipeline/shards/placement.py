@@ -79,6 +79,9 @@ _SETTINGS = {
     _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     # Counting keys costs a look before every write, and nobody asks for the count.
     f"{_STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
+    # Rows are only read and hashed: see `_READING_SETTINGS` of the placement in the driver.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     # Batches of 10,000 rows, the default, are handed over one by one.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
@@ -231,7 +234,7 @@ class InShards:
         ]
         states = pkgutil.resolve_name(_STATES)(self._layout)
         together = reduce(lambda one, other: one.union(other), packed)
-        return together.groupBy("slot").transformWithStateInPandas(
+        return together.groupBy("slot").transformWithState(
             states, outputStructType=GIVEN, outputMode="Update", timeMode="None"
         )
 

@@ -11,13 +11,14 @@ no room are released after a batch, and made again when rows come for them.
 
 from __future__ import annotations
 
+import json
 import pickle
 import pkgutil
 import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -59,6 +60,31 @@ class Entry(NamedTuple):
 
     token: str
     blobs: bytes
+
+
+# In the state store a slot is one map from versions to bytes; these two are no versions of the log.
+STATE = "slot"
+HEAD, SNAPSHOT = 0, -1
+
+
+def write_head(head: Head) -> bytes:
+    """The head as the store has it."""
+    return json.dumps(astuple(head)).encode()
+
+
+def read_head(content: bytes) -> Head:
+    """The inverse of `write_head`."""
+    return Head(*json.loads(content))
+
+
+def write_entry(entry: Entry) -> bytes:
+    """A batch of the log as the store has it."""
+    return pickle.dumps(tuple(entry))
+
+
+def read_entry(content: bytes) -> Entry:
+    """The inverse of `write_entry`."""
+    return Entry(*pickle.loads(content))
 
 
 class SlotStore(Protocol):

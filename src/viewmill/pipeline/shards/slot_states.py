@@ -8,70 +8,61 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
+from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from viewmill.deltas.blobs import write_table
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import ViewmillError
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import TO_DRIVER, Layout
-from viewmill.pipeline.shards.slot import Blobs, Entry, Given, Head, take
+from viewmill.pipeline.shards.slot import (
+    HEAD,
+    SNAPSHOT,
+    STATE,
+    Blobs,
+    Entry,
+    Given,
+    Head,
+    read_entry,
+    read_head,
+    take,
+    write_entry,
+    write_head,
+)
 from viewmill.pipeline.shards.worker import settle
 
 Row = tuple[str, str, int, bytes]
 
 # Types and not texts, which the JVM would parse again in every task.
-_HEAD = StructType(
-    [
-        StructField("version", LongType()),
-        StructField("token", StringType()),
-        StructField("log_bytes", LongType()),
-        StructField("base", LongType()),
-        StructField("base_token", StringType()),
-    ]
-)
 _PLACE = StructType([StructField("version", LongType()), StructField("piece", IntegerType())])
-_ENTRY = StructType(
-    [
-        StructField("token", StringType()),
-        StructField("pieces", IntegerType()),
-        StructField("content", BinaryType()),
-    ]
-)
-_PIECE = StructType([StructField("content", BinaryType())])
+_PIECE = StructType([StructField("pieces", IntegerType()), StructField("content", BinaryType())])
 _PIECE_BYTES = 8 << 20  # a value in the state store stays below Spark's 16 MB
+_GIVEN = SparkRow("kind", "name", "place", "content")
 
 
 class SlotStates(StatefulProcessor):  # type: ignore[misc]
-    """Three states for each slot: the head, the log, the snapshot."""
+    """One state for each slot: a map of its head, its log by version, and its snapshot.
+
+    Three states would each be announced to the JVM in every task, which took 10 ms for each.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def init(self, handle: Any) -> None:
         """Spark gives the states of the slots of this partition."""
-        self._head = handle.getValueState("head", _HEAD)
-        self._log = handle.getMapState("log", _PLACE, _ENTRY)
-        self._snapshot = handle.getListState("snapshot", _PIECE)
+        self.kept = handle.getMapState(STATE, _PLACE, _PIECE)
 
     def handleInputRows(  # noqa: N802 (Spark's name)
-        self, key: Any, rows: Iterator[pd.DataFrame], timer_values: Any
-    ) -> Iterator[pd.DataFrame]:
+        self, key: Any, rows: Iterator[Any], timer_values: Any
+    ) -> Iterator[Any]:
         """One batch of one slot."""
-        found = [each for frame in rows for each in frame.itertuples(index=False)]
-        found.sort(key=lambda each: each.place)  # as packed, whichever way they came
+        found = sorted(rows, key=lambda each: each.place)  # as packed, whichever way they came
         given = [_passed(each) for each in found if each.stream.endswith(TO_DRIVER)]
         blobs = [
             (each.stream, bool(each.first), bytes(each.rows))
@@ -80,7 +71,7 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
         ]
         if blobs:
             given += self._take(self._layout.keys.index(int(key[0])), blobs)
-        yield pd.DataFrame(given, columns=["kind", "name", "place", "content"])
+        return iter([_GIVEN(*each) for each in given])
 
     def _take(self, slot: int, blobs: Blobs) -> list[Row]:
         try:
@@ -97,38 +88,46 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
 
 
 class _Store:
-    """A slot's states under the names that `slot.take` uses."""
+    """A slot's state under the names that `slot.take` uses."""
 
     def __init__(self, states: SlotStates) -> None:
-        self._states = states
+        self._kept = states.kept
 
     def head(self) -> Head:
-        found = self._states._head.get()
-        return Head() if found is None else Head(*found)
+        content = self._read(HEAD)
+        return Head() if content is None else read_head(content)
 
     def set_head(self, head: Head) -> None:
-        self._states._head.update(astuple(head))
+        self._write(HEAD, write_head(head))
 
     def entry(self, version: int) -> Entry:
-        token, count, first = self._states._log.getValue((version, 0))
-        rest = [self._states._log.getValue((version, i))[2] for i in range(1, count)]
-        return Entry(token, b"".join([bytes(first), *rest]))
+        content = self._read(version)
+        assert content is not None
+        return read_entry(content)
 
     def append(self, version: int, entry: Entry) -> None:
-        pieces = _pieces(entry.blobs)
-        for i, piece in enumerate(pieces):
-            self._states._log.updateValue((version, i), (entry.token, len(pieces), piece))
+        self._write(version, write_entry(entry))
 
     def snapshot(self) -> bytes:
-        return b"".join(bytes(piece) for (piece,) in self._states._snapshot.get())
+        return self._read(SNAPSHOT) or b""
 
     def replace(self, snapshot: bytes) -> None:
-        self._states._log.clear()
-        self._states._snapshot.put([(piece,) for piece in _pieces(snapshot)])
+        self._kept.clear()
+        self._write(SNAPSHOT, snapshot)
 
+    def _read(self, version: int) -> bytes | None:
+        found = self._kept.getValue((version, 0))
+        if found is None:
+            return None
+        count, first = found
+        rest = [self._kept.getValue((version, i))[1] for i in range(1, count)]
+        return b"".join([bytes(first), *rest])
 
-def _pieces(data: bytes) -> list[bytes]:
-    return [data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES)] or [b""]
+    def _write(self, version: int, content: bytes) -> None:
+        starts = range(0, len(content), _PIECE_BYTES) or [0]
+        for i, start in enumerate(starts):
+            piece = content[start : start + _PIECE_BYTES]
+            self._kept.updateValue((version, i), (len(starts), piece))
 
 
 def _passed(packed: Any) -> Row:

@@ -8,7 +8,6 @@ Shards keep no rows of sources, so this is what can be compared: states against 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,16 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference, compare
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import MULTIPLICITY, Layout
-from viewmill.pipeline.shards.slot import Entry, Head, made_again
+from viewmill.pipeline.shards.slot import (
+    HEAD,
+    SNAPSHOT,
+    STATE,
+    Entry,
+    Head,
+    made_again,
+    read_entry,
+    read_head,
+)
 from viewmill.pipeline.shards.views import ShardedView, gathering_table
 
 
@@ -45,26 +53,24 @@ class StoreCopy:
     """One slot's part of the state store, read and not written."""
 
     def __init__(self) -> None:
-        self._head = Head()
-        self.pieces: dict[tuple[int, int], tuple[str, bytes]] = {}
-        self.snapshots: list[bytes] = []
+        self.pieces: dict[tuple[int, int], bytes] = {}  # by version and place in it
 
     def head(self) -> Head:
         """What the store says about the slot."""
-        return self._head
+        content = self._read(HEAD)
+        return read_head(content) if content else Head()
 
     def set_head(self, head: Head) -> None:
-        """What was read."""
-        self._head = head
+        """Nothing is written here."""
+        raise AssertionError("a copy is only read")
 
     def entry(self, version: int) -> Entry:
         """One batch of the log."""
-        found = sorted((place, each) for place, each in self.pieces.items() if place[0] == version)
-        return Entry(found[0][1][0], b"".join(content for _, (_, content) in found))
+        return read_entry(self._read(version))
 
     def snapshot(self) -> bytes:
         """The states at the log's beginning."""
-        return b"".join(self.snapshots)
+        return self._read(SNAPSHOT)
 
     def append(self, version: int, entry: Entry) -> None:
         """Nothing is written here."""
@@ -74,22 +80,18 @@ class StoreCopy:
         """Nothing is written here."""
         raise AssertionError("a copy is only read")
 
+    def _read(self, version: int) -> bytes:
+        return b"".join(
+            content for place, content in sorted(self.pieces.items()) if place[0] == version
+        )
+
 
 def _read(spark: Any, checkpoint: Path) -> dict[int, StoreCopy]:
     """The copies by the key of their slot."""
     found: dict[int, StoreCopy] = {}
-    for row in _rows(spark, checkpoint, "head"):
-        found.setdefault(row["key"][0], StoreCopy()).set_head(Head(*row["value"]))
-    for row in _rows(spark, checkpoint, "log"):
-        token, _, content = row["user_map_value"]
-        place = tuple(row["user_map_key"])
-        found[row["key"][0]].pieces[place] = token, bytes(content)
-    for row in _rows(spark, checkpoint, "snapshot"):
-        found[row["key"][0]].snapshots.append(bytes(row["list_element"][0]))
+    reader = spark.read.format("statestore").option("stateVarName", STATE)
+    for row in reader.load(str(checkpoint)).collect():
+        store = found.setdefault(row["key"][0], StoreCopy())
+        version, piece = row["user_map_key"]
+        store.pieces[version, piece] = bytes(row["user_map_value"][1])
     return found
-
-
-def _rows(spark: Any, checkpoint: Path, variable: str) -> Iterable[Any]:
-    reader = spark.read.format("statestore").option("stateVarName", variable)
-    rows: Iterable[Any] = reader.load(str(checkpoint)).collect()
-    return rows
