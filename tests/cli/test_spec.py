@@ -2,6 +2,7 @@
 
 import pytest
 
+from viewmill.cli.project import check
 from viewmill.cli.spec import read_spec
 from viewmill.cli.yaml_reader import InvalidSpec
 
@@ -105,3 +106,28 @@ def test_a_budget_and_policies_are_read(tmp_path):
     spec = read_spec(file)
     assert spec.memory == 64_000_000
     assert spec.refresh == {"v": ("EVERY 10 ROWS", "ON DEMAND"), "w": ("IMMEDIATE",)}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("sinks:\n  vwapp: {format: csv, path: out.csv}\n", ":6: sinks.vwapp: no view is called"),
+        ("refresh:\n  vwapp: EVERY 9 ROWS\n", ":6: refresh.vwapp: no view is called"),
+        ("refresh:\n  v: EVERY SO OFTEN\n", ':6: refresh.v: "SO" is no period'),
+    ],
+    ids=["sink", "refreshed", "period"],
+)
+def test_mistakes_that_need_the_views_name_entry_and_line(tmp_path, entry, message):
+    (tmp_path / "v.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT sum(id) AS s FROM b")
+    text = 'sources:\n  b: {path: b.csv, schema: "id BIGINT"}\nlibraries:\n'
+    spec = read_spec(write(tmp_path, text + "  - glob: {include: v.sql}\n" + entry))
+    with pytest.raises(InvalidSpec) as failure:
+        check(spec)
+    assert f"viewmill.yml{message}" in failure.value.message
+
+
+@pytest.mark.parametrize("schema", ["id BIGINTT", "id INT, id INT"], ids=["type", "twice"])
+def test_mistakes_in_a_schema_name_entry_and_line(tmp_path, schema):
+    spec = read_spec(write(tmp_path, f'sources:\n  b: {{path: b.csv, schema: "{schema}"}}\n'))
+    with pytest.raises(InvalidSpec, match="viewmill.yml:2: sources.b.schema: "):
+        check(spec)

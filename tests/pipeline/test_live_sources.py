@@ -115,6 +115,19 @@ def test_tables_of_the_catalog_in_one_call(spark, tmp_path):
             with pytest.raises(InvalidArgument, match="no column uid"):
                 mill.table("viewmill_three", name="four", key="uid")
             assert mill.tables() == ["orders", "three"]
+            spark.range(3).write.saveAsTable("viewmill_sales.items")
+            with pytest.raises(UnknownName) as failure:
+                mill.sql("SELECT * FROM viewmill_sales.items")
+            assert 'mill.table("viewmill_sales.items") makes' in failure.value.hint
+            with pytest.raises(UnknownName) as failure:
+                mill.sql("CREATE MATERIALIZED VIEW w AS SELECT * FROM viewmill_sales.orders")
+            assert failure.value.hint == 'It is here as "orders".'
+        with vm.Pipeline(spark, storage=tmp_path / "storage") as pipe:
+            with pytest.raises(UnknownName) as failure:
+                pipe.view("w", "SELECT count(*) AS n FROM viewmill_sales.items")
+            assert 'pipe.source("items", spark.table("viewmill_sales.items"))' in failure.value.hint
+            with pytest.raises(UnknownName, match="no table or view"):
+                pipe.view("w", "SELECT count(*) AS n FROM a.b.c")
     finally:
         spark.sql("DROP DATABASE viewmill_sales CASCADE")
 

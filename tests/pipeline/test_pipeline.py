@@ -135,6 +135,30 @@ def test_new_changes_sink_starts_with_all_rows(spark, tmp_path):
     assert net_of_changes(tmp_path / "later") == {("ann", 17, 2): 1, ("bob", 5, 1): 1}
 
 
+def test_view_in_memory_is_read_with_spark_sql(spark, tmp_path):
+    write_orders(tmp_path / "orders", "a", FIRST)
+    for number in (1, 2):
+        with vm.Pipeline(spark, storage=tmp_path / "storage") as pipe:
+            pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+            pipe.view("Spent", "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer")
+            with pytest.raises(InvalidArgument, match="in memory, so it has no path"):
+                pipe.sink("spent", path=tmp_path / "out", format="memory")
+            pipe.sink("spent", format="memory")
+            pipe.sink("spent", format="memory", mode="changes")
+            pipe.run_once()
+            if number == 1:
+                write_orders(tmp_path / "orders", "b", SECOND)
+                pipe.run_once()
+            assert sorted(map(tuple, spark.table("Spent").collect())) == [("ann", 10), ("cy", 1)]
+            changes = spark.sql(
+                "SELECT customer, s, sum(if(_change_type = 'insert', 1, -1)) AS n"
+                " FROM Spent_changes GROUP BY 1, 2 HAVING n <> 0"
+            )
+            assert sorted(map(tuple, changes.collect())) == [("ann", 10, 1), ("cy", 1, 1)]
+            versions = spark.sql("SELECT count(DISTINCT _commit_version) FROM Spent_changes")
+            assert versions.collect()[0][0] == (2 if number == 1 else 1)
+
+
 def test_function_gets_every_change(spark, tmp_path):
     write_orders(tmp_path / "orders", "a", FIRST)
     write_orders(tmp_path / "orders", "b", SECOND)

@@ -127,6 +127,14 @@ def test_multiplicities_count(spark, tmp_path, pipe):
     assert sorted(pipe["counts"].rows()) == [("ann", 2), ("bob", 1)]
 
 
+def test_trigger_is_checked_before_anything_is_taken(spark, pipe):
+    pipe.source("names", spark.createDataFrame([("ann",)], "name STRING"))
+    pipe.view("counts", "SELECT name, count(*) AS n FROM names GROUP BY name")
+    with pytest.raises(InvalidArgument, match="is no interval"):
+        pipe.start(trigger="now and then")
+    assert pipe["counts"].rows() == []
+
+
 def test_listener_hears_of_every_batch(spark, tmp_path, pipe):
     write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "insert")])
     pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")

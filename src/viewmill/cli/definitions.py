@@ -82,12 +82,15 @@ def _source_tables(spec: Spec) -> Iterable[Definition]:
     for source in spec.sources:
         sql = source.create_statement()
         if sql is not None:
+            path = f"sources.{source.name}.schema"
             try:
                 statements = parse(sql)
             except ViewmillError as error:
-                raise named(spec.file, error) from error
+                raise spec.error(
+                    path, error.message, detail=error.detail, hint=error.hint
+                ) from error
             if len(statements) != 1 or not isinstance(statements[0], CreateTable):
-                raise InvalidArgument(f"{spec.file}: the schema of {source.name} is not a schema")
+                raise spec.error(path, "this is not a schema", hint='"id BIGINT, name STRING"')
             yield Definition(source.name, "TABLE", sql, spec.file)
 
 

@@ -68,14 +68,15 @@ def _check_names(spec: Spec, mill: Mill) -> None:
     tables, views = mill.tables(), mill.views()
     for source in spec.sources:
         if source.name.lower() not in _keys(tables):
-            raise InvalidArgument(
-                f"{spec.file}: source {source.name} has no schema and no library creates it",
+            raise spec.error(
+                f"sources.{source.name}",
+                "it has no schema and no library creates it",
                 hint=f'Add schema: "id BIGINT, ..." to sources.{source.name}.',
             )
     for sink in spec.sinks:
         if sink.view.lower() not in _keys(views):
             hint = nearest(sink.view, views)
-            raise InvalidArgument(f"{spec.file}: no view is called {sink.view!r}", hint=hint)
+            raise spec.error(f"sinks.{sink.view}", f"no view is called {sink.view!r}", hint=hint)
 
 
 def set_policies(spec: Spec, mill: Mill) -> None:
@@ -83,13 +84,11 @@ def set_policies(spec: Spec, mill: Mill) -> None:
     for view, clauses in spec.refresh.items():
         if view.lower() not in _keys(mill.views()):
             hint = nearest(view, mill.views())
-            raise InvalidArgument(f"{spec.file}: no view is called {view!r}", hint=hint)
+            raise spec.error(f"refresh.{view}", f"no view is called {view!r}", hint=hint)
         try:
             mill[view].set_policies(*clauses)
         except ViewmillError as error:
-            raise InvalidArgument(
-                f"{spec.file}: refresh.{view}: {error.message}", hint=error.hint
-            ) from error
+            raise spec.error(f"refresh.{view}", error.message, hint=error.hint) from error
 
 
 def define(

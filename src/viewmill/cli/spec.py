@@ -90,6 +90,14 @@ class Spec:
     spark: SparkSettings | None = None  # None is the runtime in this process
     memory: int | None = None  # bytes, for all states together
     refresh: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # policies, by view
+    entries: Mapping[str, Value] = field(default_factory=dict, repr=False)  # by path, for errors
+
+    def error(self, path: str, message: str, *, detail: str = "", hint: str = "") -> InvalidSpec:
+        """An error that underlines the entry at `path`, for example sinks.revenue."""
+        entry = self.entries.get(path)
+        if entry is None:
+            return InvalidSpec(f"{self.file}: {path}: {message}", detail=detail, hint=hint)
+        return entry.error(f"{path}: {message}", detail=detail, hint=hint)
 
     @property
     def folder(self) -> Path:
@@ -136,7 +144,17 @@ def read_spec(file: Path) -> Spec:
         spark=_read_spark(spark) if on_spark else None,
         memory=_read_memory(memory) if memory else None,
         refresh=_read_refresh(refresh) if refresh else {},
+        entries=_entries(sources, sinks, refresh),
     )
+
+
+def _entries(*sections: Value | None) -> dict[str, Value]:
+    """The named entries of sections and what stands in them, by path."""
+    entries = [each for part in sections if part for each in part.mapping().values.values()]
+    inside = [
+        each for entry in entries if entry.is_mapping for each in entry.mapping().values.values()
+    ]
+    return {each.path: each for each in (*entries, *inside)}
 
 
 def _read_memory(value: Value) -> int:

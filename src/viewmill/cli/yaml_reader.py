@@ -35,6 +35,11 @@ class Value:
         span = Span(self.text, start, max(start, end))
         return InvalidSpec(f"{self.file}:{line}: {message}", detail=detail, hint=hint, span=span)
 
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it has keys."""
+        return isinstance(self.node, yaml.MappingNode)
+
     def string(self) -> str:
         """The value as text; numbers and dates are taken as they were written."""
         if not isinstance(self.node, yaml.ScalarNode) or not str(self.node.value).strip():

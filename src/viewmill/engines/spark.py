@@ -83,6 +83,13 @@ class SparkEngine:
         with _translated_errors():
             return self._users.table(name).toArrow()
 
+    def knows(self, name: str) -> bool:
+        """Whether the user's session has a table or view of that name."""
+        try:
+            return bool(self._users.catalog.tableExists(name))
+        except PySparkException:  # a name that no catalog could have
+            return False
+
     def close(self) -> None:
         """Forget the tables; the session is the user's."""
         with self._lock:

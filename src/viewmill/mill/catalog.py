@@ -144,6 +144,8 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        # How a table that Spark knows is brought in, under which name; None if it knows none.
+        self.bring_in: Callable[[str, str], str | None] | None = None
         self._tables: dict[str, TableEntry] = {}
         self._readers: dict[str, dict[str, Entry]] = {}  # by the name that their text mentions
         self.rings: dict[str, RegisteredRing] = {}  # by their names in lower case
@@ -166,6 +168,14 @@ class Catalog:
                 return entry.view
             case ViewEntry() as entry:
                 return shown_schema(entry.schema)
+
+    def outside(self, name: str) -> str | None:
+        """How a table of Spark's catalog is read: views follow only tables of the mill."""
+        if self.bring_in is None:
+            return None
+        own = name.rsplit(".", 1)[-1]
+        how = self.bring_in(name, own)
+        return f'It is here as "{own}".' if how is not None and self.find(own) is not None else how
 
     def ring(self, name: str) -> RegisteredRing | None:
         """The ring that was registered under a name."""

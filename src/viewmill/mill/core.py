@@ -96,6 +96,8 @@ class Core:
         # The window views that share partials, by their table in lower case and unit.
         self.families: dict[tuple[str, str], Any] = {}
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
+        if spark is not None:
+            self.catalog.bring_in = self._bring_in
         self._engine: Any = None
         self._near_engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
@@ -111,6 +113,11 @@ class Core:
         if self._reshape is None:
             return query
         return self._reshape(self.catalog, view, query, pattern)
+
+    def _bring_in(self, name: str, own: str) -> str | None:
+        if not self.engine.knows(name):
+            return None
+        return f'It is in Spark\'s catalog: mill.table("{name}") makes the table "{own}" of it.'
 
     @property
     def engine(self) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from viewmill.errors import UnknownName, UnsupportedQuery, nearest
+from viewmill.errors import UnsupportedQuery
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.planner.plan import Plan, PlannedBlock
@@ -23,6 +23,7 @@ from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Input, Program
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
+from viewmill.sql.catalog import unknown_table
 from viewmill.sql.lower_match import find_match, lower_match
 from viewmill.sql.lower_pattern import PatternSource, find_pattern, lower_pattern
 from viewmill.sql.spans import span_of
@@ -78,8 +79,7 @@ def _source(core: Core, query: exp.Select, sql: str) -> PatternSource:
     entry = core.catalog.get(table.name)
     span = span_of(table.this, sql)
     if entry is None:
-        hint = nearest(table.name, core.catalog.names())
-        raise UnknownName(f'there is no table or view "{table.name}"', hint=hint, span=span)
+        raise unknown_table(core.catalog, table.name, core.catalog.names(), span)
     if not isinstance(entry, TableEntry) or entry.table.parts is None:
         raise UnsupportedQuery(
             "PATTERN reads a table in time parts",

@@ -10,7 +10,7 @@ import os
 import pkgutil
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -99,6 +99,7 @@ class Pipeline:
         self._query: PipelineQuery | None = None
         self._progress = Progress()
         self._mill.before_commit(self._prepare)
+        self._mill.core.catalog.bring_in = self._bring_in
 
     # Declaring.
 
@@ -171,7 +172,10 @@ class Pipeline:
         mode: Mode = "table",
         keep_hours: int | None = None,
     ) -> Pipeline:
-        """Where a view goes: a directory (`mode` table or changes), or a function of a change."""
+        """Where a view goes: a directory (`mode` table or changes), or a function of a change.
+
+        With format="memory", a temporary view of the session: of the view's name, or NAME_changes.
+        """
         self._require_idle()
         if view.lower() not in {name.lower() for name in self._views}:
             raise InvalidArgument(f'no view "{view}"', hint=nearest(view, self._views))
@@ -183,10 +187,20 @@ class Pipeline:
             )
         count = sum(name.lower() == view.lower() for name, _ in self._sinks)
         outbox = self._storage.outbox / f"{view.lower()}-{count}"
-        made = make_sink(view, target, path, format, mode, keep_hours, outbox)
+        name = self._mill[view].name
+        made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
         made.open(self._mill[view], self._storage.id)
         self._sinks.append((self._mill[view].name, made))
         return self
+
+    def _bring_in(self, name: str, own: str) -> str | None:
+        try:
+            is_known = self._spark.catalog.tableExists(name)
+        except Exception:  # noqa: BLE001 (a name that no catalog could have)
+            return None
+        if not is_known:
+            return None
+        return f'It is in Spark\'s catalog: pipe.source("{own}", spark.table("{name}")).'
 
     # Running.
 
@@ -198,6 +212,8 @@ class Pipeline:
 
     def start(self, trigger: str | None = None) -> PipelineQuery:
         """Take rows as they come: every `trigger` ("10 seconds"), or as fast as can be."""
+        if trigger is not None:
+            _check_trigger(self._spark, trigger)
         return self._start({} if trigger is None else {"processingTime": trigger})
 
     def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
@@ -215,7 +231,7 @@ class Pipeline:
             with self._placement.settings():
                 writer = self._placement.frame(self._streams).writeStream.outputMode("update")
                 writer = writer.option("checkpointLocation", str(self._storage.checkpoint))
-                writer = _triggered(writer, trigger)
+                writer = writer.trigger(**trigger) if trigger else writer
                 self._query = query
                 query.begin(writer)
         return query
@@ -385,13 +401,13 @@ def _lost_data(detail: str) -> SourceBroken:
     )
 
 
-def _triggered(writer: Any, trigger: Mapping[str, Any]) -> Any:
+def _check_trigger(spark: Any, trigger: str) -> None:
+    """Ask Spark before anything is done, and also when no source is a stream."""
     try:
-        return writer.trigger(**trigger) if trigger else writer
+        spark.readStream.format("rate").load().writeStream.trigger(processingTime=trigger)
     except Exception as why:  # Spark's own, which is another class in every version
-        (given,) = trigger.values()
         raise InvalidArgument(
-            f"trigger={given!r} is no interval",
+            f"trigger={trigger!r} is no interval",
             detail=str(why).splitlines()[0],
             hint='For example trigger="10 seconds".',
         ) from why

@@ -11,6 +11,7 @@ from sqlglot import exp
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
+from viewmill.errors import Span, UnknownName, nearest
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,20 @@ def spelled(catalog: Catalog, name: str) -> str:
         return catalog.spelling(name)
     wanted = name.lower()
     return next((each for each in catalog.names() if each.lower() == wanted), name)
+
+
+@runtime_checkable
+class Outside(Protocol):
+    """A catalog that knows of tables it does not hold."""
+
+    def outside(self, name: str) -> str | None:
+        """How a table that is known elsewhere is read here; None when nobody knows it."""
+
+
+def unknown_table(
+    catalog: Catalog, name: str, known: Iterable[str], span: Span | None
+) -> UnknownName:
+    """The error for a name in FROM that stands for nothing."""
+    outside = catalog.outside(name) if isinstance(catalog, Outside) else None
+    hint = outside or nearest(name, [*known])
+    return UnknownName(f'there is no table or view "{name}"', hint=hint, span=span)

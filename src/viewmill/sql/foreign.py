@@ -24,7 +24,7 @@ from viewmill.errors import (
 )
 from viewmill.sql import aggregates, functions
 from viewmill.sql.auto_names import auto_name
-from viewmill.sql.catalog import PlainView, spelled
+from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.environment import Environment
 from viewmill.sql.literals import joined_text
 from viewmill.sql.not_modelled import NotModelled
@@ -129,11 +129,8 @@ def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> ex
 def _known(table: exp.Table, name: str, environment: Environment) -> Schema | PlainView:
     found = environment.catalog.find(name)
     if found is None:
-        raise UnknownName(
-            f'there is no table or view "{name}"',
-            hint=nearest(name, environment.catalog.names()),
-            span=environment.span(table.this),
-        )
+        known = environment.catalog.names()
+        raise unknown_table(environment.catalog, name, known, environment.span(table.this))
     return found
 
 

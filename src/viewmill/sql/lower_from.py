@@ -14,9 +14,9 @@ from sqlglot import exp
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Join, JoinKind, Relation, Scan, Values, one_row
 from viewmill.algebra.schema import Field, Schema
-from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName, nearest
+from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName
 from viewmill.sql import operators
-from viewmill.sql.catalog import PlainView, spelled
+from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.coercion import unify
 from viewmill.sql.environment import CommonTable, Environment, Lowered
 from viewmill.sql.lower_expressions import ExpressionLowering
@@ -131,11 +131,7 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
     found = environment.catalog.find(name)
     if found is None:
         known = [*environment.catalog.names(), *environment.common_tables]
-        raise UnknownName(
-            f'there is no table or view "{name}"',
-            hint=nearest(name, known),
-            span=environment.span(node.this),
-        )
+        raise unknown_table(environment.catalog, name, known, environment.span(node.this))
     if isinstance(found, PlainView):
         if has_window(node):
             raise no_table(name, environment.span(node))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from viewmill.errors import InvalidArgument
 from viewmill.mill.changes import Change
 from viewmill.pipeline.sinks.delta_lake import DeltaChanges, DeltaTableSink
 from viewmill.pipeline.sinks.function import function_sink
+from viewmill.pipeline.sinks.memory import MemoryChanges, memory_table
 from viewmill.pipeline.sinks.parquet import ParquetTable, parquet_changes
 from viewmill.pipeline.sinks.sink import Sink
 
-Format = Literal["parquet", "delta"]
+Format = Literal["parquet", "delta", "memory"]
 Mode = Literal["table", "changes"]
 
 
 def make_sink(
+    spark: Any,
     view: str,
     target: Callable[[Change], object] | None,
     path: str | os.PathLike[str] | None,
@@ -28,6 +30,12 @@ def make_sink(
     outbox: Path,
 ) -> Sink:
     """The sink of `Pipeline.sink`'s arguments."""
+    if format == "memory" and mode in ("table", "changes") and path is None and target is None:
+        return memory_table(spark, view) if mode == "table" else MemoryChanges(spark, view)
+    if format == "memory" and path is not None:
+        raise InvalidArgument(
+            f'the sink of "{view}" is in memory, so it has no path', hint="Leave out one of them."
+        )
     if (target is None) == (path is None):
         raise InvalidArgument(
             f'the sink of "{view}" needs either a path or a function',
@@ -48,5 +56,5 @@ def make_sink(
         case _:
             raise InvalidArgument(
                 f"no sink with format {format!r} and mode {mode!r}",
-                hint="format parquet or delta, mode table or changes.",
+                hint="format parquet, delta or memory, mode table or changes.",
             )

@@ -1,0 +1,60 @@
+"""A view in Spark's memory: a temporary view of the session, for looking at it with Spark SQL.
+
+takes  the session, the rows of a view or its changes
+does   puts a temporary view of the view's name, or `NAME_changes`, in the place of the one before
+
+Nothing is on disk: after a restart the table is what the view is, and the changes begin with all
+of its rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill.mill.changes import Change
+from viewmill.mill.readers import in_utc
+from viewmill.mill.view import View
+from viewmill.pipeline.sinks.sink import TableSink, change_rows, with_multiplicity
+
+
+def memory_table(spark: Any, name: str) -> TableSink:
+    """The view as the temporary view `name`."""
+    return TableSink(lambda rows, version: _show(spark, name, rows))
+
+
+class MemoryChanges:
+    """The changes of a view as the temporary view `NAME_changes`, by `_commit_version`."""
+
+    def __init__(self, spark: Any, view: str) -> None:
+        self._spark, self._name = spark, f"{view}_changes"
+        self._shown: list[pa.Table] = []
+        self._prepared: tuple[int, pa.Table] | None = None
+
+    def open(self, view: View, pipeline: str) -> None:
+        """Nobody else has this memory."""
+
+    def prepare(self, version: int, change: Change | None) -> None:
+        """Hold the change until it is committed."""
+        self._prepared = None if change is None else (version, change.to_arrow())
+
+    def publish(self, version: int, view: View) -> None:
+        """Show it."""
+        if self._prepared is not None and self._prepared[0] <= version:
+            at, rows = self._prepared
+            self._prepared = None
+            self._shown.append(change_rows(rows, at))
+            _show(self._spark, self._name, pa.concat_tables(self._shown))
+
+    def recover(self, version: int, view: View) -> None:
+        """Begin with all rows."""
+        self._prepared = None
+        if not self._shown:
+            rows = change_rows(with_multiplicity(view.to_arrow(), 1), version)
+            self._shown.append(rows)
+            _show(self._spark, self._name, rows)
+
+
+def _show(spark: Any, name: str, rows: pa.Table) -> None:
+    spark.createDataFrame(in_utc(rows)).createOrReplaceTempView(f"`{name}`")
