@@ -129,5 +129,5 @@ def test_mistakes_that_need_the_views_name_entry_and_line(tmp_path, entry, messa
 @pytest.mark.parametrize("schema", ["id BIGINTT", "id INT, id INT"], ids=["type", "twice"])
 def test_mistakes_in_a_schema_name_entry_and_line(tmp_path, schema):
     spec = read_spec(write(tmp_path, f'sources:\n  b: {{path: b.csv, schema: "{schema}"}}\n'))
-    with pytest.raises(InvalidSpec, match="viewmill.yml:2: sources.b.schema: "):
+    with pytest.raises(InvalidSpec, match=r"viewmill\.yml:2: sources\.b\.schema: "):
         check(spec)
