@@ -84,6 +84,7 @@ class Outlet(Protocol):
     handle: Any
 
     def take(self) -> Delta: ...
+    def lend(self) -> Delta: ...
     def clear(self) -> None: ...
 
 
@@ -206,7 +207,7 @@ class TriggerMaintainer:
             self.is_lost = True  # in the middle of a row
             raise
         if self._is_undone:
-            self._undo.append((feed, delta, done))
+            self._undo.append((feed, stores.owned(delta), done))
         if self._failure.noted():
             raise self._failed(delta, feed.rows)
 
@@ -290,6 +291,13 @@ class TriggerMaintainer:
 
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
+        return self._flushed(self._outlet.take)
+
+    def lend(self) -> Delta:
+        """The same for those who have read it before this maintainer is asked again."""
+        return self._flushed(self._outlet.lend)
+
+    def _flushed(self, take: Callable[[], Delta]) -> Delta:
         if self._is_loaded or self._is_incomplete:
             self._settle()
         if self._flush is None:
@@ -297,8 +305,9 @@ class TriggerMaintainer:
         stopped = self._flush(0, *self._end)
         if self._failure.noted():
             raise self._failed_in_flush()
-        delta = self._outlet.take()
-        return delta if stopped < 0 else self._rest(self._flush, stopped, delta)
+        if stopped < 0:
+            return take()
+        return self._rest(self._flush, stopped, self._outlet.take())
 
     def commit(self) -> None:
         """Keep what was applied, or what was loaded."""

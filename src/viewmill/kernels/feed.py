@@ -7,7 +7,7 @@ gives  columns that were looked at, for compiled code believes what it is given;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isqrt
 from typing import Any
 
@@ -21,6 +21,7 @@ from viewmill.deltas.late import Encode, LateWords, Sieve, SieveTest
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
+from viewmill.kernels.stores import LentWords
 from viewmill.program.program import Test, Trigger
 
 Kernel = Callable[..., int]
@@ -70,6 +71,8 @@ class Feed:
         self._sieve: Sieve | None = None  # the last one, whose arrays are in `_sifted`
         self._room = 0
         self._sifted: list[Any] = []
+        self._lent: Sequence[Any] = ()  # where another kernel emits, and what it makes of arguments
+        self._lent_arguments: list[Any] = []
         self.rows: npt.NDArray[np.int64] | None = None  # that were given last, None if all
 
     def repeats(self, delta: Delta, size: int) -> bool:
@@ -119,6 +122,10 @@ class Feed:
     def _arguments_from_kernel(self, delta: Delta) -> list[Any]:
         """The same of what another kernel has emitted, which needs no look."""
         columns, nulls, none = delta.columns, delta.nulls, no_nulls(delta.size)
+        if type(columns) is LentWords:
+            if columns.whole is not self._lent:
+                self._lent, self._lent_arguments = columns.whole, self._arguments_of(columns.whole)
+            return self._lent_arguments
         result: list[Any] = [delta.multiplicity]
         for i, _, nullable in self._columns:
             result.append(columns[i])
@@ -127,6 +134,13 @@ class Feed:
                 result.append(none if mask is None else mask)
         result += self._end
         return result
+
+    def _arguments_of(self, whole: Sequence[Any]) -> list[Any]:
+        """The same of the place where another kernel emits, which stays the same."""
+        result, none = [whole[-1]], no_nulls(len(whole[-1]))
+        for i, _, nullable in self._columns:
+            result += (whole[i], none) if nullable else (whole[i],)
+        return [*result, *self._end]
 
     def _sieve_arguments(self, sieve: Sieve) -> Iterator[Any]:
         yield once_each(sieve.room)

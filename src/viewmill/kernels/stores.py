@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,37 @@ def _width(type_: Type) -> int:
     return type_.width if type_.width > 1 else -1
 
 
+@final
+class LentWords(Sequence[Words]):
+    """Columns that stay where a kernel wrote them, until it writes again; `whole` are arrays with
+    all the room there is, the multiplicities last."""
+
+    __slots__ = ("size", "whole")
+
+    def __init__(self, whole: Sequence[Words], size: int) -> None:
+        self.whole, self.size = whole, size
+
+    def __len__(self) -> int:
+        return len(self.whole) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> Words: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Words]: ...
+    def __getitem__(self, i: int | slice) -> Words | Sequence[Words]:
+        found = self.whole[:-1][i]
+        return [each[: self.size] for each in found] if isinstance(i, slice) else found[: self.size]
+
+
+def owned(delta: Delta) -> Delta:
+    """The delta in arrays of its own, which nobody writes again."""
+    if type(delta.columns) is not LentWords:
+        return delta
+    columns = tuple(each.copy() for each in delta.columns)
+    times = delta.multiplicities().copy()
+    return Delta(delta.schema, columns, delta.nulls, times, delta.size, delta.is_from_kernel)
+
+
 class Outlet:
     """The rows a kernel hands out, until `take` makes a delta of them."""
 
@@ -258,6 +289,9 @@ class Outlet:
         self._seen = range(6, 6 + 4 * width, 4)  # where the header says that a NULL was emitted
         self._nulls_seen = header[6::4].data if width else ()
         self._is_plain = not self._packed
+        self._whole: list[Words] = list(self._words)
+        for c in self._floats:
+            self._whole[c] = self._whole[c].view(np.float64)
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
         self._nothing = Delta.empty(schema)
 
@@ -276,6 +310,18 @@ class Outlet:
             columns[c] = packed[:n].copy()
         nulls = self._take_nulls(n) if any(self._nulls_seen) else self._no_nulls
         return Delta(self._schema, tuple(columns), nulls, multiplicity, n, self._is_plain)
+
+    def lend(self) -> Delta:
+        """The rows so far where they are, good until more are emitted; there are none left."""
+        state = self._state
+        n = state[0]
+        if n == 0:
+            return self._nothing
+        if not self._is_plain or any(self._nulls_seen):
+            return self.take()
+        state[0] = 0
+        lent = LentWords(self._whole, n)
+        return Delta(self._schema, lent, self._no_nulls, self._whole[-1][:n], n, True)
 
     def clear(self) -> None:
         """Forget the rows so far."""

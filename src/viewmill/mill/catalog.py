@@ -333,6 +333,12 @@ class Catalog:
             self.in_order()
         return self._keepers
 
+    def is_all_immediate(self) -> bool:
+        """Whether every view takes every batch as it comes, and none is in a budget."""
+        if self._views is None:
+            self.in_order()
+        return not (self._deferred or self._keepers)
+
     def without_windows(self) -> list[ViewEntry]:
         """The views that are more than a window of a stream, each after those that it reads."""
         self.in_order()

@@ -35,6 +35,7 @@ from viewmill.mill.expect import check_selector, described_expectation, expect, 
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.part_folders import write_parts
+from viewmill.mill.plain_commit import commit_plainly, is_plain
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
@@ -149,10 +150,13 @@ class Mill:
         with core.lock:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
-            if self._batch is None:
-                self._commit({entry.name: delta})
-            else:
+            if self._batch is not None:
                 self._take(entry.name, delta)
+            elif is_plain(core, entry, delta):
+                self.writer = threading.get_ident()
+                commit_plainly(core, entry, delta)
+            else:
+                self._commit({entry.name: delta})
         if core.notices:
             tell(core)
 

@@ -87,18 +87,23 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             _append(core, core.store, version, admitted)
     except BaseException as why:
         if not _is_appended(core, version):
-            core.runtime.rollback()
-            for entry in staged:
-                entry.table.rollback()
-            restore_lost(core)
-            rest(core)
-            if isinstance(why, MemoryError):
-                raise _out_of_memory() from why
+            take_back(core, staged, why)
             raise
         # An interrupt that came after the commit point: the change is durable, so it stays.
         _keep(core, version, staged, by_source, outputs)
         raise
     _keep(core, version, staged, by_source, outputs)
+
+
+def take_back(core: Core, staged: Iterable[TableEntry], why: BaseException) -> None:
+    """Leave everything as it was before an error; one that is about memory says so."""
+    core.runtime.rollback()
+    for entry in staged:
+        entry.table.rollback()
+    restore_lost(core)
+    rest(core)
+    if isinstance(why, MemoryError):
+        raise _out_of_memory() from why
 
 
 def _out_of_memory() -> OutOfMemory:
@@ -200,7 +205,7 @@ def publish(
     again = set(rebuilt) if rebuilt else _NOBODY
     runtime.commit()
     for name, output in outputs.items():
-        _note_refresh(core, catalog.view(name), output, now, again)
+        note_refresh(core, catalog.view(name), output, now, again)
     if catalog.deferred():
         _leave_waiting(core, changed, outputs, now)
     if catalog.keepers():
@@ -234,7 +239,8 @@ def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
     entry.failure = None
 
 
-def _note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: set[str]) -> None:
+def note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: set[str]) -> None:
+    """A view was refreshed; `again` are those that were computed anew. Listeners get notices."""
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
     entry.refresh_kind = "full" if again and entry.name in again else _kind_of(entry)

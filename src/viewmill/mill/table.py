@@ -89,7 +89,7 @@ class Table:
         # Whether rows may come at any time, and whether any change may come.
         self.is_timeless = options.parts is None and options.timestamp_by is None
         is_free = self.is_timeless and not (options.static or options.append_only)
-        self._takes_all = is_free and self._segments is not None
+        self.takes_all = is_free and self._segments is not None
 
     @classmethod
     def from_statement(cls, statement: CreateTable, dictionary: Dictionary) -> Table:
@@ -218,7 +218,7 @@ class Table:
         """Apply a change that is not committed yet; it is judged on its net effect."""
         if isinstance(change, Pieces):
             self._stage_pieces(change)
-        elif self._takes_all:
+        elif self.takes_all:
             assert self._segments is not None
             self._stamp += 1
             self._arrow.add(self._stamp, change)

@@ -147,6 +147,10 @@ class Outlet:
         self.clear()
         return Delta(self._schema, tuple(columns), tuple(nulls), multiplicity, len(rows))
 
+    def lend(self) -> Delta:
+        """The same: here nothing is written twice."""
+        return self.take()
+
     def clear(self) -> None:
         """Forget the rows so far."""
         self.handle.rows, self.handle.current = [], {}

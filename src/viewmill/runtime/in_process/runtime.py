@@ -188,7 +188,9 @@ class InProcessRuntime:
                     maintainer.apply(input_, part)
             if not is_touched:
                 continue
-            output, shows = maintainer.flush(), block.shows
+            shows = block.shows
+            lend = None if shows else getattr(maintainer, "lend", None)
+            output = maintainer.flush() if lend is None else lend()
             if len(shows) < len(views):
                 inner = (inner or set()) | (views - shows) & among
             for view in shows:

@@ -1,0 +1,46 @@
+"""Commit rows of one table where only memory is concerned: what comes most often, in few steps.
+
+takes  the rows of a table that needs no check, of a mill without a store whose views all take every
+       change as it comes
+does   what `refresh.commit_batch` does
+"""
+
+from __future__ import annotations
+
+from viewmill.deltas.delta import Delta
+from viewmill.mill import adapt
+from viewmill.mill.catalog import TableEntry
+from viewmill.mill.core import Core
+from viewmill.mill.refresh import note_refresh, take_back
+
+_NOBODY: set[str] = set()
+
+
+def is_plain(core: Core, entry: TableEntry, delta: Delta) -> bool:
+    """Whether there is nothing to do but to stage, to refresh and to keep."""
+    return (
+        entry.table.takes_all
+        and 0 < delta.size < adapt.LEAST_ROWS
+        and core.store is None
+        and core.catalog.is_all_immediate()
+        and not (core.preparations or core.families or core.has_lost)
+    )
+
+
+def commit_plainly(core: Core, entry: TableEntry, delta: Delta) -> None:
+    """Apply rows that come, and refresh the views; an error leaves all as it was."""
+    table, catalog, runtime = entry.table, core.catalog, core.runtime
+    try:
+        table.stage(delta)
+        outputs = runtime.refresh({entry.name: delta}, catalog.immediate())
+    except BaseException as why:
+        take_back(core, (entry,), why)
+        raise
+    now, version = core.now(), core.version + 1
+    core.commits.count += 1
+    core.arrivals_of(entry).note(delta.size, delta.deletes, table.rows, now)
+    table.commit(version)
+    core.version = version
+    runtime.commit()
+    for name, output in outputs.items():
+        note_refresh(core, catalog.view(name), output, now, _NOBODY)

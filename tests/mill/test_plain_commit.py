@@ -1,0 +1,78 @@
+"""Rows of one table where only memory is concerned take a short way, which must be the same way."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import viewmill as vm
+from viewmill.errors import ViewmillError
+
+_TABLE = "CREATE TABLE t (k BIGINT, g STRING, x BIGINT) UNCHECKED"
+# Two blocks: the first one's changes are lent to the second.
+_TOP = """CREATE MATERIALIZED VIEW top AS
+SELECT g, s, 1000 DIV (s - 7) AS d FROM (SELECT g, SUM(x) AS s FROM t GROUP BY g)
+ORDER BY s DESC, g LIMIT 3"""
+
+
+def _rows(*rows: tuple[int | None, str | None, int | None]) -> pa.Table:
+    columns = list(zip(*rows, strict=True))
+    types = pa.int64(), pa.string(), pa.int64()
+    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+    return pa.table(arrays, names=["k", "g", "x"])
+
+
+@pytest.fixture(params=["off", "on"], ids=["plain", "compiled"])
+def mill(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> vm.Mill:
+    monkeypatch.setenv("VIEWMILL_COMPILER", request.param)
+    mill = vm.connect()
+    mill.sql(_TABLE)
+    mill.sql(_TOP)
+    return mill
+
+
+_BATCHES = [
+    _rows((1, "a", 1), (2, "b", 20), (3, "c", 3)),
+    _rows((4, "a", 30), (5, None, 5), (6, "d", None)),
+    _rows((7, None, None), (8, "b", -19), (9, "e", 2), (10, "f", 40)),
+    _rows((11, "f", -39), (12, "c", 100)),
+]
+
+
+def test_short_and_long_way_agree(mill: vm.Mill) -> None:
+    with vm.connect() as other:
+        other.sql(_TABLE)
+        other.sql(_TOP)
+        for rows in _BATCHES:
+            mill.insert("t", rows)
+            with other.batch():
+                other.insert("t", rows)
+            assert list(mill.view("top")) == list(other.view("top"))
+            assert mill.view("top").verify() == []
+        kept = "version", "refresh_kind", "rows", "engine_calls"
+        one, two = mill.view("top").status(), other.view("top").status()
+        assert [one[each] for each in kept] == [two[each] for each in kept]
+
+
+def test_a_failure_in_a_later_block_undoes_the_earlier_one(mill: vm.Mill) -> None:
+    mill.insert("t", _BATCHES[0])
+    before = list(mill.view("top"))
+    with pytest.raises(ViewmillError):
+        mill.insert("t", _rows((20, "g", 50), (21, "h", 7)))  # s - 7 is 0
+    assert list(mill.view("top")) == before
+    assert mill.sql("SELECT COUNT(*) AS n FROM t").rows() == [(3,)]
+    for rows in _BATCHES[1:]:
+        mill.insert("t", rows)
+    assert mill.view("top").verify() == []
+
+
+def test_listeners_keep_what_they_got(mill: vm.Mill) -> None:
+    got = []
+    mill.view("top").subscribe(lambda change: got.append(change))
+    for rows in _BATCHES:
+        mill.insert("t", rows)
+    total: dict[tuple, int] = {}
+    for change in got:
+        for row, times in change:
+            total[tuple(row)] = total.get(tuple(row), 0) + times
+    assert {row for row, n in total.items() if n} == set(mill.view("top"))
