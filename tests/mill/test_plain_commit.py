@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -67,11 +69,11 @@ def test_a_failure_in_a_later_block_undoes_the_earlier_one(mill: vm.Mill) -> Non
 
 
 def test_listeners_keep_what_they_got(mill: vm.Mill) -> None:
-    got = []
+    got: list[Any] = []
     mill.view("top").subscribe(lambda change: got.append(change))
     for rows in _BATCHES:
         mill.insert("t", rows)
-    total: dict[tuple, int] = {}
+    total: dict[tuple[Any, ...], int] = {}
     for change in got:
         for row, times in change:
             total[tuple(row)] = total.get(tuple(row), 0) + times
