@@ -127,6 +127,12 @@ class TriggerMaintainer:
         self._has_notes = any(slot.is_note for each in program.states for slot in each.kind.payload)
         self._is_undone = any(not _has_journal(each.kind) for each in program.states)
         self._undo: list[tuple[Feed | ProductFeed, Delta | Product, int]] = []
+        # Lists whose numbers have little room; what they hold is taken back by the triggers.
+        self._narrow = [
+            each
+            for each in self._all
+            if isinstance(each, tree_stores.ListedStore) and each.kind.may_be_narrow
+        ]
         # How to learn what takes a product; set by who knows the plan.
         self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
         self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
@@ -195,7 +201,10 @@ class TriggerMaintainer:
             return
         if self._lookups is not None:
             self._lookups.take_delta(input, delta)
-        size, arguments = feed.given(delta, size)
+        self._run(feed, delta)
+
+    def _run(self, feed: Feed, delta: Delta) -> None:
+        size, arguments = feed.given(delta, delta.size)
         try:
             done = feed.kernel(0, size, *arguments)
             while done < size:
@@ -208,8 +217,33 @@ class TriggerMaintainer:
             raise
         if self._is_undone:
             self._undo.append((feed, stores.owned(delta), done))
-        if self._failure.noted():
+        if self._narrow and self._has_outgrown():
+            self._widen()
+        elif self._failure.noted():
             raise self._failed(delta, feed.rows)
+
+    def _has_outgrown(self) -> bool:
+        return any(each.has_outgrown for each in self._narrow)
+
+    def _widen(self) -> None:
+        """A number outgrew its room in a list: all changes since the commit are taken back, the
+        state is made wide, and they are applied again."""
+        changes = [(feed, change) for feed, change, _ in self._undo]
+        outgrown = [each for each in self._narrow if each.has_outgrown]
+        if self._failure.noted():  # by what was computed from it
+            self._failure.take()
+        self._apply_opposite()
+        for store in self._all:
+            store.rollback()
+        for store in outgrown:
+            store.widen()
+        for feed, change in changes:
+            if isinstance(feed, ProductFeed):
+                assert isinstance(change, Product)
+                self._apply_product(feed, change)
+            else:
+                assert isinstance(change, Delta)
+                self._run(feed, change)
 
     def _apply_summed(self, input: str, delta: Delta) -> bool:
         """Feed a batch that is summed by key first, as a product of one factor.
@@ -255,7 +289,9 @@ class TriggerMaintainer:
             raise
         if is_done and self._is_undone:
             self._undo.append((feed, product, 1))
-        if self._failure.noted():
+        if self._narrow and self._has_outgrown():
+            self._widen()
+        elif self._failure.noted():
             raise self._failed(messages=feed.trigger.messages)
 
     def can_replay(self, input: str) -> bool:

@@ -11,11 +11,12 @@ import numpy as np
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
-from viewmill.kernels.structures import dense, indexed, listed
+from viewmill.kernels.structures import dense, indexed, listed, listed_payloads
 from viewmill.program.states import Indexed, Listed, Passing
 
 # Words of the headers.
 _COUNT, _TOUCHED, _LOG_SIZE = dense.COUNT >> 3, indexed.TOUCHED >> 3, listed.LOG_SIZE >> 3
+_OUTGROWN = listed_payloads.OUTGROWN >> 3
 
 
 class _TreeStore:
@@ -166,12 +167,44 @@ class ListedStore(_TreeStore):
         super().__init__(listed.HEADER_WORDS, kernel(listed.listed_clear))
         self._set(listed.PREFIX_WORDS, kind.first_words)
         self._set(listed.REST_WORDS, kind.rest_words)
-        self._set(listed.PAYLOAD_WORDS, kind.payload_words)
+        self._set(listed_payloads.PAYLOAD_WORDS, kind.payload_words)
         self._set(listed.LIST_STRIDE, 8 * (kind.first_words + dense.TABLE_WORDS))
-        self._set(listed.STRIDE, 8 * (kind.rest_words + kind.payload_words + kind.links))
-        self._set(listed.KINDS, address_of(self._kinds))
+        highs = [
+            int(i == 1 and slot.kind == "wide") for slot in kind.payload for i in range(slot.words)
+        ]
+        self._kinds = np.array([*word_kinds(kind.payload), *highs, 0], np.int64)
+        self._set(listed_payloads.KINDS, address_of(self._kinds))
+        self._set_width(kind.may_be_narrow)
         self._set(listed.LOGGED, int(kind.journal))
         self._load, self._export = listed.listed_load, listed.listed_export
+
+    def _set_width(self, is_narrow: bool) -> None:
+        """Four or eight bytes for each word of a payload; the state is empty."""
+        kind, each = self.kind, 4 if is_narrow else 8
+        behind = each * (kind.payload_words + kind.links)
+        self._set(listed.STRIDE, 8 * kind.rest_words + (behind + 7 & ~7))
+        self._set(listed_payloads.NARROW, int(is_narrow))
+        self._set(listed_payloads.OUTGROWN, 0)
+
+    @property
+    def has_outgrown(self) -> bool:
+        """Whether a number outgrew the room that it has since the last commit."""
+        return self.words[_OUTGROWN] != 0
+
+    def widen(self) -> None:
+        """Give all numbers more room. Those there are have had enough."""
+        keys, payload = self.export_payload()
+        self.clear()
+        self._set_width(is_narrow=False)
+        self.load_payload(keys, payload)
+
+    def load_payload(self, keys: IntArray, payload: Payload) -> None:
+        """Replace everything."""
+        super().load_payload(keys, payload)
+        if self.has_outgrown:
+            self.clear()
+            self._set_width(is_narrow=False)
+            super().load_payload(keys, payload)
 
     def commit(self) -> None:
         """Keep what was done."""

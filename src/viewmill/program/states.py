@@ -201,12 +201,14 @@ class Listed(KeysAndPayloads):
     list_fetch(s, (first ...))  list_fetch_head(s, (first ...))  list_fetch_entries(s, (first ...))
                                      ask the memory for a list, in three steps; list_fetch_end is
                                      the third for one that is not visited but added to
-    linked_find(t, (w0, ...), e, k)  linked_touch(t, (w0, ...), e, k)
+    linked_find(t, (w0, ...), s, e, k)  linked_touch(t, (w0, ...), s, e, k)
                                      as indexed_find and indexed_touch of state t; a link, word k of
                                      entry e, remembers where that was
     list_fetch_linked(s, (first ...), k, t)  list_fetch_next(s, l, j, k, t)
                                      ask the memory for what the links of a list lead to in state t
-    and indexed_add, int_at and the like
+    and indexed_add, int_at and the like; with `may_be_narrow`, for slots of ints and wide numbers
+    that have less room while they are small and no journal, in their stead list_int(s, e, k)
+    list_wide(s, e, k)  list_add(s, e, k, x)  list_add_wide(s, e, k, w)
 
     First columns and rest each end with a word of null bits if one of them is nullable. With a
     journal every touched entry is noted as it was, and a rollback puts it back. Links are words
@@ -218,6 +220,7 @@ class Listed(KeysAndPayloads):
     payload: tuple[Slot, ...]
     journal: bool = False
     links: int = 0
+    may_be_narrow: bool = False
 
     @property
     def key(self) -> tuple[Field, ...]:

@@ -25,7 +25,7 @@ _ADDS = frozenset(
         "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide", "indexed_add_sum",
         "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
         "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
-        "list_fetch_next", "linked_touch", "ordered_add",
+        "list_fetch_next", "list_add", "list_add_wide", "linked_touch", "ordered_add",
         "ordered_add_null", "bag_add", "cofactor_add", "cofactor_add_total", "cofactor_add_whole",
         "is_far",
     )

@@ -8,12 +8,12 @@ from viewmill.kernels.plain.indexed import PlainIndexed, indexed_find, indexed_t
 from viewmill.kernels.plain.listed import PlainListed
 
 
-def linked_find(t: PlainIndexed, key: Sequence[int], e: int, k: int) -> int:
+def linked_find(t: PlainIndexed, key: Sequence[int], s: PlainListed, e: int, k: int) -> int:
     """The entry of a key, or 0."""
     return indexed_find(t, key)
 
 
-def linked_touch(t: PlainIndexed, key: Sequence[int], e: int, k: int) -> int:
+def linked_touch(t: PlainIndexed, key: Sequence[int], s: PlainListed, e: int, k: int) -> int:
     """The entry of a key, made if absent."""
     return indexed_touch(t, key)
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viewmill.kernels.plain.indexed import PlainIndexed, indexed_is_zero, words_of
+from viewmill.kernels.plain.indexed import (
+    PlainIndexed,
+    indexed_add,
+    indexed_add_wide,
+    indexed_is_zero,
+    words_of,
+)
 from viewmill.kernels.plain.keyed import Key, Values
+from viewmill.kernels.plain.wide_values import wide_at
 from viewmill.program.states import Listed
 
 
@@ -75,6 +82,26 @@ def list_touch(s: PlainListed, first: Sequence[int], rest: Sequence[int]) -> int
     key = words_of(first) + words_of(rest)
     s.note(key)
     return s.touch(key)
+
+
+def list_int(s: PlainListed, e: int, k: int) -> int:
+    """The value of an int slot."""
+    return wide_at(s, e, k)
+
+
+def list_wide(s: PlainListed, e: int, k: int) -> int:
+    """The value of a wide slot."""
+    return wide_at(s, e, k)
+
+
+def list_add(s: PlainListed, e: int, k: int, x: int) -> None:
+    """Int slot += x."""
+    indexed_add(s, e, k, x)
+
+
+def list_add_wide(s: PlainListed, e: int, k: int, w: int) -> None:
+    """Wide slot += w."""
+    indexed_add_wide(s, e, k, w)
 
 
 def list_is_zero(s: PlainListed, e: int, first: int, words: int) -> bool:

@@ -12,7 +12,13 @@ import numpy as np
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.memory import address, load_byte, load_word, store_word
+from viewmill.kernels.structures.memory import (
+    address,
+    load_byte,
+    load_half,
+    load_word,
+    store_word,
+)
 from viewmill.kernels.structures.texts import integer_loader, intern_texts
 
 _NULLS, OFFSET, _BUFFERS, CHILDREN = 8, 16, 40, 48
@@ -20,7 +26,6 @@ _NULLS, OFFSET, _BUFFERS, CHILDREN = 8, 16, 40, 48
 # How values lie in memory.
 WORD, HALF, SHORT, BYTE, DECIMAL, TEXT, WIDE_TEXT = 0, 1, 2, 3, 4, 5, 6
 
-load_half = intrinsic(integer_loader(32))
 load_short = intrinsic(integer_loader(16))
 load_narrow = intrinsic(integer_loader(8))
 

@@ -46,7 +46,7 @@ from viewmill.kernels.structures.memory import (
     load_byte,
     load_word,
     store_byte,
-    store_half,
+    store_number,
     store_word,
     trailing_zeros,
 )
@@ -357,7 +357,7 @@ def add_directly(d, key, words, key_at, stride):
     """Enter the last entry into the map; where its key is too far away, into another one."""
     map_, count = slots_of(d, stride), load_word(d + COUNT)
     if has_place(map_, key):
-        store_half(place_of(map_, key), count)
+        store_number(place_of(map_, key), count)
     elif not enter_directly(d, words, key_at, stride):
         n = slot_count(load_word(d + ROOM))
         store_word(d + MASK, n - 1)
@@ -407,9 +407,9 @@ def dense_erase(d, number, words, key_at, stride):
             store_word(slots + 8 * i, (h & _TAG) | (number + 1))
     elif mask == DIRECT:
         map_ = slots_of(d, stride)
-        store_half(place_of(map_, load_word(entry + key_at)), 0)
+        store_number(place_of(map_, load_word(entry + key_at)), 0)
         if number != last:
-            store_half(place_of(map_, load_word(moved + key_at)), number + 1)
+            store_number(place_of(map_, load_word(moved + key_at)), number + 1)
     else:
         tags = slots_of(d, stride)
         store_byte(tags + number, load_byte(tags + last))

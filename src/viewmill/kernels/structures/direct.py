@@ -13,7 +13,7 @@ import numpy as np
 
 from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.heap import clear_bytes, prefetch
-from viewmill.kernels.structures.memory import load_half, load_word, store_half, store_word
+from viewmill.kernels.structures.memory import load_number, load_word, store_number, store_word
 
 LOW, PLACES, NUMBERS = 0, 8, 16
 
@@ -41,7 +41,7 @@ def place_of(map_, key):
 @inline_structure
 def number_of(map_, key):
     """The number of the entry with this key + 1, or 0."""
-    return load_half(place_of(map_, key)) if has_place(map_, key) else 0
+    return load_number(place_of(map_, key)) if has_place(map_, key) else 0
 
 
 @inline_structure
@@ -75,7 +75,7 @@ def fill_map(map_, size, keys, count, stride, low, high):
     store_word(map_ + LOW, low - ((places - 1 - (high - low)) >> 1))
     store_word(map_ + PLACES, places)
     for i in range(count):
-        store_half(place_of(map_, load_word(keys + i * stride)), i + 1)
+        store_number(place_of(map_, load_word(keys + i * stride)), i + 1)
 
 
 @structure

@@ -1,9 +1,9 @@
 """A map whose entries lie together by the first part of their key.
 
 header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS
-         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM
+         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM NARROW OUTGROWN
 list     prefix words, then a table (see `dense`) of the entries that have them
-entry    rest words, payload words, links (see `linked`)
+entry    rest words, payload words, links (see `linked` and `listed_payloads`)
 log      with LOGGED: prefix words, rest words, payload words as they were before each touch
 
 What a fan-out visits is one walk through memory. A list that becomes empty is dropped.
@@ -31,13 +31,21 @@ from viewmill.kernels.structures.dense import (
 )
 from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
 from viewmill.kernels.structures.indexed import is_zero
+from viewmill.kernels.structures.listed_payloads import (
+    KINDS,
+    PAYLOAD_WORDS,
+    list_is_zero,
+    may_be_zero,
+    read_payload,
+    write_payload,
+)
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 
 BYTES = 8 * TABLE_WORDS
-PREFIX_WORDS, REST_WORDS, PAYLOAD_WORDS = 40, 48, 56
-LIST_STRIDE, STRIDE, KINDS, ENTRY_COUNT = 64, 72, 80, 88
+PREFIX_WORDS, REST_WORDS = 40, 48
+LIST_STRIDE, STRIDE, ENTRY_COUNT = 64, 72, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
-HEADER_WORDS = 16
+HEADER_WORDS = 18
 _FETCHED = 448  # bytes of a list that are asked for ahead
 
 
@@ -179,16 +187,10 @@ def grow_list(s, list_, room):
     store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
-@structure
-def list_is_zero(s, e, first, words):
-    """Whether `words` words of a payload from word `first` are zero."""
-    return is_zero(load_word(s + KINDS) + 8 * first, words, e + 8 * first)
-
-
 @inline_structure
 def list_settle(s, prefix, e):
     """Drop entry e of the list of `prefix` if its whole payload is zero."""
-    if load_word(e) == 0:
+    if may_be_zero(s, e):
         drop_zero(s, spill(prefix), len(prefix), e)
 
 
@@ -196,7 +198,7 @@ def list_settle(s, prefix, e):
 def drop_zero(s, prefix, words, e):
     """The same where it is likely."""
     out_of_line()
-    if is_zero(load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e):
+    if list_is_zero(s, e, 0, load_word(s + PAYLOAD_WORDS)):
         drop_entry(s, find_list(s, prefix, words), words, e)
 
 
@@ -327,7 +329,7 @@ def listed_load(s, rows, size):
         values = row + 8 * (prefix + rest)
         if not is_zero(kinds, payload, values):
             e = touch_entry(s, row, prefix, row + 8 * prefix, rest)
-            copy_bytes(e, values, 8 * payload)
+            write_payload(s, e, values)
     return 0
 
 
@@ -335,7 +337,8 @@ def listed_load(s, rows, size):
 def listed_export(s, rows):
     """Write every entry as a row of prefix, rest and payload words; gives how many."""
     head, stride = 8 * load_word(s + PREFIX_WORDS), load_word(s + STRIDE)
-    width = 8 * (load_word(s + REST_WORDS) + load_word(s + PAYLOAD_WORDS))
+    rest = 8 * load_word(s + REST_WORDS)
+    width = rest + 8 * load_word(s + PAYLOAD_WORDS)
     n = 0
     for i in range(load_word(s + COUNT)):
         at = load_word(s + ENTRIES) + i * load_word(s + LIST_STRIDE)
@@ -343,6 +346,7 @@ def listed_export(s, rows):
         for j in range(load_word(at + head + COUNT)):
             to = rows + n * (head + width)
             copy_bytes(to, at, head)
-            copy_bytes(to + head, entries + j * stride, width)
+            copy_bytes(to + head, entries + j * stride, rest)
+            read_payload(s, to + head + rest, entries + j * stride + rest)
             n += 1
     return n

@@ -20,12 +20,15 @@ def _loader(kind, result):
     return load
 
 
-def _half_loader(typing_context, address):
-    def generate(context, builder, signature, arguments):
-        half = builder.load(builder.inttoptr(arguments[0], _I32.as_pointer()))
-        return builder.zext(half, _I64)
+def _half_loader(extend):
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            half = builder.load(builder.inttoptr(arguments[0], _I32.as_pointer()))
+            return extend(builder, half, _I64)
 
-    return types.int64(types.int64), generate
+        return types.int64(types.int64), generate
+
+    return load
 
 
 def _half_storer(typing_context, address, value):
@@ -50,11 +53,12 @@ def _storer(kind, value_type):
 
 load_word = intrinsic(_loader(_I64, types.int64))
 load_float = intrinsic(_loader(_F64, types.float64))
-load_half = intrinsic(_half_loader)  # four bytes, never negative
+load_half = intrinsic(_half_loader(ir.IRBuilder.sext))  # four bytes
+load_number = intrinsic(_half_loader(ir.IRBuilder.zext))  # the same, never negative
 load_byte = intrinsic(_loader(_I8, types.uint8))
 store_word = intrinsic(_storer(_I64, types.int64))
 store_float = intrinsic(_storer(_F64, types.float64))
-store_half = intrinsic(_half_storer)
+store_number = intrinsic(_half_storer)
 store_byte = intrinsic(_storer(_I8, types.uint8))
 
 

@@ -22,11 +22,10 @@ from viewmill.kernels.structures.columns import (
     WORD,
     buffer_of,
     has_nulls,
-    load_half,
     load_narrow,
     load_short,
 )
-from viewmill.kernels.structures.memory import load_word, store_word
+from viewmill.kernels.structures.memory import load_half, load_word, store_word
 from viewmill.kernels.structures.texts import first_word, intern_texts, is_text, text_bounds
 
 COLUMNS, KINDS, TESTS, TEST_COUNT, ROWS, SCRATCH, WORDS, ROOM = 0, 8, 16, 24, 32, 40, 48, 56

@@ -19,6 +19,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.plan import Node, TreePlan
 from viewmill.strategies.view_tree.result import STATE, emit_column
+from viewmill.strategies.view_tree.rings import arithmetic
 from viewmill.strategies.view_tree.rows import key_text, value_of
 from viewmill.strategies.view_tree.states import Place
 from viewmill.strategies.view_tree.tree import View
@@ -119,8 +120,8 @@ class _Writer:
         """The row count of a view's entry as a number."""
         place = self._place(view)
         (slot,) = self.plan.layout.slots(view)
-        where = place.spot(view, entry).at(slot.name)
-        return f"int_at({where})" if slot.kind == "int" else f"wide_low(wide_at({where}))"
+        count = arithmetic.read(place.spot(view, entry), slot)
+        return count.text if count.kind == "int" else f"wide_low({count.text})"
 
     def _place(self, view: View) -> Place:
         return self.plan.places.of(view)[0]

@@ -17,7 +17,7 @@ from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.indicators import holders, same_as_table
 from viewmill.strategies.view_tree.layout import Layout
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import NARROW_FUNCTIONS, Spot
 from viewmill.strategies.view_tree.tree import View, parents
 
 
@@ -41,6 +41,11 @@ class Place:
         """The word of the link to a state."""
         return self.kind.payload_words + self.links.index(state)
 
+    def function(self, name: str) -> str:
+        """What reads or adds to a slot of numbers here, by its name for other states."""
+        is_narrow = isinstance(self.kind, Listed) and self.kind.may_be_narrow
+        return NARROW_FUNCTIONS[name] if is_narrow else name
+
     def spot(self, view: View, entry: str) -> Spot:
         """Where the payload of a view lies in an entry."""
         own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
@@ -49,7 +54,8 @@ class Place:
             # Of a list, half of the floats are low parts.
             halves = {slot.name: slot.size // 2 for slot in self.kind.payload}
             lows = {slot: words[slot] + halves[name] for slot, name in own.items()}
-            return Spot(self.state, entry, words, lows, is_listed=True)
+            narrow = self.kind.may_be_narrow
+            return Spot(self.state, entry, words, lows, is_listed=True, is_narrow=narrow)
         lows = {slot: self.kind.low_word(name) for slot, name in own.items()}
         return Spot(self.state, entry, words, lows, self.kind.roomy)
 
@@ -163,11 +169,13 @@ def listed_place(
     slots = tuple(
         replace(slot, size=slot.size + slot.lows, lows=0) for slot in places.layout.slots(view)
     )
+    journal = not _is_exact((view,), places.layout.slots(view)) or places.journal
     kind = Listed(
         _fields(places, bound),
         _fields(places, rest),
         slots,
-        journal=not _is_exact((view,), places.layout.slots(view)) or places.journal,
+        journal=journal,
+        may_be_narrow=not journal and places.layout.is_of_numbers,
     )
     names = {(view.name, slot.name): slot.name for slot in slots}
     state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")

@@ -217,7 +217,7 @@ class TriggerWriter:
         """The arguments that say which entry at hand remembers where a key is in a state."""
         for place, entry in reversed(self.near):
             if state in place.links and set(names) <= set(place.keys):
-                return f", {entry}, {place.link(state)}"
+                return f", {place.state}, {entry}, {place.link(state)}"
         return ""
 
     def _settle(self, place: Place, entry: str, keys: dict[str, Operand]) -> None:
@@ -351,9 +351,10 @@ class TriggerWriter:
         for place in self.places.of(indicator):
             entry = source.name(f"e_{indicator.name}")
             source.line(f"{entry} = {self._touch(place, indicator, keys)}")
-            count = f"int_at({place.state}, {entry}, 0)"
+            count = f"{place.function('int_at')}({place.state}, {entry}, 0)"
             source.line(f"{sign} = -int({count} != 0)")
-            source.line(f"indexed_add({place.state}, {entry}, 0, {change})")
+            add = place.function("indexed_add")
+            source.line(f"{add}({place.state}, {entry}, 0, {change})")
             source.line(f"{sign} += int({count} != 0)")
             self._settle(place, entry, keys)
         return sign

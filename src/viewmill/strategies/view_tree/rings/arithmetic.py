@@ -17,6 +17,7 @@ from viewmill.algebra.types import Boolean, Date, Decimal, Integer, Type
 from viewmill.program.states import Slot
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.polynomials import Factor
+from viewmill.strategies.view_tree.rings.ring import Spot
 
 Kind = OneOf["int", "wide", "sum"]
 
@@ -107,22 +108,23 @@ def scaled(value: Value, coefficient: Fraction) -> Value:
     return Value(f"wide_times(wide_times({as_wide(value)}, {half}), {factor // half})", "wide")
 
 
-def add(source: Source, place: str, slot: Slot, value: Value) -> None:
-    """Write what adds a value to the slot at a place: state, entry, word."""
+def add(source: Source, spot: Spot, slot: Slot, value: Value) -> None:
+    """Write what adds a value to a slot."""
+    place = spot.at(slot.name)
     match slot.kind:
         case "int":
             assert value.kind == "int"
-            source.line(f"indexed_add({place}, {value.text})")
+            source.line(f"{spot.function('indexed_add')}({place}, {value.text})")
         case "wide":
-            source.line(f"indexed_add_wide({place}, {as_wide(value)})")
+            source.line(f"{spot.function('indexed_add_wide')}({place}, {as_wide(value)})")
         case "sum":
             source.line(f"indexed_add_sum({place}, {as_float(value)})")
 
 
-def read(place: str, slot: Slot) -> Value:
-    """The value of the slot at a place: state, entry, word."""
+def read(spot: Spot, slot: Slot) -> Value:
+    """The value of a slot."""
     function = {"int": "int_at", "wide": "wide_at", "sum": "sum_at"}[slot.kind]
-    return Value(f"{function}({place})", kind_of(slot))
+    return Value(f"{spot.function(function)}({spot.at(slot.name)})", kind_of(slot))
 
 
 def kind_of(slot: Slot) -> Kind:

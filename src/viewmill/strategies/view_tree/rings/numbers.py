@@ -206,7 +206,7 @@ class Numbers:
     def stored(self, view: View, spot: Spot) -> Values:
         """What reads each slot."""
         return {
-            signature: arithmetic.read(spot.at(slot.name), slot)
+            signature: arithmetic.read(spot, slot)
             for signature, slot in self.by_signature[view.name].items()
         }
 
@@ -235,7 +235,7 @@ class Numbers:
         if view.name == self.root.name:
             for each in self.root_slots:
                 for value in self._root_values(each, payload):
-                    arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
+                    arithmetic.add(source, spot, each.slot, value)
             return
         self.add_values(source, self.by_signature[view.name].items(), payload, spot)
 
@@ -251,7 +251,7 @@ class Numbers:
             value = payload[signature]
             if slot.kind == "int" and value.kind == "wide":
                 value = Value(f"wide_low({value.text})", "int")
-            arithmetic.add(source, spot.at(slot.name), slot, value)
+            arithmetic.add(source, spot, slot, value)
 
     def _root_values(self, root_slot: RootSlot, payload: Values) -> list[Value]:
         return [
@@ -274,7 +274,7 @@ class Numbers:
             name = total.get(each.slot.name)
             for value in self._root_values(each, payload):
                 if name is None:
-                    arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
+                    arithmetic.add(source, spot, each.slot, value)
                 else:
                     source.line(f"{name} = {arithmetic.plus(name, value, kind_of(each.slot))}")
 
@@ -283,7 +283,7 @@ class Numbers:
         for each in self.root_slots:
             if each.slot.name in total:
                 value = Value(total[each.slot.name], kind_of(each.slot))
-                arithmetic.add(source, spot.at(each.slot.name), each.slot, value)
+                arithmetic.add(source, spot, each.slot, value)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
         """The count, the sum or the average."""

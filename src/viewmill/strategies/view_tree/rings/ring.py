@@ -21,6 +21,13 @@ from viewmill.strategies.view_tree.tree import View
 Payload = Any  # what a ring knows of a payload while it writes: names of variables, mostly
 
 
+# What takes the place of functions of `Indexed` states in lists whose numbers may have less room.
+NARROW_FUNCTIONS = {
+    "int_at": "list_int", "wide_at": "list_wide",
+    "indexed_add": "list_add", "indexed_add_wide": "list_add_wide",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Spot:
     """Where the payload of a view lies: an entry of a state, and the word each slot begins at."""
@@ -31,10 +38,15 @@ class Spot:
     lows: Mapping[str, int] = field(default_factory=dict)  # where the low parts of its floats begin
     is_fixed: bool = True  # whether low parts have their room, so that no addition moves an entry
     is_listed: bool = False  # whether the entry is one of a list
+    is_narrow: bool = False  # whether that is one of numbers, which have less room while small
 
     def at(self, slot: str) -> str:
         """The arguments that name a slot: state, entry, word."""
         return f"{self.state}, {self.entry}, {self.words[slot]}"
+
+    def function(self, name: str) -> str:
+        """What reads or adds to a slot here, by its name for other states."""
+        return NARROW_FUNCTIONS[name] if self.is_narrow else name
 
 
 class Ring(Protocol):
