@@ -4,7 +4,8 @@ map     LOW (the key of the first place), PLACES, then four bytes for each place
         entry that has this key + 1, or 0
 
 It lies where the slots of a table would (see `dense`) and takes no more room. Nothing is hashed, no
-two keys meet, and no key is compared. Places are counted modulo 2^64, so that every key has one.
+two keys meet, and no key is compared. Places are counted modulo 2^64, so that every key has one:
+without a sign, because compiled code believes that signed numbers do not overflow.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ def most_places(size):
 @inline_structure
 def has_place(map_, key):
     """Whether a key lies in the map."""
-    return U(key - load_word(map_ + LOW)) < U(load_word(map_ + PLACES))
+    return U(key) - U(load_word(map_ + LOW)) < U(load_word(map_ + PLACES))
 
 
 @inline_structure
 def place_of(map_, key):
     """Where the number of a key is that lies in the map."""
-    return map_ + NUMBERS + 4 * (key - load_word(map_ + LOW))
+    return map_ + NUMBERS + 4 * np.int64(U(key) - U(load_word(map_ + LOW)))
 
 
 @inline_structure
@@ -58,7 +59,7 @@ def range_of(keys, count, stride, most):
     for i in range(1, count):
         key = load_word(keys + i * stride)
         low, high = min(low, key), max(high, key)
-        if U(high - low) >= U(most):  # of keys far apart hardly any is looked at
+        if U(high) - U(low) >= U(most):  # of keys far apart hardly any is looked at
             return low, high, False
     return low, high, True
 
@@ -72,7 +73,8 @@ def fill_map(map_, size, keys, count, stride, low, high):
     """
     clear_bytes(map_, size)
     places = most_places(size)
-    store_word(map_ + LOW, low - ((places - 1 - (high - low)) >> 1))
+    spare = places - 1 - (high - low)
+    store_word(map_ + LOW, np.int64(U(low) - U(spare >> 1)))
     store_word(map_ + PLACES, places)
     for i in range(count):
         store_number(place_of(map_, load_word(keys + i * stride)), i + 1)

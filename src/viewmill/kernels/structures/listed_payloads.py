@@ -13,6 +13,8 @@ the batch back, makes the state wide and applies the batch again.
 
 from __future__ import annotations
 
+import numpy as np
+
 from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.heap import copy_bytes
 from viewmill.kernels.structures.indexed import is_zero
@@ -27,6 +29,8 @@ from viewmill.kernels.structures.wide_values import add_wide_value
 
 # Words of a listed state's header.
 PAYLOAD_WORDS, KINDS, NARROW, OUTGROWN = 56, 80, 128, 136
+
+U = np.uint64
 
 
 @inline_structure
@@ -51,13 +55,19 @@ def list_wide(s, e, k):
 
 
 @inline_structure
+def plus(x, y):
+    """The sum modulo 2^64: compiled code believes that one with a sign does not overflow."""
+    return np.int64(U(x) + U(y))
+
+
+@inline_structure
 def list_add(s, e, k, x):
     """Int slot += x."""
     if not is_narrow(s):
         store_word(e + 8 * k, load_word(e + 8 * k) + x)
         return
     old = load_half(e + 4 * k)
-    now = old + x
+    now = plus(old, x)
     store_number(e + 4 * k, now)
     if now != load_half(e + 4 * k) or (now < old) != (x < 0):
         store_word(s + OUTGROWN, 1)
@@ -70,7 +80,7 @@ def list_add_wide(s, e, k, w):
         add_wide_value(e + 8 * k, w)
         return
     old, low = load_word(e + 4 * k), w[0]
-    now = old + low
+    now = plus(old, low)
     store_word(e + 4 * k, now)
     if w[1] != low >> 63 or (now < old) != (low < 0):
         store_word(s + OUTGROWN, 1)
