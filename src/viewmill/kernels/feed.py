@@ -28,6 +28,7 @@ Kernel = Callable[..., int]
 Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
 _SUMMED = 128  # rows from which on a batch may be summed by key
 _REPEATED = 8  # rows of a sample that say so
+_MOST_UNSEEN = 15  # batches between two that are looked at, where keys have not repeated for long
 
 
 def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
@@ -64,6 +65,9 @@ class Feed:
             types += [BYTES] if nullable else []
         self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
         self._keys = tuple(schema.names.index(name) for name in trigger.keys)
+        # Batches one after the other in which keys did not repeat, the size of the last of them,
+        # and how many of its size are not looked at now.
+        self._unlike, self._seen, self._unseen = 0, 0, 0
         places = {name: i for i, name in enumerate(trigger.columns)}
         self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
         self._encode: Encode | None = None  # of the last rows that came as Arrow
@@ -79,15 +83,24 @@ class Feed:
         """Whether keys repeat so often in a batch that summing it by key first is worth while.
 
         Of s rows of d keys about s * s / 2d repeat one, if all are as frequent. So many are looked
-        at that eight repeat if there are twice as many rows as keys: less would be chance.
+        at that eight repeat if there are twice as many rows as keys: less would be chance. The
+        longer none has repeated, the more batches are taken as they are in between.
         """
+        if self._unseen and size <= 4 * self._seen:
+            self._unseen -= 1
+            return False
         if self._tests and type(delta.columns) is LateWords:
             return False  # most rows may fail the first tests, and are not even read then
         if not self._keys or size < _SUMMED:
             return False
         if delta.late is not None:
             delta.late.read(self._positions)  # all at once, for `arguments`
-        sample = isqrt(_REPEATED * size)
+        found = self._repeat_in_sample(delta, isqrt(_REPEATED * size))
+        self._unlike = 0 if found else self._unlike + 1
+        self._seen, self._unseen = size, min(self._unlike >> 2, _MOST_UNSEEN)
+        return found
+
+    def _repeat_in_sample(self, delta: Delta, sample: int) -> bool:
         words: list[list[Any]] = []
         for i in self._keys:  # rows that differ in one of them differ
             words.append(delta.pair(i)[0][:sample].tolist())
