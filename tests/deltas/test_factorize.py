@@ -127,4 +127,12 @@ def test_odd_input_is_refused_kindly():
         vm.factorize([(1, 2), (3,)])
     with pytest.raises(vm.InvalidRow, match="from int"):
         vm.factorize(7)
+    for ragged in ({"i": [1, 2], "j": [1]}, [(1, "x"), (2, 3)], [(2**70, 1), (2, 3)]):
+        with pytest.raises(vm.InvalidRow, match="do not make rows"):
+            vm.factorize(ragged)
+    for times in ("x", None, 1.5):
+        with pytest.raises(vm.InvalidRow, match="whole numbers"):
+            vm.factorize([{"i": 1, "j": 2, "m": times}], multiplicity="m")
+    with pytest.raises(vm.InvalidRow, match='"i" holds'):
+        vm.factorize([{"i": [1], "j": 2}])
     assert vm.factorize([]) == []

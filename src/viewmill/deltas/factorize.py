@@ -20,7 +20,7 @@ import pyarrow as pa
 from viewmill.deltas.factors import MULTIPLICITY
 from viewmill.deltas.product_search import Coded, Term, decompose
 from viewmill.deltas.rank import low_rank
-from viewmill.deltas.rows import to_arrow
+from viewmill.deltas.rows import table_of, to_arrow
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 
@@ -152,6 +152,12 @@ def _factorized(table: Any, value: str | None, multiplicity: str | None) -> Prod
         if name is not None and name not in table.column_names:
             raise UnknownName(f'the rows have no column "{name}"',
                               hint=nearest(name, table.column_names))  # fmt: skip
+    nested = next((each.name for each in table.schema if pa.types.is_nested(each.type)), None)
+    if nested is not None:
+        raise InvalidRow(
+            f'column "{nested}" holds values that are made of others',
+            hint="Columns of numbers, strings, dates and the like are taken apart.",
+        )
     if value is not None:
         return _matrix(table, value, multiplicity)
     names = [name for name in table.column_names if name != multiplicity]
@@ -171,7 +177,7 @@ def _table(rows: Any) -> Any:
     if table is not None:
         return table
     if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
+        return table_of(rows)
     if not isinstance(rows, Iterable):
         raise InvalidRow(
             f"cannot read rows from {type(rows).__name__}",
@@ -180,7 +186,7 @@ def _table(rows: Any) -> Any:
     rows = list(rows)
     if all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(name for row in rows for name in row))
-        return pa.table({name: [row.get(name) for row in rows] for name in names})
+        return table_of({name: [row.get(name) for row in rows] for name in names})
     if len({len(row) if isinstance(row, tuple | list) else -1 for row in rows}) > 1:
         raise InvalidRow("the rows are not equally long")
     if not all(isinstance(row, tuple | list) for row in rows):
@@ -189,7 +195,7 @@ def _table(rows: Any) -> Any:
             hint="A frame, or a list of tuples or dicts.",
         )
     width = len(rows[0]) if rows else 0
-    return pa.table({f"c{i}": [row[i] for row in rows] for i in range(width)})
+    return table_of({f"c{i}": [row[i] for row in rows] for i in range(width)})
 
 
 def _is_number(table: Any, name: str) -> bool:
@@ -202,7 +208,10 @@ def _is_number(table: Any, name: str) -> bool:
 def _times(table: Any, multiplicity: str | None) -> Any:
     if multiplicity is None:
         return np.ones(table.num_rows, np.int64)
-    return np.ascontiguousarray(table.column(multiplicity).to_numpy(), np.int64)
+    column = table.column(multiplicity)
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise InvalidRow(f'the multiplicities in column "{multiplicity}" are not all whole numbers')
+    return np.ascontiguousarray(column.to_numpy(), np.int64)
 
 
 def _product(coded: Coded, term: Term) -> ProductRows:

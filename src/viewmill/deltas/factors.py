@@ -20,7 +20,7 @@ from viewmill.algebra.types import BIGINT, DOUBLE, Decimal, Float, Integer, Type
 from viewmill.deltas.delta import Delta, Words
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Factor, Product
-from viewmill.deltas.rows import to_arrow, to_delta
+from viewmill.deltas.rows import table_of, to_arrow, to_delta
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 MULTIPLICITY = "_multiplicity"  # what `factorize` and changes call it
@@ -137,7 +137,7 @@ class _Reader:
     def _named(self, number: int, rows: Any) -> tuple[Any, list[str]]:
         """The rows in a form that has column names, and the names."""
         if isinstance(rows, Mapping) and any(_is_column(each) for each in rows.values()):
-            rows = pa.table({name: pa.array(column) for name, column in rows.items()})
+            rows = table_of(rows)
         if isinstance(rows, Mapping):
             rows = [rows]
         table = None if isinstance(rows, list | tuple) else to_arrow(rows)

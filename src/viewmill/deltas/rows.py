@@ -175,6 +175,18 @@ def to_arrow(rows: Any) -> Any:
     return None
 
 
+def table_of(columns: Mapping[str, Any]) -> Any:
+    """An Arrow table of columns by name."""
+    try:
+        return pa.table({name: pa.array(values) for name, values in columns.items()})
+    except (pa.ArrowException, OverflowError, TypeError) as why:
+        raise InvalidRow(
+            "the columns do not make rows",
+            detail=str(why),
+            hint="All are equally long, and each holds values of one type.",
+        ) from why
+
+
 def _ipc(table: Any) -> Any:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
