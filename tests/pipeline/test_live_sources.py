@@ -89,6 +89,7 @@ def test_rate_goes_on_until_it_is_stopped(spark, tmp_path):
         query = pipe.start(trigger="100 milliseconds")
         wait_until(query, lambda: pipe["total"].rows()[0][0] > before)
         query.stop()
+        assert pipe.is_noted()
         ((n, total),) = pipe["total"].rows()
         assert total == n * (n - 1) // 2
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from viewmill.errors import DamagedFile, ForbiddenChange, UnsupportedQuery, WrongFormat
 from viewmill.pipeline.lean_configuration import forget_origins
 from viewmill.pipeline.local_files import use_plain_files
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.pipeline import Pipeline
+from viewmill.pipeline.sinks.delta_lake import DeltaLake
 from viewmill.pipeline.storage import Storage
 
 
@@ -118,3 +121,26 @@ def test_hadoop_keeps_its_settings_and_not_where_they_came_from(spark):
     assert forget_origins(spark) > 100
     assert forget_origins(spark) == 0
     assert conf.size() == count > 100
+
+
+def test_files_of_a_delta_table_go_when_only_old_versions_need_them(tmp_path):
+    folder = tmp_path / "table"
+
+    def files() -> int:
+        return sum(each.suffix == ".parquet" for each in folder.iterdir())
+
+    lake = DeltaLake(folder, keep_hours=0)
+    lake.owner = "ours"
+    for version in (1, 2, 3):
+        lake.write(pa.table({"a": [version]}), version, "overwrite")
+    assert files() == 3
+    lake = DeltaLake(folder, keep_hours=0)  # another run, which may be a short one
+    lake.owner = "ours"
+    for _ in range(2):
+        lake.write(pa.table({"a": [4]}), 4, "overwrite")
+    assert files() == 1
+    assert DeltaTable(str(folder)).to_pyarrow_table().to_pydict() == {"a": [4]}
+    kept = DeltaLake(folder)
+    kept.owner = "ours"
+    kept.write(pa.table({"a": [5]}), 5, "overwrite")
+    assert files() == 2

@@ -304,6 +304,11 @@ class Pipeline:
         self._mill.sql(f"REFRESH MATERIALIZED VIEW `{self._mill[view].name}` FULL")
         self._publish()
 
+    def is_noted(self) -> bool:
+        """Whether Spark's checkpoint says that the batch that was taken last is done."""
+        taken = self._ledger.last(f"query {self._storage.query_id()}")
+        return self._storage.last_batch() >= taken
+
     def ended(self, query: PipelineQuery) -> None:
         """The query takes no more batches."""
         if self._query is query:

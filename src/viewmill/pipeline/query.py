@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from viewmill.errors import EvaluationFailed, ViewmillError
 
 if TYPE_CHECKING:
     from viewmill.pipeline.pipeline import Pipeline
+
+
+_PATIENCE_S = 5.0
 
 
 class PipelineQuery:
@@ -51,8 +55,15 @@ class PipelineQuery:
         with self._turn:
             self._stopped = True
         if self._spark_query is not None:
+            self._wait_for_note()
             self._spark_query.stop()
         self._pipeline.ended(self)
+
+    def _wait_for_note(self) -> None:
+        """Let Spark note the batch that was taken last, or it would run it again at the start."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.is_active and time.monotonic() < deadline and not self._pipeline.is_noted():
+            time.sleep(0.01)
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait until the query ends; True if it did. What made it fail is raised."""

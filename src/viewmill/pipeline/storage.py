@@ -105,8 +105,13 @@ class Storage:
 
     def has_batches(self) -> bool:
         """Whether Spark's checkpoint says that batches were done."""
+        return self.last_batch() >= 0
+
+    def last_batch(self) -> int:
+        """The last batch that Spark's checkpoint says was done, -1 when none was."""
         commits = self.checkpoint / "commits"
-        return commits.is_dir() and any(each.name.isdigit() for each in commits.iterdir())
+        names = [each.name for each in commits.iterdir()] if commits.is_dir() else []
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def _refuse_strangers(root: Path) -> None:

@@ -20,6 +20,7 @@ from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
 from viewmill.pipeline.sinks.sink import TableSink, change_rows
 
+_WRITES = 100  # between looks for files that nobody needs any more
 _MOMENTS = pa.timestamp("us", "UTC")
 
 
@@ -30,6 +31,7 @@ class DeltaLake:
         self._package = _deltalake()
         self._path, self._keep_hours = str(Path(path).absolute()), keep_hours
         self.owner = ""  # the pipeline's id, known when the sink is opened
+        self._writes = 0
 
     def write(self, rows: pa.Table, version: int, mode: str) -> None:
         """Commit rows as our `version`, unless that was done."""
@@ -46,7 +48,7 @@ class DeltaLake:
             self._path, _in_utc(rows), mode=mode, schema_mode=schema_mode,
             commit_properties=properties,
         )  # fmt: skip
-        self._forget_history(version)
+        self._forget_history()
 
     def _table(self) -> Any:
         package = self._package
@@ -54,13 +56,14 @@ class DeltaLake:
             return None
         return package.DeltaTable(self._path)
 
-    def _forget_history(self, version: int) -> None:
-        """Now and then, remove files that only versions older than `keep_hours` need."""
-        if self._keep_hours is not None and version % 100 == 0:
+    def _forget_history(self) -> None:
+        """At first and now and then, remove files that only versions before `keep_hours` need."""
+        if self._keep_hours is not None and self._writes % _WRITES == 0:
             table = self._table()
             hours = self._keep_hours
             table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
             table.cleanup_metadata()
+        self._writes += 1
 
     def require_ours(self) -> None:
         """Refuse to add changes to a table that somebody else began."""
