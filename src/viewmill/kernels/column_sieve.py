@@ -33,7 +33,9 @@ class ColumnSieve:
         self, types: Sequence[Any], tests: Sequence[SieveTest], strings: TextStore
     ) -> None:
         self._types, self._strings = types, strings
-        self._has_strings = any(map(is_text, types))
+        self._fixed = dict(filter(None, map(self._word_said, tests)))
+        self._reads = np.array([i not in self._fixed for i in range(len(types))], np.int64)
+        self._has_strings = any(is_text(t) for i, t in enumerate(types) if i not in self._fixed)
         self._sift = kernel(sieve.sift_columns)
         self._kinds = np.array([*map(kind_of, types)], np.int64)
         self._choices: list[IntArray] = []  # kept alive: kernels read them by address
@@ -41,13 +43,15 @@ class ColumnSieve:
         self._tests = np.array([word for each in coded for word in each], np.int64)
         self._array = np.zeros(ARRAY_WORDS, np.int64)
         self._header = np.zeros(sieve.HEADER_WORDS, np.int64)
-        self._exported, self._words = self._array.data, self._header.data
+        self._words = self._header.data
         self._place, self._handle = address_of(self._array), address_of(self._header)
         self._set(sieve.COLUMNS, len(types))
         self._set(sieve.KINDS, address_of(self._kinds))
         self._set(sieve.TESTS, address_of(self._tests))
         self._set(sieve.TEST_COUNT, len(coded))
         self._set(sieve.TEXTS, strings.handle)
+        self._set(sieve.READ, address_of(self._reads))
+        self._set(sieve.TAKEN, -1)
         self.room = 0
         self._make_room(_FIRST_ROOM)
 
@@ -59,6 +63,8 @@ class ColumnSieve:
         self.rows = np.empty(room, np.int64)
         self._scratch = np.empty((2, room), np.int64)
         words = np.empty((len(self._types), room), np.int64)
+        for column, word in self._fixed.items():
+            words[column] = word
         self._set(sieve.ROWS, address_of(self.rows))
         self._set(sieve.SCRATCH, address_of(self._scratch))
         self._set(sieve.WORDS, address_of(words))
@@ -68,6 +74,12 @@ class ColumnSieve:
             row.view(np.float64) if is_float else row
             for row, is_float in zip(words, floats, strict=True)
         ]
+
+    def _word_said(self, test: SieveTest) -> tuple[int, int] | None:
+        """A column and the word that it has in every row that passes, if a test says so."""
+        column, operator, words, other = test
+        word = words[0] if operator == "=" and other is None and len(words) == 1 else None
+        return (column, self._strings.intern(word)) if isinstance(word, str) else None
 
     def _coded(self, test: SieveTest) -> tuple[int, int, int, int]:
         column, operator, words, other = test
@@ -97,22 +109,21 @@ class ColumnSieve:
         batches = table.to_batches()
         if len(batches) != 1:
             return -1
-        header = self._words
-        header[sieve.FIRST >> 3] = header[sieve.DONE >> 3] = 0
-        header[sieve.TAKEN >> 3] = -1
         batches[0]._export_to_c(self._place)
-        try:
-            if self._has_strings:
-                return self._sift_strings(size)
-            return max(self._sift(self._place, self._handle, size), -1)
-        finally:
-            release_of(self._exported[RELEASE])(self._place)
+        if self._has_strings:
+            return self._sift_strings(size)
+        return max(self._sift(self._place, self._handle, size), -1)
 
     def _sift_strings(self, size: int) -> int:
         with self._strings.lock:
             found = self._sift(self._place, self._handle, size)
             while found == sieve.NO_ROOM:
-                self._strings.make_room()
+                try:
+                    self._strings.make_room()
+                except BaseException:
+                    self._set(sieve.TAKEN, -1)
+                    release_of(int(self._array[RELEASE]))(self._place)
+                    raise
                 found = self._sift(self._place, self._handle, size)
         return max(found, -1)
 

@@ -3,7 +3,7 @@
 takes  a record batch as Arrow's C data interface has it
 gives  a row of words for each column
 
-array    LENGTH NULLS OFFSET … BUFFERS CHILDREN …: addresses, and counts
+array    LENGTH NULLS OFFSET … BUFFERS CHILDREN … RELEASE …: addresses, and counts
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from viewmill.kernels.structures.memory import (
 )
 from viewmill.kernels.structures.texts import integer_loader, intern_texts
 
-_NULLS, OFFSET, _BUFFERS, CHILDREN = 8, 16, 40, 48
+_NULLS, OFFSET, _BUFFERS, CHILDREN, RELEASE = 8, 16, 40, 48, 64
 
 # How values lie in memory.
 WORD, HALF, SHORT, BYTE, DECIMAL, TEXT, WIDE_TEXT = 0, 1, 2, 3, 4, 5, 6

@@ -63,6 +63,18 @@ store_byte = intrinsic(_storer(_I8, types.uint8))
 
 
 @intrinsic
+def call_with(typing_context, function, argument):
+    """Call the C function at an address with one address, for what it does."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [_I64])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
 def address(typing_context, array):
     """Where an array's data lies."""
 

@@ -1,9 +1,11 @@
 """The rows of an Arrow record batch that pass some tests, as words: one call for all of it.
 
 takes  a record batch as Arrow's C data interface has it, tests of its columns
-gives  the numbers of the rows that pass, and a row of words for each column, of those rows only
+gives  the numbers of the rows that pass, and a row of words for each column, of those rows only;
+       the record batch is given back to Arrow
 
-header   COLUMNS KINDS TESTS TEST_COUNT ROWS SCRATCH WORDS ROOM TEXTS FIRST DONE TAKEN
+header   COLUMNS KINDS TESTS TEST_COUNT ROWS SCRATCH WORDS ROOM TEXTS FIRST DONE TAKEN READ
+         READ is for each column whether its words are to be written: a test may say what they are
 test     column   operator   what it is compared with (CONSTANT, COLUMN, ONE_OF, TEXTS)   operand
 """
 
@@ -16,6 +18,7 @@ from viewmill.kernels.structures.columns import (
     DECIMAL,
     HALF,
     OFFSET,
+    RELEASE,
     SHORT,
     TEXT,
     WIDE_TEXT,
@@ -25,12 +28,12 @@ from viewmill.kernels.structures.columns import (
     load_narrow,
     load_short,
 )
-from viewmill.kernels.structures.memory import load_half, load_word, store_word
+from viewmill.kernels.structures.memory import call_with, load_half, load_word, store_word
 from viewmill.kernels.structures.texts import first_word, intern_texts, is_text, text_bounds
 
 COLUMNS, KINDS, TESTS, TEST_COUNT, ROWS, SCRATCH, WORDS, ROOM = 0, 8, 16, 24, 32, 40, 48, 56
-TEXTS, FIRST, DONE, TAKEN = 64, 72, 80, 88
-HEADER_WORDS = 12
+TEXTS, FIRST, DONE, TAKEN, READ = 64, 72, 80, 88, 96
+HEADER_WORDS = 13
 TEST_WORDS = 4
 
 EQUAL, OTHER, LESS, AT_MOST, MORE, AT_LEAST = 0, 1, 2, 3, 4, 5
@@ -43,22 +46,45 @@ NO_ROOM, HAS_NULLS = -1, -2
 def sift_columns(batch, header, size):
     """How many rows pass; NO_ROOM if a string has none, then call again; HAS_NULLS if one is.
 
-    TAKEN is -1 in the first call for a batch.
+    TAKEN is -1 in the first call for a batch, and when all is done.
     """
+    if load_word(header + TAKEN) < 0 and not _choose(batch, header, size):
+        taken = HAS_NULLS
+    else:
+        taken = load_word(header + TAKEN)
+        if not _read(batch, header, size, taken):
+            return NO_ROOM
+    store_word(header + TAKEN, -1)
+    call_with(load_word(batch + RELEASE), batch)
+    return taken
+
+
+@structure
+def _choose(batch, header, size):
+    """Note the rows that pass, and how many; False if one of the columns may hold a NULL."""
     children, columns = load_word(batch + CHILDREN), load_word(header + COLUMNS)
-    rows, taken = load_word(header + ROWS), load_word(header + TAKEN)
-    if taken < 0:
-        for c in range(columns):
-            if has_nulls(load_word(children + 8 * c), size):
-                return HAS_NULLS
-        taken = size
-        for t in range(load_word(header + TEST_COUNT)):
-            test = load_word(header + TESTS) + 8 * TEST_WORDS * t
-            taken = _pass(header, children, test, rows, taken, taken == size)
-        store_word(header + TAKEN, taken)
+    for c in range(columns):
+        if has_nulls(load_word(children + 8 * c), size):
+            return False
+    taken = size
+    for t in range(load_word(header + TEST_COUNT)):
+        test = load_word(header + TESTS) + 8 * TEST_WORDS * t
+        taken = _pass(header, children, test, load_word(header + ROWS), taken, taken == size)
+    store_word(header + TAKEN, taken)
+    store_word(header + FIRST, 0)
+    store_word(header + DONE, 0)
+    return True
+
+
+@structure
+def _read(batch, header, size, taken):
+    """Write the words of the rows that pass, as far as there is room for their strings."""
+    children, rows = load_word(batch + CHILDREN), load_word(header + ROWS)
     if taken == size:
         rows = 0
-    for c in range(load_word(header + FIRST), columns):
+    for c in range(load_word(header + FIRST), load_word(header + COLUMNS)):
+        if load_word(load_word(header + READ) + 8 * c) == 0:
+            continue
         column, kind = load_word(children + 8 * c), load_word(load_word(header + KINDS) + 8 * c)
         out = load_word(header + WORDS) + 8 * c * load_word(header + ROOM)
         if kind != TEXT and kind != WIDE_TEXT:
@@ -70,8 +96,8 @@ def sift_columns(batch, header, size):
         store_word(header + DONE, done if done < taken else 0)
         if done < taken:
             store_word(header + FIRST, c)
-            return NO_ROOM
-    return taken
+            return False
+    return True
 
 
 @structure
