@@ -30,6 +30,7 @@ from viewmill.kernels.structures.direct import (
 from viewmill.kernels.structures.heap import (
     HUGE,
     HUGE_PAGE,
+    MAPPED,
     allocate,
     allocate_table,
     can_grow,
@@ -322,7 +323,7 @@ def larger(room, stride):
     if room < _STEPPED:
         return room + (4 if room > 2 else 2)
     more = room + (room >> 2 if stride >= _LONG else room >> 1)
-    if stride <= _LONG and _MIDDLE <= room * stride < HUGE:
+    if stride <= _LONG and _MIDDLE <= room * stride < MAPPED:
         more = 2 * room
     size = table_bytes(more, stride)
     if size < HUGE:

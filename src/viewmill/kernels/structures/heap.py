@@ -2,8 +2,9 @@
 
 A row that fans out may add any number of entries, so the structures of view trees grow where they
 stand instead of asking to be called again. The memory is the C library's, but for tables that are
-huge: the system moves their pages to where there is more room, so that no byte is copied and none
-but the new ones is touched for the first time, which is dear.
+large: the system moves their pages to where there is more room, so that no byte is copied and none
+but the new ones is touched for the first time, which is dear. Only what is huge comes in huge pages:
+a guest of another system may wait milliseconds for one, however little of it is needed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from viewmill.kernels.compiler import structure
 _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 _POINTER = _I8.as_pointer()
 _LARGE = 4096
-HUGE = 1 << 20  # from so many bytes on memory comes in huge pages
+MAPPED = 1 << 20  # from so many bytes on a table grows without being copied
+HUGE = 8 << 20  # from so many bytes on memory comes in huge pages
 HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 _MOVES_PAGES = sys.platform == "linux"
 _READ_AND_WRITE, _PRIVATE_AND_OF_NO_FILE = 3, 0x22
-_STAY, _MOVE_TO_PLACE = 0, 3
+_STAY, _MOVE, _MOVE_TO_PLACE = 0, 1, 3
 
 
 @intrinsic
@@ -178,19 +180,20 @@ if _MOVES_PAGES:
     @structure
     def allocate_table(size):
         """The address of `size` bytes that `grow_table` may make more, not cleared."""
-        if size < HUGE:
+        if size < MAPPED:
             return allocate(size)
         pages = _whole_pages(size)
-        place = _map_aligned(pages)
+        place = _map_aligned(pages) if size >= HUGE else _map(pages)
         if place == -1:
             raise MemoryError
-        _advise(place, pages, _MADV_HUGEPAGE)
+        if size >= HUGE:
+            _advise(place, pages, _MADV_HUGEPAGE)
         return place
 
     @structure
     def can_grow(size):
         """Whether a table of this size grows without being copied."""
-        return size >= HUGE
+        return size >= MAPPED
 
     @structure
     def grow_table(place, size, more):
@@ -200,7 +203,9 @@ if _MOVES_PAGES:
         they would fall to pieces, and every look into the table take longer.
         """
         old, new = _whole_pages(size), _whole_pages(more)
-        found = _remap(place, old, new, _STAY, 0)
+        if more < HUGE:
+            return _remap(place, old, new, _MOVE, 0)
+        found = _remap(place, old, new, _STAY, 0) if size >= HUGE else -1
         if found == -1:
             to = _map_aligned(new)
             if to == -1:
@@ -208,12 +213,14 @@ if _MOVES_PAGES:
             found = _remap(place, old, new, _MOVE_TO_PLACE, to)
             if found == -1:
                 _unmap(to, new)
+            elif size < HUGE:
+                _advise(found, new, _MADV_HUGEPAGE)
         return found
 
     @structure
     def release_table(place, size):
         """Give the memory of a table back."""
-        if size < HUGE:
+        if size < MAPPED:
             release(place)
         else:
             _unmap(place, _whole_pages(size))
