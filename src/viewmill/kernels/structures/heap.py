@@ -3,8 +3,8 @@
 A row that fans out may add any number of entries, so the structures of view trees grow where they
 stand instead of asking to be called again. The memory is the C library's, but for tables that are
 large: the system moves their pages to where there is more room, so that no byte is copied and none
-but the new ones is touched for the first time, which is dear. Only what is huge comes in huge pages:
-a guest of another system may wait milliseconds for one, however little of it is needed.
+but the new ones is touched for the first time, which is dear. Only what is huge comes in huge
+pages: a guest of another system may wait milliseconds for one, however little of it is needed.
 """
 
 from __future__ import annotations
