@@ -17,7 +17,7 @@ from viewmill.program.states import Listed
 
 
 class PlainListed(PlainIndexed):
-    """The entries by number, and the numbers by the first words of their keys."""
+    """The entries by number, and the numbers of each list by the first words of their keys."""
 
     def __init__(self, kind: Listed) -> None:
         self.first_words, self.is_logged = kind.first_words, kind.journal
@@ -27,6 +27,21 @@ class PlainListed(PlainIndexed):
         """Hold nothing."""
         super().clear()
         self.log: dict[Key, Values | None] = {}  # as they were at the last commit
+        self._lists: dict[Key, dict[int, None]] = {}
+
+    def new_entry(self, key: Key, values: Values) -> int:
+        """A number for an entry, at the end of its list."""
+        number = super().new_entry(key, values)
+        self._lists.setdefault(key[: self.first_words], {})[number] = None
+        return number
+
+    def drop(self, key: Key) -> None:
+        """Forget an entry."""
+        first = key[: self.first_words]
+        del self._lists[first][self.numbers[key]]
+        if not self._lists[first]:
+            del self._lists[first]
+        super().drop(key)
 
     def commit(self) -> None:
         """Forget how it was."""
@@ -49,7 +64,7 @@ class PlainListed(PlainIndexed):
 
     def members(self, first: Key) -> list[int]:
         """The entries whose key begins so."""
-        return [n for key, n in self.numbers.items() if key[: self.first_words] == first]
+        return list(self._lists.get(first, ()))
 
 
 def list_of(s: PlainListed, first: Sequence[int]) -> list[int]:
