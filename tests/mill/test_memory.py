@@ -188,7 +188,7 @@ def test_many_rows_that_wait_do_not_release_what_the_deltas_after_them_need(
             f"CREATE MATERIALIZED VIEW v REFRESH ON DEMAND MEMORY '64 MB' AS {VIEWS['joined']}"
         )
         kept, calls = mill["v"].status()["kept"], mill["v"].status()["engine_calls"]
-        mill.insert("r", [(i % 50, i) for i in range(5000)])
+        mill.insert("r", [(i % 50, i) for i in range(20_000)])
         assert mill["v"].status()["kept"] == kept
         mill["v"].refresh()
         assert mill["v"].status()["refresh_kind"] == "incremental"
