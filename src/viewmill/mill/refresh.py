@@ -315,11 +315,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
-        core.runtime.rollback()
-        restore_lost(core)
-        rest(core)
-        if isinstance(why, MemoryError):
-            raise _out_of_memory() from why
+        take_back(core, (), why)
         raise
     entry.waiting.clear()
     entry.waiting_rows, entry.failure = 0, None

@@ -332,9 +332,14 @@ def _to_timestamp(call: Call, text: str, pattern: str) -> dt.datetime:
     found = _reader(pattern).fullmatch(text)
     if found is None:
         raise Unfit("EvaluationFailed", f"{text!r} is not as {pattern!r} says")
-    units = {unit: int(digits) for unit, digits in found.groupdict().items()}
-    micros = units.pop("microsecond", 0) + 1000 * units.pop("millisecond", 0)
-    return dt.datetime(**units, microsecond=micros)  # type: ignore[arg-type]
+    said = {unit: int(digits) for unit, digits in found.groupdict().items()}
+    day = dt.datetime(said["year"], said["month"], said["day"])
+    return day.replace(
+        hour=said.get("hour", 0),
+        minute=said.get("minute", 0),
+        second=said.get("second", 0),
+        microsecond=said.get("microsecond", 0) + 1000 * said.get("millisecond", 0),
+    )
 
 
 FUNCTIONS: dict[str, Function] = {
