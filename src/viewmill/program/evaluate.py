@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
@@ -381,7 +382,7 @@ def add_months(moment: Any, months: int) -> Any:
     """A date or moment so many months later, on the last day where there is no such day."""
     total = moment.year * 12 + moment.month - 1 + months
     year, month = divmod(total, 12)
-    last = (dt.date(year + month // 11, (month + 1) % 12 + 1, 1) - dt.timedelta(days=1)).day
+    last = monthrange(year, month + 1)[1]
     return moment.replace(year=year, month=month + 1, day=min(moment.day, last))
 
 

@@ -25,7 +25,12 @@ from viewmill.rewrite.correlation import (
     peel,
     together,
 )
-from viewmill.rewrite.scalar_as_join import correlated_equality, replaced
+from viewmill.rewrite.scalar_as_join import (
+    correlated_equality,
+    is_correlated_equality,
+    replaced,
+    with_outer_values,
+)
 
 Pairs = list[tuple[Expression, Expression]]  # of the subquery, of the query around it
 
@@ -55,7 +60,7 @@ def tests_as_columns(
 
 
 def _exists(rows: Relation, test: Exists) -> tuple[Relation, Expression]:
-    inner = peel(test.query)
+    inner = _by_equality(rows, peel(test.query))
     if isinstance(inner.rows, Aggregate) and not inner.rows.keys:
         raise NotDecorrelated  # it has a row whatever it reads
     joined, (count,) = _join_counts(rows, inner, _pairs(inner), (), (_count(()),), "exists")
@@ -63,7 +68,7 @@ def _exists(rows: Relation, test: Exists) -> tuple[Relation, Expression]:
 
 
 def _in(rows: Relation, test: InSubquery) -> tuple[Relation, Expression]:
-    inner = peel(test.query)
+    inner = _by_equality(rows, peel(test.query))
     pairs, members = _pairs(inner), [each for _, each in inner.outputs]
     own = list(zip(members, test.values, strict=True))
     joined, (found,) = _join_counts(rows, inner, pairs, own, (_count(()),), "in")
@@ -90,6 +95,13 @@ def _in(rows: Relation, test: InSubquery) -> tuple[Relation, Expression]:
         Literal(False, BOOLEAN), BOOLEAN, True,
     )  # fmt: skip
     return joined, answer
+
+
+def _by_equality(rows: Relation, inner: Peeled) -> Peeled:
+    """The subquery with equalities only; other comparisons meet the values that are asked for."""
+    if all(is_correlated_equality(each, inner.rows) for each in inner.correlated):
+        return inner
+    return with_outer_values(rows, inner)
 
 
 def _pairs(inner: Peeled) -> Pairs:

@@ -27,7 +27,7 @@ from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_from
 from viewmill.sql.lower_groups import Grouping, lower_groups, made_name
 from viewmill.sql.lower_time_windows import add_time_window, find_time_window
-from viewmill.sql.lower_windows import break_ties
+from viewmill.sql.lower_windows import break_ties, in_levels
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.order import Ordering, limited, position_of
 from viewmill.sql.replace_parts import replace_parts
@@ -240,7 +240,6 @@ def _aggregated(
 
 def _windowed(relation: Relation, outputs: Outputs, environment: Environment) -> Relation:
     calls: dict[Over, str] = {}
-    schema = relation.schema
 
     def take_out(expression: Expression) -> Expression | None:
         if not isinstance(expression, Over):
@@ -248,16 +247,20 @@ def _windowed(relation: Relation, outputs: Outputs, environment: Environment) ->
         inner = (part for part in walk(expression) if part is not expression)
         if any(isinstance(part, Over) for part in inner):
             raise TypeMismatch("a window function cannot hold another one", span=expression.span)
-        call = break_ties(expression, schema)
-        if call not in calls:
-            calls[call] = made_name(environment.names, expression, expression.function)
-        return Column(calls[call], call.type, call.nullable, span=call.span)
+        if expression not in calls:
+            calls[expression] = made_name(environment.names, expression, expression.function)
+        return Column(
+            calls[expression], expression.type, expression.nullable, span=expression.span
+        )
 
     outputs.having = None
     outputs.map(lambda expression: replace_parts(expression, take_out))
-    if calls:
-        span = next((call.span for call in calls if call.span is not None), None)
-        relation = Window(relation, tuple((name, call) for call, name in calls.items()), span)
+    span = next((call.span for call in calls if call.span is not None), None)
+    for level in in_levels(calls):
+        columns = relation.schema
+        relation = Window(
+            relation, tuple((calls[call], break_ties(call, columns)) for call in level), span
+        )
     if outputs.qualify is not None:
         relation = Filter(relation, outputs.qualify)
     return relation

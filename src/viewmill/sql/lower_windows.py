@@ -6,7 +6,7 @@ gives  algebra Over; its ties are broken later, by `break_ties`, when the input'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
@@ -150,6 +150,23 @@ def _distance(value: Literal, key: Expression) -> int | None:
     return None
 
 
+def in_levels(calls: Iterable[Over]) -> list[list[Over]]:
+    """The calls by the order in which they tell the copies of a row apart, the others first.
+
+    Equal rows are numbered by one order; a second order has to number them by what the first
+    answered, or engines would pair the answers differently.
+    """
+    levels: dict[object, list[Over]] = {}
+    free = list[Over]()
+    for call in calls:
+        apart = _tells_copies_apart(call)
+        (levels.setdefault((call.partition, call.order), []) if apart else free).append(call)
+    if not levels:
+        return [free] if free else []
+    first, *others = levels.values()
+    return [free + first, *others]
+
+
 def break_ties(call: Over, schema: Schema) -> Over:
     """The call with the input's other columns as last keys, so that every engine agrees."""
     if not _depends_on_ties(call):
@@ -183,6 +200,15 @@ def _depends_on_ties(call: Over) -> bool:
     if call.function == "last_value" and frame.end is None:
         return True
     return frame.unit == "rows" and not (frame.start is None and frame.end is None)
+
+
+def _tells_copies_apart(call: Over) -> bool:
+    """Whether rows that are equal in all columns may get different answers."""
+    if call.function in _COUNTING:
+        return True
+    frame = call.frame or Frame("range", None, 0)
+    whole = frame.start is None and frame.end is None
+    return bool(call.order) and frame.unit == "rows" and not whole
 
 
 def is_sortable(column: Expression) -> bool:

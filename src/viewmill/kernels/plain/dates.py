@@ -7,6 +7,7 @@ import datetime as dt
 from viewmill.algebra.dates import add_months
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+_OUTSIDE = 10**7  # a day that no check lets pass
 
 
 def _date(day: int) -> dt.date:
@@ -40,7 +41,10 @@ def date_day_of_week(day: int) -> int:
 
 def date_add_months(day: int, months: int) -> int:
     """So many months later; the last day of a shorter month if need be."""
-    return add_months(int(day), months)
+    try:
+        return add_months(int(day), months)
+    except (ValueError, OverflowError):
+        return _OUTSIDE
 
 
 def date_trunc(day: int, months: int) -> int:

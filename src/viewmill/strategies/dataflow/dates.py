@@ -22,6 +22,28 @@ def _template(text: str) -> Write:
     return lambda scalar, expression, values: text.format(*values)
 
 
+# From the year 1 to the year 9999: what Python, Arrow and every sink can show.
+_DAYS = (-719_162, 2_932_896)
+_FAR = 12 * 20_000  # months: outside wherever they are counted from, and no word overflows
+_MOMENTS = (_DAYS[0] * DAY, (_DAYS[1] + 1) * DAY - 1)
+
+
+def _moved(function: str) -> Write:
+    """A date or moment some days or microseconds later (add) or before (sub)."""
+
+    def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
+        return _checked(scalar, expression, function, *values)
+
+    return write
+
+
+def _checked(scalar: Scalar, expression: Expression, function: str, a: str, b: str | int) -> str:
+    low, high = _DAYS if isinstance(expression.type, Date) else _MOMENTS
+    outside = f"the result is no {expression.type} of the years 1 to 9999"
+    why = scalar.failure(expression, "EvaluationFailed", outside)
+    return f"{function}_checked({why}, {a}, {b}, {low}, {high})"
+
+
 # A date is a number of days, a moment one of microseconds; // rounds down, also before 1970.
 DATES: dict[str, Write] = {
     "year": _template("date_year({0})"),
@@ -34,8 +56,8 @@ DATES: dict[str, Write] = {
     "hour": _template(f"({{0}} % {DAY} // {_HOUR})"),
     "minute": _template(f"({{0}} % {_HOUR} // {_MINUTE})"),
     "second": _template(f"({{0}} % {_MINUTE} // {_SECOND})"),
-    "date_add": _template("({0} + {1})"),
-    "date_sub": _template("({0} - {1})"),
+    "date_add": _moved("add"),
+    "date_sub": _moved("sub"),
     "datediff": _template("({0} - {1})"),
     "unix_date": _template("({0} + 0)"),
     "unix_seconds": _template(f"({{0}} // {_SECOND})"),
@@ -64,18 +86,20 @@ def shift(call: Call) -> Write:
     assert isinstance(interval, Literal)
     assert isinstance(interval.value, tuple)
     months, microseconds = (x if call.function == "+" else -x for x in interval.value)
+    months = max(-_FAR, min(months, _FAR))
 
     def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
         (value,) = values
         is_date = isinstance(call.arguments[0].type, Date)
         if is_date and isinstance(expression.type, Date):
             moved = value if months == 0 else f"date_add_months({value}, {months})"
-            return f"({moved} + {microseconds // DAY})"
+            return _checked(scalar, expression, "add", moved, microseconds // DAY)
         moment = f"({value} * {DAY})" if is_date else value
         if months == 0:
-            return f"({moment} + {microseconds})"
+            return _checked(scalar, expression, "add", moment, microseconds)
         day = f"date_add_months({moment} // {DAY}, {months})"
-        return f"({day} * {DAY} + {moment} % {DAY} + {microseconds})"
+        moved = f"{day} * {DAY} + {moment} % {DAY}"
+        return _checked(scalar, expression, "add", moved, microseconds)
 
     return write
 
