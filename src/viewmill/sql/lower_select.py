@@ -249,9 +249,7 @@ def _windowed(relation: Relation, outputs: Outputs, environment: Environment) ->
             raise TypeMismatch("a window function cannot hold another one", span=expression.span)
         if expression not in calls:
             calls[expression] = made_name(environment.names, expression, expression.function)
-        return Column(
-            calls[expression], expression.type, expression.nullable, span=expression.span
-        )
+        return Column(calls[expression], expression.type, expression.nullable, span=expression.span)
 
     outputs.having = None
     outputs.map(lambda expression: replace_parts(expression, take_out))
