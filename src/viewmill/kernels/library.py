@@ -45,6 +45,8 @@ _ARGUMENTS = {
     ordered_kernels.ordered_export: (WORD, WORD),
     sorted_rows.sorted_commit: (WORD,),
     sorted_rows.sorted_repeat: (WORD, WORD),
+    sorted_rows.sorted_load: (WORD, WORD, WORD),
+    sorted_rows.sorted_export: (WORD, WORD),
     rows.stage_bag: (WORD, WORD, ROWS, WORDS),
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),

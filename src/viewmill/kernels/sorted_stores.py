@@ -10,12 +10,19 @@ import numpy as np
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.plain.sorted_stores import no_rows
-from viewmill.kernels.stores import IntArray, address_of
+from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload
 from viewmill.kernels.structures import ordered_kernels, ordered_nodes
 from viewmill.kernels.structures import sorted as structure
 from viewmill.program.states import Sorted
 
-_KINDS = {"number": 0, "text": structure.TEXT, "text_down": 2}
+_KINDS = {
+    "number": 0,
+    "number_down": structure.NUMBER_DOWN,
+    "text": structure.TEXT,
+    "text_down": structure.TEXT_DOWN,
+    "float": structure.FLOAT,
+    "float_down": structure.FLOAT_DOWN,
+}
 
 
 class SortedStore:
@@ -26,9 +33,14 @@ class SortedStore:
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
         self._words = self._header.data
         self._sums = np.zeros((4, max(len(kind.payload), 1)), np.int64)
-        self._kinds = np.array([_KINDS[each] for each in kind.words], np.int64)
+        self._kinds = np.array([*(_KINDS[each] for each in kind.words), 0], np.int64)
         self.handle = address_of(self._header)
         self._set(ordered_nodes.KEYS, len(kind.words))
+        if kind.nulls_first is not None:
+            first = sum(1 << i for i, each in enumerate(kind.nulls_first) if each)
+            self._set(ordered_nodes.KEYS, kind.key_words)
+            self._set(structure.NULL_BITS, len(kind.key) if kind.has_null_word else 0)
+            self._set(structure.NULLS_FIRST, first)
         self._set(ordered_nodes.WORDS, len(kind.payload))
         self._set(structure.KINDS, address_of(self._kinds))
         self._set(structure.LOGGED, int(not kind.passing))
@@ -86,12 +98,25 @@ class SortedStore:
         self._shown = on
 
     def load_payload(self, keys: IntArray, payload: Payload) -> None:
-        """It is filled from other states, by `rebuild`."""
+        """Replace everything; what `rebuild` fills from other states is empty until then."""
         self.clear()
+        if self.kind.nulls_first is not None:
+            rows = payload_rows(keys, self.kind.payload, payload)
+            kernel(structure.sorted_load)(self.handle, address_of(rows), len(rows))
 
     def export_payload(self) -> tuple[IntArray, Payload]:
-        """Nothing that other states do not hold."""
-        return no_rows(self.kind)
+        """The rows as committed; nothing that other states hold."""
+        kind = self.kind
+        if kind.nulls_first is None:
+            return no_rows(kind)
+        self.show_committed(True)
+        try:
+            count = self._get(ordered_nodes.LEVELS)
+            rows = np.empty((count, kind.key_words + kind.payload_words), np.int64)
+            kernel(structure.sorted_export)(self.handle, address_of(rows))
+        finally:
+            self.show_committed(False)
+        return row_payload(rows, kind.key_words, kind.payload)
 
 
 def _free(clear: Callable[..., int], header: IntArray, sums: IntArray) -> None:

@@ -348,6 +348,9 @@ class Ordered(KeysAndPayloads):
         return sum(s.words if s.kind == "sum" else 1 for s in self.payload[:before])
 
 
+SortWord = OneOf["number", "text", "text_down", "number_down", "float", "float_down"]
+
+
 @dataclass(frozen=True)
 class Sorted(KeysAndPayloads):
     """Rows in an order, each with payload words (int slots), walked from neighbour to neighbour.
@@ -366,12 +369,20 @@ class Sorted(KeysAndPayloads):
 
     It is never loaded: `rebuild` fills it from other states. With `passing` it is empty after every
     commit.
+
+    With `nulls_first`, for each column whether its NULL comes before its values, keys are those of
+    `Indexed`, and `words` says how the word of each column compares. Such a state counts equal rows
+    in word 0 and is loaded; word 1 is a mark:
+
+    sorted_count(s, (w0, ...), m)    a row is there m times more. One that comes gets mark 1 behind
+                                     a row that has it, else 0; gives the mark of one that goes
     """
 
     key: tuple[Field, ...]
-    words: tuple[OneOf["number", "text", "text_down"], ...]
+    words: tuple[SortWord, ...]
     payload: tuple[Slot, ...] = ()
     passing: bool = False
+    nulls_first: tuple[bool, ...] | None = None
 
 
 StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted

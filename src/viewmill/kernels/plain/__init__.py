@@ -193,6 +193,7 @@ from viewmill.kernels.plain.outlet import (
 )
 from viewmill.kernels.plain.sorted import (
     sorted_after,
+    sorted_count,
     sorted_end,
     sorted_from,
     sorted_insert,
@@ -387,6 +388,7 @@ __all__ = [
     "scratch",
     "sort_word",
     "sorted_after",
+    "sorted_count",
     "sorted_end",
     "sorted_from",
     "sorted_insert",

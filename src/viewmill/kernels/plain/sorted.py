@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import total_ordering
+from itertools import repeat
 from typing import Any
 
+from viewmill.kernels.plain.arithmetic import sort_word
 from viewmill.kernels.plain.outlet import Texts
 from viewmill.program.states import Sorted
 
@@ -47,12 +49,23 @@ class PlainSorted:
 
     def rank(self, key: Sequence[int]) -> tuple[Any, ...]:
         """What a key, or its first words, compares by."""
-        return tuple(map(self._comparable, range(len(key)), key))
+        if self.kind.nulls_first is None:
+            return tuple(map(self._comparable, range(len(key)), key))
+        bits = key[-1] if self.kind.has_null_word else 0
+        return tuple(map(self._place, range(len(self.kind.key)), key, repeat(bits)))
+
+    def _place(self, i: int, word: int, bits: int) -> Any:
+        """A column that may be NULL: before the values, or behind them."""
+        assert self.kind.nulls_first is not None
+        if (bits >> i) & 1:
+            return (0 if self.kind.nulls_first[i] else 2,)
+        return 1, self._comparable(i, word)
 
     def _comparable(self, i: int, word: int) -> Any:
         how = self.kind.words[i]
-        if how == "number":
-            return int(word)
+        if how.startswith(("number", "float")):
+            number = sort_word(word) if how.startswith("float") else int(word)
+            return -1 - number if how.endswith("down") else number
         assert self.texts is not None
         known = self.texts.lookups[self.table]
         # A NULL has word 0, whatever string that is; the word before it told them apart already.
@@ -96,6 +109,19 @@ def sorted_remove(s: PlainSorted, key: Sequence[int]) -> None:
     """A row goes, if it is there."""
     if _key(key) in s.words:
         s.change(_key(key), None)
+
+
+def sorted_count(s: PlainSorted, key: Sequence[int], m: int) -> int:
+    """A row is there m times more; gives its mark if it goes."""
+    whole = _key(key)
+    if whole not in s.words:
+        p = bisect_left(s.keys, s.rank(whole), key=s.rank)
+        is_hidden = p > 0 and sorted_word(s, p - 1, 1) == 1
+        s.change(whole, [int(m), int(is_hidden)])
+        return 0
+    count, mark = s.words[whole]
+    s.change(whole, [count + int(m), mark] if count + m else None)
+    return 0 if count + m else mark
 
 
 def sorted_put(s: PlainSorted, p: int, words: Sequence[int]) -> None:

@@ -53,12 +53,22 @@ class SortedStore:
         self._shown = on
 
     def load_payload(self, keys: npt.NDArray[np.int64], payload: Payload) -> None:
-        """It is filled from other states, by `rebuild`."""
+        """Replace everything; what `rebuild` fills from other states is empty until then."""
         self.clear()
+        if self.kind.nulls_first is not None:
+            for key, *words in zip(keys.tolist(), *(each.tolist() for each in payload), strict=True):
+                self.handle.put(tuple(key), words)
 
     def export_payload(self) -> tuple[npt.NDArray[np.int64], Payload]:
-        """Nothing that other states do not hold."""
-        return no_rows(self.kind)
+        """The rows as committed; nothing that other states hold."""
+        held = self.handle
+        if self.kind.nulls_first is None:
+            return no_rows(self.kind)
+        self.show_committed(True)
+        keys = np.array(held.keys, np.int64).reshape(-1, self.kind.key_words)
+        words = np.array([held.words[key] for key in held.keys], np.int64)
+        self.show_committed(False)
+        return keys, list(words.reshape(-1, len(self.kind.payload)).T)
 
 
 def no_rows(kind: Sorted) -> tuple[npt.NDArray[np.int64], Payload]:

@@ -207,6 +207,7 @@ from viewmill.kernels.structures.ordered_select import (
 )
 from viewmill.kernels.structures.sorted import (
     sorted_after,
+    sorted_count,
     sorted_end,
     sorted_from,
     sorted_insert,
@@ -401,6 +402,7 @@ __all__ = [
     "scratch",
     "sort_word",
     "sorted_after",
+    "sorted_count",
     "sorted_end",
     "sorted_from",
     "sorted_insert",

@@ -4,13 +4,15 @@ It stands on the nodes of `ordered`, whose sums it does not use. A key word is a
 of a string that is compared as text. Every change is noted with what was before and what is after,
 so that a rollback takes it back; a passing state notes nothing and is emptied instead.
 
-A position is one word, as in `ordered`; it is good until the next row comes or goes.
+A position is one word, as in `ordered`; it is good until the next row comes or goes. A key may end
+with a word of null bits, which are asked before the words of their columns.
 """
 
 from __future__ import annotations
 
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.failures import text_less
+from viewmill.kernels.structures.floats import sort_word
 from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, release
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.ordered import (
@@ -43,7 +45,11 @@ from viewmill.kernels.structures.vectors import load_at, store_at
 
 # In the header, where `ordered` keeps its aim: how key words compare, where strings are, LOGGED.
 KINDS, TEXTS, TABLE, LOGGED = 128, 136, 144, 152
-TEXT = 1  # 2 is a text in descending order; 0 a number
+# Which word of a key has null bits, 0 if none; the columns whose NULL comes before, a bit for each.
+NULL_BITS, NULLS_FIRST = 160, 168
+# How words compare; 0 is a number.
+TEXT, TEXT_DOWN, NUMBER_DOWN, FLOAT, FLOAT_DOWN = 1, 2, 3, 4, 5
+HIDDEN = 1  # the mark of a row behind all that are shown
 
 
 # Search.
@@ -52,15 +58,43 @@ TEXT = 1  # 2 is a text in descending order; 0 a number
 @structure
 def compare(s, node, room, i, key, words):
     """Key i of a node against the first words of the key at an address: -1, 0 or 1."""
-    kinds = load_word(s + KINDS)
+    nulls = load_word(s + NULL_BITS)
+    if nulls != 0 and load_at(array_of(node, room, nulls), i) | load_at(key, nulls) != 0:
+        return compare_nulls(s, node, room, i, key, nulls)
     for j in range(words):
         a, b = load_at(array_of(node, room, j), i), load_at(key, j)
         if a != b:
-            kind = load_at(kinds, j)
-            if kind == 0:
-                return -1 if a < b else 1
-            first = text_less(load_word(s + TEXTS), load_word(s + TABLE), a, b)
-            return -1 if first == (kind == TEXT) else 1
+            return compare_words(s, j, a, b)
+    return 0
+
+
+@structure
+def compare_words(s, j, a, b):
+    """Word j of a key against that of another one; they differ."""
+    kind = load_at(load_word(s + KINDS), j)
+    if kind == 0:
+        return -1 if a < b else 1
+    if kind == NUMBER_DOWN:
+        return -1 if a > b else 1
+    if kind >= FLOAT:
+        first = sort_word(a) < sort_word(b)
+        return -1 if first == (kind == FLOAT) else 1
+    first = text_less(load_word(s + TEXTS), load_word(s + TABLE), a, b)
+    return -1 if first == (kind == TEXT) else 1
+
+
+@structure
+def compare_nulls(s, node, room, i, key, nulls):
+    """`compare` where one of two whole keys has a NULL."""
+    out_of_line()
+    bits, others = load_at(array_of(node, room, nulls), i), load_at(key, nulls)
+    for j in range(nulls):
+        null, other = (bits >> j) & 1, (others >> j) & 1
+        if null != other:
+            return -1 if null == (load_word(s + NULLS_FIRST) >> j) & 1 else 1
+        a, b = load_at(array_of(node, room, j), i), load_at(key, j)
+        if null == 0 and a != b:
+            return compare_words(s, j, a, b)
     return 0
 
 
@@ -308,6 +342,58 @@ def put_row(s, p, words):
         store_at(array_of(leaf, LEAF, keys + j), at, load_at(words, j))
 
 
+@structure
+def sorted_count(s, key, m):
+    """A row is there m times more: it comes with the first, and goes with the last.
+
+    Word 0 counts. A row that comes is hidden behind one that is; the mark of one that goes.
+    """
+    at = spill(key)
+    return count_row(s, at, m)
+
+
+@structure
+def count_row(s, key, m):
+    """The same by address."""
+    out_of_line()
+    keys, words = load_word(s + KEYS), load_word(s + WORDS)
+    if load_word(s + LEVELS) == 0:
+        make_first(s)
+    while True:
+        i, group, j, leaf, p = place_in(s, key, keys, 1)
+        if p > 0 and compare(s, leaf, LEAF, p - 1, key, keys) == 0:
+            return count_there(s, key, m, i, group, j, leaf, p - 1)
+        if load_word(leaf) < LEAF:
+            at = (i << 32) | (j << 16) | p
+            mark = sorted_word(s, sorted_prev(s, at), 1) if at != 0 else 0
+            make_level(s, leaf, p, key, keys, words)
+            store_at(array_of(leaf, LEAF, keys), p, m)
+            store_at(array_of(leaf, LEAF, keys + 1), p, mark if mark == HIDDEN else 0)
+            note(s, key, 0, 1, at)
+            return 0
+        if load_word(group) == GROUP:
+            split_group(s, i)
+        else:
+            split_leaf(s, group, j)
+
+
+@structure
+def count_there(s, key, m, i, group, j, leaf, p):
+    """The same for a row that is there; where it is was found out."""
+    keys, at = load_word(s + KEYS), (i << 32) | (j << 16) | p
+    count, mark = sorted_word(s, at, 0) + m, sorted_word(s, at, 1)
+    if count != 0:
+        words = spill((count, mark))
+        put_row(s, at, words)
+        return 0
+    note(s, key, 1, 0, at)
+    close_gap(leaf, LEAF, keys + load_word(s + WORDS), p)
+    store_word(s + LEVELS, load_word(s + LEVELS) - 1)
+    if load_word(leaf) < LEAF // 4:
+        shrink(s, i, group, j, leaf)
+    return mark
+
+
 # The log: key words, whether the row was there before and its words, the same for after.
 
 
@@ -385,3 +471,29 @@ def sorted_commit(s):
         store_word(s + LOG_ROOM, 0)
     store_word(s + LOG_SIZE, 0)
     return 0
+
+
+@structure
+def sorted_load(s, rows, size):
+    """Add rows of key and payload words; nothing is noted."""
+    keys, width = load_word(s + KEYS), load_word(s + WORDS)
+    store_word(s + LOGGED, 0)
+    for i in range(size):
+        row = rows + 8 * (keys + width) * i
+        insert_row(s, row)
+        put_row(s, find_row(s, row), row + 8 * keys)
+    store_word(s + LOGGED, 1)
+    return 0
+
+
+@structure
+def sorted_export(s, rows):
+    """Write every row as key and payload words, in order; gives how many."""
+    arrays = load_word(s + KEYS) + load_word(s + WORDS)
+    p, end, n = 0, sorted_end(s), 0
+    while p < end:
+        for j in range(arrays):
+            store_at(rows, n * arrays + j, sorted_key(s, p, j))
+        p = sorted_next(s, p)
+        n += 1
+    return n

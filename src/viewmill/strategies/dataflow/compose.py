@@ -14,6 +14,7 @@ from viewmill.program.program import Program
 from viewmill.strategies.dataflow.emit import emit_program
 from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
 from viewmill.strategies.dataflow.operators.difference import emit_difference
+from viewmill.strategies.dataflow.operators.first_rows import emit_first_rows, shown_ranks
 from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
 from viewmill.strategies.dataflow.operators.union import emit_union
@@ -41,6 +42,9 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
         case SetOperation(kind="intersect" | "except"):
             return emit_difference(query, top, bottom, strategy)
         case Window():
+            shown = shown_ranks(top, bottom)
+            if shown is not None:
+                return emit_first_rows(query, top, bottom, shown, strategy)
             return emit_window(query, top, bottom, strategy)
         case Limit() if not isinstance(bottom.input, Sort):
             raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", bottom.span)

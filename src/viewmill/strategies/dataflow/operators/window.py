@@ -71,7 +71,7 @@ class _Window:
         self.leaf: Leaf = leaf_of(window.input)
         writer.know([self.leaf.scan])
         self.window = window
-        self.columns = self._columns()
+        self.columns = row_columns(self.leaf, top, window)
         partition, keys = longest_order(window)
         self.partition = partition
         self.order = self._order(partition, keys)
@@ -101,21 +101,6 @@ class _Window:
         self.limit = self._limit()
 
     # What is kept.
-
-    def _columns(self) -> dict[str, Expression]:
-        """The columns of a row: those that are read, and what calls compute of them."""
-        calls = [over for _, over in self.window.calls]
-        read = used_columns([*self.top.expressions, *calls])
-        columns = {name: each for name, each in self.leaf.columns.items() if name in read}
-        for over in calls:
-            inside = [*value_arguments(over), *over.partition, *(k.expression for k in over.order)]
-            refuse_subqueries(inside)
-            for each in inside:
-                if not isinstance(each, Column):
-                    columns.setdefault(
-                        column_name(each, self.window), substitute(each, self.leaf.columns)
-                    )
-        return columns
 
     def _order(self, partition: Sequence[Expression], keys: Sequence[SortKey]) -> RowOrder:
         places: dict[str, Place] = {}
@@ -158,7 +143,7 @@ class _Window:
         """The rank behind which the filter above shows nothing."""
         for each in self.top.where:
             for call in self.calls:
-                most = _most(each, call.name)
+                most = most_of(each, call.name)
                 if isinstance(call, Ranking) and most is not None:
                     return call, most
         return None
@@ -409,6 +394,20 @@ def _empty(schema: Schema) -> Relation:
     return Values((), schema)
 
 
+def row_columns(leaf: Leaf, top: Top, window: Window) -> dict[str, Expression]:
+    """The columns of a row: those that are read, and what calls compute of them."""
+    calls = [over for _, over in window.calls]
+    read = used_columns([*top.expressions, *calls])
+    columns = {name: each for name, each in leaf.columns.items() if name in read}
+    for over in calls:
+        inside = [*value_arguments(over), *over.partition, *(k.expression for k in over.order)]
+        refuse_subqueries(inside)
+        for each in inside:
+            if not isinstance(each, Column):
+                columns.setdefault(column_name(each, window), substitute(each, leaf.columns))
+    return columns
+
+
 def column_name(expression: Expression, window: Window) -> str:
     """The name of a column of the row that holds an expression."""
     if isinstance(expression, Column):
@@ -434,7 +433,7 @@ def longest_order(window: Window) -> tuple[tuple[Expression, ...], tuple[SortKey
     return overs[0].partition, longest
 
 
-def _most(condition: Expression, name: str) -> int | None:
+def most_of(condition: Expression, name: str) -> int | None:
     """The largest value of a column that passes a condition, if that says so."""
     if not isinstance(condition, Call) or condition.function not in ("<", "<=", "=", ">", ">="):
         return None
