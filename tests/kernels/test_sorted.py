@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT, STRING
+from viewmill.algebra.types import BIGINT, DOUBLE, STRING
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.kernels import column_reader, compiler
 from viewmill.kernels.plain import sorted as plain
+from viewmill.kernels.plain.arithmetic import float_key as plain_float_key
 from viewmill.kernels.plain.sorted_stores import SortedStore as PlainStore
 from viewmill.kernels.plain.stores import Texts as PlainTexts
 from viewmill.kernels.sorted_stores import SortedStore
@@ -45,6 +46,20 @@ def put(s, g, t, n, x):
     return 0
 
 
+def count(s, n, t, x, nulls, m):
+    return sorted_count(s, (n, t, x, nulls), m)
+
+
+def hide(s, g):
+    # The first rows are shown, the others hidden.
+    p, end, i = 0, sorted_end(s), 0
+    while p < end:
+        sorted_put(s, p, (sorted_word(s, p, 0), 2 + i if i < 5 else 1))
+        p = sorted_next(s, p)
+        i += 1
+    return g
+
+
 def digest(s, g):
     # What a walk through a group sees, forwards and backwards.
     begin, end, total, i = sorted_from(s, (g,)), sorted_after(s, (g,)), 7, 0
@@ -70,8 +85,10 @@ def kernel(name: str, arguments: int) -> Any:
 class Pair:
     """The same state twice."""
 
+    kind = KIND
+
     def __init__(self) -> None:
-        self.compiled, self.plain = SortedStore(KIND), PlainStore(KIND)
+        self.compiled, self.plain = SortedStore(self.kind), PlainStore(self.kind)
         dictionary = Dictionary()
         dictionary.speed_up(column_reader)
         ids = dictionary.encode(pa.array(WORDS))
@@ -135,4 +152,72 @@ def test_everything_can_go_and_come_back() -> None:
     for each in (pair.compiled, pair.plain):
         each.show_committed(False)
         each.rollback()
+    pair.check()
+
+
+COUNTED = Sorted(
+    (Field("n", BIGINT), Field("t", STRING), Field("x", DOUBLE)),
+    ("number_down", "text", "float_down"),
+    (Slot("count", "int"), Slot("mark", "int")),
+    nulls_first=(False, True, True),
+)
+
+
+class CountedPair(Pair):
+    """The same rows twice, in an order where any column may be NULL."""
+
+    kind = COUNTED
+
+    def count(self, key: tuple[int, ...], m: int) -> None:
+        gone = kernel("count", 6)(self.compiled.handle, *key, m)
+        assert gone == plain.sorted_count(self.plain.handle, key, m)
+
+    def hide(self) -> None:
+        kernel("hide", 2)(self.compiled.handle, 0)
+        held = self.plain.handle
+        for i, key in enumerate(held.keys):
+            plain.sorted_put(held, i, (held.words[key][0], 2 + i if i < 5 else 1))
+
+    def check(self) -> None:
+        (keys, words), (others, more) = (
+            each.export_payload() for each in (self.compiled, self.plain)
+        )
+        assert keys.tolist() == others.tolist()
+        assert [each.tolist() for each in words] == [each.tolist() for each in more]
+
+
+def _any_key(source: random.Random) -> tuple[int, ...]:
+    """A key as `Indexed` has it: a word of null bits last, and 0 for what is NULL."""
+    nulls = source.choice((0, 0, 0, source.randrange(8)))
+    x = plain_float_key(source.choice((1.5, -2.0, 0.0, 1e300, float("nan"), -7.25)))
+    words = (source.randrange(-40, 40), source.randrange(len(WORDS)), x)
+    return (*(0 if nulls >> i & 1 else word for i, word in enumerate(words)), nulls)
+
+
+def test_counted_rows_come_with_the_first_and_go_with_the_last() -> None:
+    source, pair = random.Random(7), CountedPair()
+    live: list[tuple[int, ...]] = []
+    for step in range(3000):
+        if live and source.random() < 0.4:
+            pair.count(live.pop(source.randrange(len(live))), -1)
+        else:
+            live.append(_any_key(source))
+            pair.count(live[-1], 1)
+        if step % 300 == 299:
+            committed = [each.export_payload()[0].tolist() for each in (pair.compiled, pair.plain)]
+            assert committed[0] == committed[1]
+            for each in (pair.compiled, pair.plain):
+                each.commit()
+            pair.hide()
+            for each in (pair.compiled, pair.plain):
+                each.commit()
+            pair.check()
+            before = list(live)
+            for key in before[::3]:
+                pair.count(key, -1)
+            for each in (pair.compiled, pair.plain):
+                each.rollback()
+            pair.check()
+    for each, other in ((pair.compiled, pair.plain), (pair.plain, pair.compiled)):
+        each.load_payload(*other.export_payload())
     pair.check()

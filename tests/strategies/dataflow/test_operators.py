@@ -71,6 +71,8 @@ TOPS = (
     "SELECT a, count(*) AS n FROM r GROUP BY a ORDER BY n DESC, a LIMIT 2",
     "SELECT d, a FROM r ORDER BY d DESC NULLS FIRST LIMIT 4",
     "SELECT a, b FROM r ORDER BY a + b DESC LIMIT 3",
+    "SELECT h, c, f, e FROM r ORDER BY e DESC, f NULLS LAST, c DESC LIMIT 3 OFFSET 2",
+    "SELECT b FROM r QUALIFY row_number() OVER (ORDER BY d DESC, b) BETWEEN 2 AND 4",
     "SELECT a, b FROM r ORDER BY a OFFSET 2",
     "SELECT a, b FROM r ORDER BY upper(c) LIMIT 5000",
     "SELECT a, min(c) AS x, max(c) AS y FROM r GROUP BY a",

@@ -56,7 +56,9 @@ class SortedStore:
         """Replace everything; what `rebuild` fills from other states is empty until then."""
         self.clear()
         if self.kind.nulls_first is not None:
-            for key, *words in zip(keys.tolist(), *(each.tolist() for each in payload), strict=True):
+            for key, *words in zip(
+                keys.tolist(), *(each.tolist() for each in payload), strict=True
+            ):
                 self.handle.put(tuple(key), words)
 
     def export_payload(self) -> tuple[npt.NDArray[np.int64], Payload]:

@@ -69,9 +69,7 @@ def emit_first_rows(
 
 
 class _FirstRows:
-    def __init__(
-        self, writer: Writer, top: Top, window: Window, shown: tuple[int, int]
-    ) -> None:
+    def __init__(self, writer: Writer, top: Top, window: Window, shown: tuple[int, int]) -> None:
         self.writer, self.source, self.shown = writer, writer.source, shown
         for word in _RESERVED:
             self.source.name(word)
@@ -108,7 +106,9 @@ class _FirstRows:
 
     def _definition(self) -> Relation:
         """Every row, how often it is there, and no mark yet."""
-        rows = projected(self.leaf.relation(), [(f.name, self.columns[f.name]) for f in self.fields])
+        rows = projected(
+            self.leaf.relation(), [(f.name, self.columns[f.name]) for f in self.fields]
+        )
         keys = columns_as(self.fields)
         counted = Aggregate(rows, keys, ((_COUNT, count_rows()),))
         count = Column(_COUNT, BIGINT, False)
