@@ -35,7 +35,7 @@ class Sieve(Protocol):
     rows: npt.NDArray[np.int64]
     columns: list[Words]
 
-    def read(self, table: Any) -> int: ...
+    def read(self, table: Any, size: int) -> int: ...
 
 
 class Encode(Protocol):
@@ -108,6 +108,8 @@ class LateColumns:
 
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
+        if not self._known:
+            return  # a sieve has read what it needed
         self._arrays, self._read = _NO_ARRAYS, ((), ())
         self._known = {i: self._known[i] for i in self.made} if self.made else {}
 

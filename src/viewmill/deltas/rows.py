@@ -46,7 +46,7 @@ def to_delta(
     """The delta that `rows` mean for a table of `schema`."""
     sign = multiplicity or change
     if isinstance(rows, pa.Table):
-        known = _READINGS.get(id(schema)) if sign is None else None
+        known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
             return Delta.from_late(schema, LateColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
@@ -232,9 +232,8 @@ class _Reading:
 
     def takes_as_is(self, table: Any, dictionary: Dictionary) -> bool:
         """Whether a table is of this kind, and no column of it needs a look."""
-        if self._is_looked_at or self.dictionary is not dictionary:
-            return False
-        return bool(self.given.equals(table.schema))
+        is_mine = not self._is_looked_at and self.dictionary is dictionary
+        return is_mine and bool(self.given.equals(table.schema))
 
     def columns(self, table: Any) -> LateColumns:
         """The columns; those that need a look are looked at now."""

@@ -6,6 +6,7 @@ gives  a Maintainer: the source compiled over `structures`, or run as it is over
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -92,6 +93,7 @@ class Failure(Protocol):
     """Where the first failure is noted."""
 
     handle: Any
+    words: Any  # the first is not zero if there is one
 
     @property
     def row(self) -> int: ...
@@ -133,11 +135,15 @@ class TriggerMaintainer:
             for each in self._all
             if isinstance(each, tree_stores.ListedStore) and each.kind.may_be_narrow
         ]
+        self._outgrown = array("q", [0] * len(self._narrow))  # 1 where a number did
+        for i, each in enumerate(self._narrow):
+            each.note_in(self._outgrown, i)
         # How to learn what takes a product; set by who knows the plan.
         self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
         self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
+        self._noted = self._failure.words
         ids = [dictionary.intern(each) for each in body.texts]
         made = text_store.Texts if compiled else plain_stores.Texts
         self._texts = made(ids, len(body.lookups))
@@ -182,48 +188,51 @@ class TriggerMaintainer:
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
-        if not isinstance(delta, Delta):
-            product = self._product_feed(input, delta)
-            if product is not None:
-                self._apply_product(product, delta)
-                return
-            delta = delta.delta()
         if self._is_loaded or self._is_incomplete:
             self._settle()
-        feed = self._feeds.get(input)
-        size = delta.size
+        feed = self._feeds.get(input) if type(delta) is Delta else None
         if feed is None:
-            self._check_input(input)
+            self._apply_otherwise(input, delta)
             return
-        if size == 0:
-            return
-        if feed.repeats(delta, size) and self._apply_summed(input, delta):
-            return
+        assert isinstance(delta, Delta)
         if self._lookups is not None:
             self._lookups.take_delta(input, delta)
-        self._run(feed, delta)
+        size, arguments = feed.at_once(delta)
+        if arguments is None:
+            if feed.repeats(delta, size) and self._apply_summed(input, delta):
+                return
+            arguments = feed.arguments(delta)
+        if size:
+            self._run(feed, delta, size, arguments)
 
-    def _run(self, feed: Feed, delta: Delta) -> None:
-        size, arguments = feed.given(delta, delta.size)
+    def _apply_otherwise(self, input: str, change: Delta | Product) -> None:
+        """The same for a product, and for an input that has no trigger."""
+        if isinstance(change, Delta):
+            self._check_input(input)
+            return
+        product = self._product_feed(input, change)
+        if product is None:
+            self.apply(input, change.delta())
+        else:
+            self._apply_product(product, change)
+
+    def _run(self, feed: Feed, delta: Delta, size: int, arguments: list[Any]) -> None:
+        kernel = feed.kernel
         try:
-            done = feed.kernel(0, size, *arguments)
-            while done < size:
-                if self._failure.noted():
-                    break
+            done = kernel(0, size, *arguments)
+            while done < size and not self._noted[0]:
                 self._make_room()
-                done = feed.kernel(done, size, *arguments)
+                done = kernel(done, size, *arguments)
         except MemoryError:
             self.is_lost = True  # in the middle of a row
             raise
         if self._is_undone:
             self._undo.append((feed, stores.owned(delta), done))
-        if self._narrow and self._has_outgrown():
-            self._widen()
-        elif self._failure.noted():
+            if 1 in self._outgrown:
+                self._widen()
+                return
+        if self._noted[0]:
             raise self._failed(delta, feed.rows)
-
-    def _has_outgrown(self) -> bool:
-        return any(each.has_outgrown for each in self._narrow)
 
     def _widen(self) -> None:
         """A number outgrew its room in a list: all changes since the commit are taken back, the
@@ -243,7 +252,7 @@ class TriggerMaintainer:
                 self._apply_product(feed, change)
             else:
                 assert isinstance(change, Delta)
-                self._run(feed, change)
+                self._run(feed, change, *feed.given(change))
 
     def _apply_summed(self, input: str, delta: Delta) -> bool:
         """Feed a batch that is summed by key first, as a product of one factor.
@@ -289,7 +298,7 @@ class TriggerMaintainer:
             raise
         if is_done and self._is_undone:
             self._undo.append((feed, product, 1))
-        if self._narrow and self._has_outgrown():
+        if 1 in self._outgrown:
             self._widen()
         elif self._failure.noted():
             raise self._failed(messages=feed.trigger.messages)
@@ -325,25 +334,29 @@ class TriggerMaintainer:
         self._replays[input] = Feed(schema, trigger, self._functions, self._end)
         return self._replays[input]
 
+    def turn(self, input: str, delta: Delta, is_lent: bool) -> Delta:
+        """Feed the change of one input, and give that of the output: apply and flush at once.
+
+        Lent it is good until this maintainer is asked again.
+        """
+        self.apply(input, delta)
+        return self._flushed(is_lent)
+
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
-        return self._flushed(self._outlet.take)
-
-    def lend(self) -> Delta:
-        """The same for those who have read it before this maintainer is asked again."""
-        return self._flushed(self._outlet.lend)
-
-    def _flushed(self, take: Callable[[], Delta]) -> Delta:
         if self._is_loaded or self._is_incomplete:
             self._settle()
+        return self._flushed(is_lent=False)
+
+    def _flushed(self, is_lent: bool) -> Delta:
         if self._flush is None:
             return self._nothing  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
-        if self._failure.noted():
+        if self._noted[0]:
             raise self._failed_in_flush()
-        if stopped < 0:
-            return take()
-        return self._rest(self._flush, stopped, self._outlet.take())
+        if stopped >= 0:
+            return self._rest(self._flush, stopped, self._outlet.take())
+        return self._outlet.lend() if is_lent else self._outlet.take()
 
     def commit(self) -> None:
         """Keep what was applied, or what was loaded."""
@@ -381,7 +394,7 @@ class TriggerMaintainer:
                 feed.run(delta.negated())
             else:
                 assert isinstance(delta, Delta)
-                feed.kernel(0, done, *feed.given(delta.negated(), delta.size)[1])
+                feed.kernel(0, done, *feed.given(delta.negated())[1])
         if self._failure.noted():  # by a row that had failed before
             self._failure.take()
 

@@ -99,9 +99,8 @@ class ColumnSieve:
         self._choices.append(np.array([len(words), *words], np.int64))
         return address_of(self._choices[-1])
 
-    def read(self, table: Any) -> int:
-        """How many rows pass; -1 if the columns lie in pieces, or may hold a NULL."""
-        size = table.num_rows
+    def read(self, table: Any, size: int) -> int:
+        """How many rows pass; less than 0 if the columns lie in pieces, or may hold a NULL."""
         if size > self.room:
             if size > _MOST_ROOM:
                 return -1
@@ -112,7 +111,7 @@ class ColumnSieve:
         batches[0]._export_to_c(self._place)
         if self._has_strings:
             return self._sift_strings(size)
-        return max(self._sift(self._place, self._handle, size), -1)
+        return self._sift(self._place, self._handle, size)
 
     def _sift_strings(self, size: int) -> int:
         with self._strings.lock:
@@ -125,7 +124,7 @@ class ColumnSieve:
                     release_of(int(self._array[RELEASE]))(self._place)
                     raise
                 found = self._sift(self._place, self._handle, size)
-        return max(found, -1)
+        return found
 
 
 def _cheapest_first(tests: Sequence[SieveTest]) -> list[SieveTest]:

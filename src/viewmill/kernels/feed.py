@@ -86,12 +86,10 @@ class Feed:
         at that eight repeat if there are twice as many rows as keys: less would be chance. The
         longer none has repeated, the more batches are taken as they are in between.
         """
+        if not self._keys or size < _SUMMED:
+            return False
         if self._unseen and size <= 4 * self._seen:
             self._unseen -= 1
-            return False
-        if self._tests and type(delta.columns) is LateWords:
-            return False  # most rows may fail the first tests, and are not even read then
-        if not self._keys or size < _SUMMED:
             return False
         if delta.late is not None:
             delta.late.read(self._positions)  # all at once, for `arguments`
@@ -108,26 +106,31 @@ class Feed:
                 return False
         return sample - len(set(zip(*words, strict=True))) >= _REPEATED
 
-    def given(self, delta: Delta, size: int) -> tuple[int, list[Any]]:
+    def given(self, delta: Delta) -> tuple[int, list[Any]]:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""
+        size, arguments = self.at_once(delta)
+        return size, self.arguments(delta) if arguments is None else arguments
+
+    def at_once(self, delta: Delta) -> tuple[int, list[Any] | None]:
+        """The same where the arrays are there already: of a sieve, or of another kernel."""
         self.rows = None
-        columns = delta.columns
-        if not self._tests or type(columns) is not LateWords:
-            return size, self.arguments(delta)
+        columns, size = delta.columns, delta.size
+        if type(columns) is LentWords and columns.whole is self._lent and delta.is_from_kernel:
+            return size, self._lent_arguments
+        if not self._tests or type(columns) is not LateWords or not size:
+            return size, None
         late = columns.late
         if late.encode is not self._encode:
             self._encode = late.encode
             self._found = late.encode.sieve(self._positions, self._tests)
         sieve = self._found
-        count = -1 if sieve is None else sieve.read(late.table.select(self._positions))
-        if count < 0:
-            return size, self.arguments(delta)
-        assert sieve is not None
+        count = -1 if sieve is None else sieve.read(late.table.select(self._positions), size)
+        if sieve is None or count < 0:
+            return size, None
         if sieve is not self._sieve or sieve.room != self._room:
             self._sieve, self._room = sieve, sieve.room
             self._sifted = [*self._sieve_arguments(sieve), *self._end]
-        self.rows = sieve.rows
-        times = delta.multiplicity
+        self.rows, times = sieve.rows, delta.multiplicity
         if times is None:
             return count, self._sifted
         return count, [times[sieve.rows[:count]], *self._sifted[1:]]

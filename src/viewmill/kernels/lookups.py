@@ -28,6 +28,9 @@ class Tables(Protocol):
     def learns_at_once(self) -> bool: ...  # all strings there are, whatever the ids
 
 
+_NO_IDS = np.empty(0, np.int64)
+
+
 def text_table(lookups: Sequence[Lookup]) -> int:
     """The number of the table of all strings; 0 if nobody asks for it."""
     return lookups.index(EVERY_TEXT) if EVERY_TEXT in lookups else 0
@@ -46,6 +49,7 @@ class Lookups:
             if lookup.expression is not None:
                 column = schemas[lookup.input].names.index(lookup.column)
                 self._by_input.setdefault(lookup.input, []).append((i, column))
+        self._is_at_once = tables.learns_at_once  # where all strings are, whichever are asked for
         self._every = text_table(body.lookups) if EVERY_TEXT in body.lookups else -1
         if self._every >= 0:
             self._learn_every(np.array([dictionary.intern(x) for x in body.texts], np.int64))
@@ -55,12 +59,15 @@ class Lookups:
                     if isinstance(schemas[trigger.input][column].type, String):
                         found = self._by_input.setdefault(trigger.input, [])
                         found.append((self._every, column))
-                        if tables.learns_at_once:
+                        if self._is_at_once:
                             break
 
     def take_delta(self, input_: str, delta: Delta) -> None:
         """Compute what is new in a change."""
         for i, column in self._by_input.get(input_, ()):
+            if i == self._every and self._is_at_once:
+                self._tables.learn_texts(i, _NO_IDS, self._dictionary)
+                continue
             ids, mask = delta.columns[column], delta.nulls[column]
             self._learn(i, ids if mask is None else ids[mask == 0])
 

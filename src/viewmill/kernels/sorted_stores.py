@@ -23,13 +23,14 @@ _KINDS = {
     "float": structure.FLOAT,
     "float_down": structure.FLOAT_DOWN,
 }
+_LEVELS, _LOG_SIZE = ordered_nodes.LEVELS >> 3, ordered_nodes.LOG_SIZE >> 3
 
 
 class SortedStore:
     """A compiled `Sorted` state."""
 
     def __init__(self, kind: Sorted) -> None:
-        self.kind = kind
+        self.kind, self._is_passing = kind, kind.passing
         self._header = np.zeros(ordered_nodes.HEADER_WORDS, np.int64)
         self._words = self._header.data
         self._sums = np.zeros((4, max(len(kind.payload), 1)), np.int64)
@@ -79,10 +80,10 @@ class SortedStore:
 
     def commit(self) -> None:
         """Keep what was done; rows that were on their way have arrived."""
-        if self.kind.passing:
-            if self._get(ordered_nodes.LEVELS):
-                self.clear()
-        elif self._get(ordered_nodes.LOG_SIZE):
+        if self._is_passing:
+            if self._words[_LEVELS]:
+                self._clear(self.handle)
+        elif self._words[_LOG_SIZE]:
             self._commit(self.handle)
 
     def rollback(self) -> None:

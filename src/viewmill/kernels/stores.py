@@ -294,6 +294,8 @@ class Outlet:
             self._whole[c] = self._whole[c].view(np.float64)
         self._no_nulls: tuple[Mask | None, ...] = (None,) * width
         self._nothing = Delta.empty(schema)
+        self._lent_words, self._whole_times = LentWords(self._whole, 0), self._words[-1]
+        self._lent = Delta(schema, self._lent_words, self._no_nulls, self._whole_times, 0, True)
 
     def take(self) -> Delta:
         """The rows so far, in arrays of their own; the outlet is empty again."""
@@ -320,8 +322,10 @@ class Outlet:
         if not self._is_plain or any(self._nulls_seen):
             return self.take()
         state[0] = 0
-        lent = LentWords(self._whole, n)
-        return Delta(self._schema, lent, self._no_nulls, self._whole[-1][:n], n, True)
+        lent = self._lent
+        lent.size = self._lent_words.size = n
+        lent.multiplicity = self._whole_times[:n]
+        return lent
 
     def clear(self) -> None:
         """Forget the rows so far."""
@@ -344,19 +348,19 @@ class Failure:
     def __init__(self) -> None:
         self._array = np.zeros(2, np.int64)
         self.handle = address_of(self._array)
-        self._words = self._array.data
+        self.words = self._array.data
 
     def noted(self) -> bool:
         """Whether there is one."""
-        return self._words[0] != 0
+        return self.words[0] != 0
 
     @property
     def row(self) -> int:
         """In which row."""
-        return int(self._words[1])
+        return int(self.words[1])
 
     def take(self) -> tuple[int, int]:
         """Its code and row; forgotten afterwards."""
-        code, row = self._words[0] - 1, self._words[1]
-        self._words[0] = 0
+        code, row = self.words[0] - 1, self.words[1]
+        self.words[0] = 0
         return code, row

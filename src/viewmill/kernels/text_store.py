@@ -222,6 +222,9 @@ class Texts:
 
     def learn_texts(self, i: int, ids: IntArray, dictionary: Dictionary) -> None:
         """The places of all strings, for `text_less`: those of the dictionary itself."""
+        known = self._strings
+        if known is not None and self._tables[i] is known.places:
+            return
         strings = dictionary.strings
         assert isinstance(strings, TextStore)
         if self._tables[i] is not strings.places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections.abc import Callable
 from ctypes import string_at
 
@@ -16,7 +17,6 @@ from viewmill.program.states import Indexed, Listed, Passing
 
 # Words of the headers.
 _COUNT, _TOUCHED, _LOG_SIZE = dense.COUNT >> 3, indexed.TOUCHED >> 3, listed.LOG_SIZE >> 3
-_OUTGROWN = listed_payloads.OUTGROWN >> 3
 
 
 class _TreeStore:
@@ -173,6 +173,7 @@ class ListedStore(_TreeStore):
             int(i == 1 and slot.kind == "wide") for slot in kind.payload for i in range(slot.words)
         ]
         self._kinds = np.array([*word_kinds(kind.payload), *highs, 0], np.int64)
+        self.note_in(array("q", [0]), 0)
         self._set(listed_payloads.KINDS, address_of(self._kinds))
         self._set_width(kind.may_be_narrow)
         self._set(listed.LOGGED, int(kind.journal))
@@ -184,12 +185,17 @@ class ListedStore(_TreeStore):
         behind = each * (kind.payload_words + kind.links)
         self._set(listed.STRIDE, 8 * kind.rest_words + (behind + 7 & ~7))
         self._set(listed_payloads.NARROW, int(is_narrow))
-        self._set(listed_payloads.OUTGROWN, 0)
+        self._flags[self._flag] = 0
+
+    def note_in(self, flags: array[int], i: int) -> None:
+        """Where kernels note with a 1 that a number outgrew the room that it has."""
+        self._flags, self._flag = flags, i
+        self._set(listed_payloads.OUTGROWN, flags.buffer_info()[0] + 8 * i)
 
     @property
     def has_outgrown(self) -> bool:
-        """Whether a number outgrew the room that it has since the last commit."""
-        return self.words[_OUTGROWN] != 0
+        """Whether they noted it since there was more room."""
+        return self._flags[self._flag] != 0
 
     def widen(self) -> None:
         """Give all numbers more room. Those there are have had enough."""

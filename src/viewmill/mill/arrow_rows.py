@@ -21,7 +21,7 @@ class ArrowRows:
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
-        self._table: Any = None
+        self.kept: Any = None  # a table of Arrow
         self._stamp = -1
         self._coming: list[Delta] = []
         self._owes = False  # whether rows are there less than no times: one that comes is not seen
@@ -29,7 +29,7 @@ class ArrowRows:
 
     def add(self, stamp: int, delta: Delta) -> None:
         """A change that leads to `stamp`; any other way there makes what is kept useless."""
-        if self._table is None or self._stamp != stamp - 1:
+        if self.kept is None or self._stamp != stamp - 1:
             return
         times = delta.multiplicity
         waiting = len(self._coming) + 1
@@ -40,23 +40,23 @@ class ArrowRows:
         self._stamp = stamp
 
     def _forget(self) -> None:
-        self._table, self._coming, self.appended = None, [], 0
+        self.kept, self._coming, self.appended = None, [], 0
 
     def table(self, stamp: int, contents: Callable[[], Delta]) -> Any:
         """The rows at this stamp."""
-        if self._table is None or self._stamp != stamp:
+        if self.kept is None or self._stamp != stamp:
             self._coming, self.appended = [], 0
             held = contents()
             self._owes = held.multiplicity is not None and bool((held.multiplicity < 0).any())
-            self._table, self._stamp = expanded(held, self._dictionary), stamp
+            self.kept, self._stamp = expanded(held, self._dictionary), stamp
         if self._coming:
             new = [expanded(delta, self._dictionary) for delta in self._coming]
             self.appended += sum(each.num_rows for each in new)
-            whole = pa.concat_tables([self._table, *new])
+            whole = pa.concat_tables([self.kept, *new])
             pieces = whole.column(0).num_chunks if whole.num_columns else 0
-            self._table = whole.combine_chunks() if pieces > _MOST_PIECES else whole
+            self.kept = whole.combine_chunks() if pieces > _MOST_PIECES else whole
             self._coming = []
-        return self._table
+        return self.kept
 
 
 def expanded(delta: Delta, dictionary: Dictionary) -> Any:

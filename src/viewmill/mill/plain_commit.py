@@ -7,6 +7,8 @@ does   what `refresh.commit_batch` does
 
 from __future__ import annotations
 
+from time import time_ns
+
 from viewmill.deltas.delta import Delta
 from viewmill.mill import adapt
 from viewmill.mill.catalog import TableEntry
@@ -32,15 +34,15 @@ def commit_plainly(core: Core, entry: TableEntry, delta: Delta) -> None:
     table, catalog, runtime = entry.table, core.catalog, core.runtime
     try:
         table.stage(delta)
-        outputs = runtime.refresh({entry.name: delta}, catalog.immediate())
+        outputs = runtime.refresh_rows(entry.name, delta, catalog.immediate())
     except BaseException as why:
         take_back(core, (entry,), why)
         raise
-    now, version = core.now(), core.version + 1
+    now, core.version = time_ns() // 1000, core.version + 1
     core.commits.count += 1
-    core.arrivals_of(entry).note(delta.size, delta.deletes, table.rows, now)
-    table.commit(version)
-    core.version = version
+    deletes = 0 if delta.multiplicity is None else delta.deletes
+    core.arrivals_of(entry).note(delta.size, deletes, table.rows, now)
+    table.commit(core.version)
     runtime.commit()
     for name, output in outputs.items():
         note_refresh(core, catalog.view(name), output, now, _NOBODY)

@@ -77,6 +77,10 @@ class _Replaying:
             )
         self.shown = self._maintainer.replay(input, delta)
 
+    def turn(self, input: str, delta: Delta, is_lent: bool) -> Any:
+        self.apply(input, delta)
+        return self._maintainer.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._maintainer, name)
 

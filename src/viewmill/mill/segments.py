@@ -11,6 +11,7 @@ from __future__ import annotations
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.late import LateWords
 from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
@@ -36,15 +37,14 @@ class Segments:
     def commit(self) -> None:
         """Keep what was staged."""
         for change in self._staged:
-            size = change.size
-            if size:
-                if isinstance(change, Delta) and (late := change.late) is not None:
-                    late.forget()  # the views have read what they need
-                if size < _LARGE or self._tiers:
-                    self._add(change)
-                else:
-                    self._large.append(change)
-                self._has_deletes = self._has_deletes or change.deletes > 0
+            if isinstance(change, Delta) and type(change.columns) is LateWords:
+                change.columns.late.forget()  # the views have read what they need
+            if not self._has_deletes:
+                self._has_deletes = change.deletes > 0
+            if change.size >= _LARGE and not self._tiers:
+                self._large.append(change)
+            elif change.size:
+                self._add(change)
         self._staged.clear()
 
     def rollback(self) -> None:

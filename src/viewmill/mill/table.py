@@ -221,8 +221,9 @@ class Table:
         elif self.takes_all:
             assert self._segments is not None
             self._stamp += 1
-            self._arrow.add(self._stamp, change)
-            self._staged_rows = change.net_rows
+            if self._arrow.kept is not None:
+                self._arrow.add(self._stamp, change)
+            self._staged_rows = change.size if change.multiplicity is None else change.net_rows
             self._segments.stage(change)
         else:
             self._stage_delta(change)

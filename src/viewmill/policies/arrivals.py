@@ -190,8 +190,9 @@ class Arrivals:
 
     def _is_judged(self, now: int) -> bool:
         """Whether the history was judged just now: a prediction takes longer than a small batch."""
-        said = self.hint is not None or self.model is not None or self._static
-        return not said and self._count > _ENOUGH and now - self._judged < _JUDGED_EVERY
+        if now - self._judged >= _JUDGED_EVERY or self._count <= _ENOUGH:
+            return False
+        return self.hint is None and self.model is None and not self._static
 
     @property
     def _others(self) -> int:

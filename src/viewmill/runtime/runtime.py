@@ -99,6 +99,9 @@ class Runtime(Protocol):
         Gives the output change of every view that was applied to.
         """
 
+    def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
+        """The same for rows of one table, where no view is built anew."""
+
     def pace(self, view: str) -> float | None:
         """Microseconds that a changed row took lately in the blocks of a view, if any came."""
 

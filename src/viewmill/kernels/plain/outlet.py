@@ -13,19 +13,18 @@ Value = int | float | list[float] | None
 class Failed:
     """The first failure."""
 
-    code: int | None = None
-    row: int = -1
+    words: list[int] = field(default_factory=lambda: [0, -1])  # its code + 1, and its row
 
 
 def fail(errors: Failed, code: int, row: int) -> None:
     """Note failure `code` in `row`; the first one stays."""
-    if errors.code is None:
-        errors.code, errors.row = code, row
+    if not errors.words[0]:
+        errors.words[:] = code + 1, row
 
 
 def failed_at(errors: Failed, row: int) -> None:
     """The failure that was noted is one of this row."""
-    errors.row = row
+    errors.words[1] = row
 
 
 def only_row(errors: Failed, code: int, row: int, value: Any, count: int) -> Any:
@@ -37,7 +36,7 @@ def only_row(errors: Failed, code: int, row: int, value: Any, count: int) -> Any
 
 def failed(errors: Failed) -> bool:
     """Whether something failed."""
-    return errors.code is not None
+    return errors.words[0] != 0
 
 
 @dataclass

@@ -161,21 +161,21 @@ class Failure:
 
     def __init__(self) -> None:
         self.handle = Failed()
+        self.words = self.handle.words
 
     def noted(self) -> bool:
         """Whether there is one."""
-        return self.handle.code is not None
+        return self.words[0] != 0
 
     @property
     def row(self) -> int:
         """In which row."""
-        return self.handle.row
+        return self.words[1]
 
     def take(self) -> tuple[int, int]:
         """Its code and row; forgotten afterwards."""
-        code, row = self.handle.code, self.handle.row
-        self.handle.code = None
-        assert code is not None
+        code, row = self.words[0] - 1, self.words[1]
+        self.words[0] = 0
         return code, row
 
 

@@ -7,8 +7,8 @@ narrow   four bytes for each word: an int has 32 bits, a wide one 64, a link 32
 wide     eight bytes for each word
 
 A state that may be narrow begins so. A number that outgrows its place is kept modulo 2^32 or 2^64,
-which is enough to take the change away again, and OUTGROWN is set: whoever runs the triggers takes
-the batch back, makes the state wide and applies the batch again.
+which is enough to take the change away again, and the word is set that OUTGROWN points to: whoever
+runs the triggers takes the batch back, makes the state wide and applies the batch again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def list_add(s, e, k, x):
     now = plus(old, x)
     store_number(e + 4 * k, now)
     if now != load_half(e + 4 * k) or (now < old) != (x < 0):
-        store_word(s + OUTGROWN, 1)
+        store_word(load_word(s + OUTGROWN), 1)
 
 
 @inline_structure
@@ -83,7 +83,7 @@ def list_add_wide(s, e, k, w):
     now = plus(old, low)
     store_word(e + 4 * k, now)
     if w[1] != low >> 63 or (now < old) != (low < 0):
-        store_word(s + OUTGROWN, 1)
+        store_word(load_word(s + OUTGROWN), 1)
 
 
 @structure
@@ -155,10 +155,10 @@ def write_payload(s, e, source):
         word = load_word(source + 8 * k)
         if is_high(s, k):
             if word != load_word(source + 8 * k - 8) >> 63:
-                store_word(s + OUTGROWN, 1)
+                store_word(load_word(s + OUTGROWN), 1)
         elif is_high(s, k + 1):
             store_word(e + 4 * k, word)
         else:
             store_number(e + 4 * k, word)
             if load_half(e + 4 * k) != word:
-                store_word(s + OUTGROWN, 1)
+                store_word(load_word(s + OUTGROWN), 1)

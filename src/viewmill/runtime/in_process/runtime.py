@@ -14,6 +14,7 @@ from viewmill.program.program import Maintainer
 from viewmill.runtime.runtime import Block, Family
 
 Rebuild = Callable[[], list[Maintainer]]
+_Line = list[tuple[Block, str, str]]  # blocks, each with its input and what that reads
 
 _TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
 _TIMED_ALWAYS = 10_000  # rows
@@ -41,12 +42,13 @@ class InProcessRuntime:
         self._families: dict[int, Family] = {}
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
+        self._lines: dict[str, _Line | None] = {}
         self._nothing: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
 
     def add(self, block: Block) -> None:
         """A block whose sources are tables or blocks added before."""
-        self._routes.clear()
+        self._forget_routes()
         family: Family | None = getattr(block.maintainer, "family", None)
         if family is not None:
             family.join(block.maintainer)
@@ -69,7 +71,7 @@ class InProcessRuntime:
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
         self._leave_families(view)
-        self._routes.clear()
+        self._forget_routes()
         for block in self._blocks.values():
             block.views.discard(view)
             block.shows.discard(view)
@@ -114,7 +116,7 @@ class InProcessRuntime:
         blocks = self._blocks.values()
         first = sorted(blocks, key=lambda block: min(place[view] for view in block.views))
         self._blocks = {block.name: block for block in first}
-        self._routes.clear()
+        self._forget_routes()
 
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""
@@ -146,16 +148,20 @@ class InProcessRuntime:
         rebuilds: Mapping[str, Rebuild] | None = None,
     ) -> dict[str, Delta]:
         """Apply changes to the blocks of `among`; each block's output change feeds the next."""
-        is_timed = self._is_timed(deltas)
-        if not (is_timed or rebuilds or self._families or self._watched or self._moving):
-            return self._refresh_plainly(deltas, among)
-        turn = _Turn(dict(deltas), dict(rebuilds) if rebuilds else {})
-        turn.is_timed = is_timed
-        changed = turn.changed
+        if len(deltas) == 1 and not rebuilds:
+            for source, change in deltas.items():
+                if isinstance(change, Delta):
+                    return self.refresh_rows(source, change, among)
+        turn = _Turn(dict(deltas), dict(rebuilds or {}))
+        turn.is_timed = self._is_timed(sum(each.size for each in deltas.values()))
+        return self._refresh(turn, among)
+
+    def _refresh(self, turn: _Turn, among: set[str]) -> dict[str, Delta]:
+        changed, sources = turn.changed, tuple(turn.changed)
         for family in self._families.values():
             if family.source in changed and not family.names.isdisjoint(among):
                 self._apply_family(family, turn)
-        for block, reads in self._route(tuple(deltas)):
+        for block, reads in self._route(sources):
             if block.views.isdisjoint(among):
                 continue
             if turn.rebuilds and self._is_rebuilt(block, turn):
@@ -170,38 +176,34 @@ class InProcessRuntime:
             self._note_paces(turn)
         return turn.outputs
 
-    def _refresh_plainly(self, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
-        """The same where nothing is measured, built anew or in parts: what comes most often."""
-        changed, outputs, kept, inner = dict(deltas), {}, self._outputs, None
-        for block, reads in self._route(tuple(deltas)):
-            views, maintainer, is_touched = block.views, block.maintainer, False
-            if views.isdisjoint(among):
+    def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
+        """The same for rows of one table: what comes most often, in few steps where nothing is
+        measured or in parts, and every block reads one thing that changes."""
+        line = self._line(table)
+        is_timed = delta.size >= _TIMED_ROWS and self._is_timed(delta.size)
+        if is_timed or line is None or self._families or self._watched or self._moving:
+            wide = _Turn({table: delta}, {})
+            wide.is_timed = is_timed
+            return self._refresh(wide, among)
+        changed, outputs, inner = {table: delta}, {}, None
+        for block, input_, source in line:
+            change, views = changed.get(source), block.views
+            if change is None or views.isdisjoint(among):
                 continue
-            for input_, source in reads:
-                change = changed.get(source)
-                if change is None:
-                    continue
-                if not is_touched:
-                    self._touched.append(block)
-                    is_touched = True
-                for part in (change,) if isinstance(change, Delta) else change.parts:
-                    maintainer.apply(input_, part)
-            if not is_touched:
-                continue
+            self._touched.append(block)
             shows = block.shows
-            lend = None if shows else getattr(maintainer, "lend", None)
-            output = maintainer.flush() if lend is None else lend()
-            if len(shows) < len(views):
-                inner = (inner or set()) | (views - shows) & among
-            for view in shows:
-                if view in among:
-                    outputs[view] = kept[view] = output
+            output = _turned(block.maintainer, input_, change, is_lent=not shows)
             if output.size:
                 changed[block.name] = output
                 for view in shows:
                     changed[view] = output
-        for view in inner or ():
-            if view not in outputs:
+            for view in shows:
+                if view in among:
+                    outputs[view] = self._outputs[view] = output
+            if len(shows) < len(views):
+                inner = views if inner is None else inner | views
+        for view in inner or ():  # it was brought up to date, even if nothing came of it
+            if view not in outputs and view in among:
                 outputs[view] = self._nothing_of(view)
         return outputs
 
@@ -213,16 +215,23 @@ class InProcessRuntime:
             found = self._nothing[view] = Delta.empty(schema)
         return found
 
-    def _is_timed(self, deltas: Mapping[str, Changed]) -> bool:
+    def _is_timed(self, size: int) -> bool:
         """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""
-        size = 0
-        for each in deltas.values():
-            size += each.size
         if size < _TIMED_ROWS:
             return False
-        self._timed += 1
-        is_one_of_few = self._timed < _TIMED_EVERY or self._timed % _TIMED_EVERY == 0
-        return is_one_of_few or size >= _TIMED_ALWAYS
+        self._timed = timed = self._timed + 1
+        return timed < _TIMED_EVERY or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
+
+    def _line(self, source: str) -> _Line | None:
+        """The route of rows of one table, if each of its blocks reads it or one block before."""
+        try:
+            return self._lines[source]
+        except KeyError:
+            route = self._route((source,))
+            is_line = all(len(reads) == 1 for _, reads in route)
+            line = [(block, *reads[0]) for block, reads in route] if is_line else None
+            self._lines[source] = line
+            return line
 
     def _route(self, sources: tuple[str, ...]) -> list[tuple[Block, list[tuple[str, str]]]]:
         """The blocks that a change of the sources may reach, in order, and what each reads."""
@@ -230,15 +239,19 @@ class InProcessRuntime:
         if found is not None:
             return found
         if len(self._routes) >= _MOST_ROUTES:
-            self._routes.clear()
+            self._forget_routes()
         reached, route = {*sources, *self._members}, []
         for block in self._blocks.values():
-            reads = self._reads[block.name]
-            if any(source in reached for _, source in reads):
+            reads = [each for each in self._reads[block.name] if each[1] in reached]
+            if reads:
                 route.append((block, reads))
                 reached |= {block.name, *block.shows}
         self._routes[sources] = route
         return route
+
+    def _forget_routes(self) -> None:
+        self._routes.clear()
+        self._lines.clear()
 
     def _apply_family(self, family: Family, turn: _Turn) -> None:
         """Windows read tables only, so that they come before all blocks."""
@@ -340,6 +353,15 @@ class InProcessRuntime:
             self._touched_families.clear()
         if self._replacing:
             self._replacing.clear()
+
+
+def _turned(maintainer: Maintainer, input_: str, change: Delta, *, is_lent: bool) -> Delta:
+    """What comes of a change; where nobody keeps it, it may be lent."""
+    turn: Callable[[str, Delta, bool], Delta] | None = getattr(maintainer, "turn", None)
+    if turn is not None:
+        return turn(input_, change, is_lent)
+    maintainer.apply(input_, change)
+    return maintainer.flush()
 
 
 class _Turn:
