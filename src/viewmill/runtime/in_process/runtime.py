@@ -18,7 +18,8 @@ _Line = list[tuple[Block, str, str]]  # blocks, each with its input and what tha
 
 _TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
 _TIMED_ALWAYS = 10_000  # rows
-_TIMED_EVERY = 8  # batches between the two
+_TIMED_FIRST = 8  # batches between the two that are all timed
+_TIMED_EVERY = 32  # those after them
 _MOST_ROUTES = 1000
 _WEIGHT = 0.3  # of the last refresh in the pace of a view
 
@@ -220,7 +221,7 @@ class InProcessRuntime:
         if size < _TIMED_ROWS:
             return False
         self._timed = timed = self._timed + 1
-        return timed < _TIMED_EVERY or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
+        return timed < _TIMED_FIRST or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
 
     def _line(self, source: str) -> _Line | None:
         """The route of rows of one table, if each of its blocks reads it or one block before."""
