@@ -5,7 +5,7 @@ table   ENTRIES (address)  COUNT  ROOM
 entry   [mark]  key words  payload words
 slots   behind the last place: upper half of the hash, then the entry's number + 1; 0 is free
 tags    in their stead in a small table: the upper byte of each entry's hash
-map     in their stead where keys are integers close together (see `direct`)
+map     in their stead where keys are integers close together (see `direct`); its numbers lie apart
 
 Entries are dense, so visiting them is a walk through memory; a probe that meets another key hardly
 ever looks at its entry; a slot is small, so many fit the cache. The tags of a small table are all
@@ -19,13 +19,20 @@ import numpy as np
 
 from viewmill.kernels.compiler import inline_structure, structure
 from viewmill.kernels.structures.direct import (
+    LOW,
+    MAP_BYTES,
+    NUMBERS,
+    PLACES,
     fetch_number,
-    fill_map,
     has_place,
-    most_places,
+    new_map,
     number_of,
+    numbers_bytes,
     place_of,
     range_of,
+    reach,
+    release_numbers,
+    set_map,
 )
 from viewmill.kernels.structures.heap import (
     HUGE,
@@ -197,44 +204,202 @@ def slot_count(room):
 
 
 @structure
-def tail_bytes(room):
-    """What lies behind the entries: slots or tags."""
-    if room <= _SCANNED:
-        return (room + 7) & ~7
-    return 8 * slot_count(room)
+def most_places(room):
+    """How many places a map may come to have that takes the place of slots."""
+    return 4 * slot_count(room)
 
 
 @structure
-def table_bytes(room, stride):
-    """What a table of this room takes."""
-    return room * stride + tail_bytes(room)
+def slots_bytes(room):
+    """What lies behind so many entries where there is no map: slots or tags."""
+    return (room + 7) & ~7 if room <= _SCANNED else 8 * slot_count(room)
+
+
+@structure
+def tail_bytes(d):
+    """What lies behind the entries: slots, tags or a map without its numbers."""
+    return MAP_BYTES if load_word(d + MASK) == DIRECT else slots_bytes(load_word(d + ROOM))
+
+
+@structure
+def block_bytes(d, stride):
+    """What the entries and what lies behind them take."""
+    room = load_word(d + ROOM)
+    return room * stride + tail_bytes(d) if room > 0 else 0
+
+
+@structure
+def table_bytes(d, stride):
+    """What a table takes."""
+    numbers = numbers_bytes(slots_of(d, stride)) if load_word(d + MASK) == DIRECT else 0
+    return block_bytes(d, stride) + numbers
+
+
+@inline_structure
+def has_room(d, key, stride):
+    """Whether there is room for an entry with this key."""
+    if load_word(d + COUNT) == load_word(d + ROOM):
+        return False
+    return load_word(d + MASK) != DIRECT or has_place(slots_of(d, stride), load_word(key))
+
+
+@structure
+def make_room(d, key, words, key_at, stride):
+    """Let there be room for an entry with this key. Gives the bytes taken more than before."""
+    out_of_line()
+    before = table_bytes(d, stride)
+    if load_word(d + COUNT) == load_word(d + ROOM):
+        dense_resize(d, larger(load_word(d + ROOM), stride), words, key_at, stride)
+    if not has_room(d, key, stride):
+        make_place(d, load_word(key), key_at, stride)
+    return table_bytes(d, stride) - before
+
+
+@structure
+def make_place(d, key, key_at, stride):
+    """Let a table that has a map have a place for this key: in it, in a new one, or among slots."""
+    room, count = load_word(d + ROOM), load_word(d + COUNT)
+    if reach(slots_of(d, stride), key, most_places(room)):
+        return
+    low = high = key
+    is_close = True
+    if count > 0:
+        keys = load_word(d + ENTRIES) + key_at
+        low, high, is_close = range_of(keys, count, stride, most_places(room) >> 1)
+        low, high = min(low, key), max(high, key)
+    if is_close and U(high) - U(low) < U(most_places(room) >> 1):
+        enter_directly(d, room, low, high, key_at, stride)
+    else:
+        move_to_slots(d, room, 1, key_at, stride)
 
 
 @structure
 def dense_resize(d, room, words, key_at, stride):
     """Move the entries to a place with another room. Gives the bytes taken more than before."""
     out_of_line()
-    old_room = load_word(d + ROOM)
-    before = table_bytes(old_room, stride) if old_room > 0 else 0
-    now = table_bytes(room, stride)
-    if room > old_room and can_grow(before):
-        extend(d, room, before, now, words, key_at, stride)
+    before, is_more = table_bytes(d, stride), room > load_word(d + ROOM)
+    if load_word(d + MASK) == DIRECT and is_more:
+        move_with_map(d, room, stride)
+    elif room <= _SCANNED:
+        move_with_tags(d, room, stride)
     else:
-        move_table(d, room, now, words, key_at, stride)
-    return now - before
+        enter_all(d, room, words, key_at, stride)
+    return table_bytes(d, stride) - before
 
 
 @structure
-def extend(d, room, before, now, words, key_at, stride):
-    """Give a huge table more room where it is: its slots move behind the new end."""
-    old_room = load_word(d + ROOM)
-    n, old_n = slot_count(room), slot_count(old_room)
+def enter_all(d, room, words, key_at, stride):
+    """Move the entries to another room, and make a map of their keys, or slots."""
+    if enter_if_close(d, room, words, key_at, stride):
+        return
+    block = block_bytes(d, stride)
+    if load_word(d + MASK) >= 0 and room > load_word(d + ROOM) and can_grow(block):
+        extend(d, room, block, stride)
+    else:
+        move_to_slots(d, room, words, key_at, stride)
+
+
+@structure
+def enter_if_close(d, room, words, key_at, stride):
+    """Give a table this room and a map if its keys are integers close together; whether they are.
+
+    They have to fit half of the places that a map may have, so that one whose keys become more as
+    they did before stays a map.
+    """
+    count = load_word(d + COUNT)
+    if words != 1 or count == 0:
+        return False
+    keys = load_word(d + ENTRIES) + key_at
+    low, high, is_close = range_of(keys, count, stride, most_places(room) >> 1)
+    if is_close:
+        enter_directly(d, room, low, high, key_at, stride)
+    return is_close
+
+
+@structure
+def dense_map(d, words, key_at, stride):
+    """Make a map for keys that have slots, if they are close together. Gives the bytes more."""
+    before = table_bytes(d, stride)
+    if load_word(d + MASK) >= 0:
+        enter_if_close(d, load_word(d + ROOM), words, key_at, stride)
+    return table_bytes(d, stride) - before
+
+
+@structure
+def enter_directly(d, room, low, high, key_at, stride):
+    """Give a table this room and a map of its keys, which are integers between two."""
+    keys, count = load_word(d + ENTRIES) + key_at, load_word(d + COUNT)
+    old, size = 0, 0
+    if load_word(d + MASK) == DIRECT:
+        map_ = slots_of(d, stride)
+        old, size = load_word(map_ + NUMBERS), numbers_bytes(map_)
+    first, places, numbers = new_map(keys, count, stride, low, high)
+    move_block(d, room, MAP_BYTES, stride)
+    store_word(d + MASK, DIRECT)
+    set_map(slots_of(d, stride), first, places, numbers)
+    release_block(old, size)
+
+
+@structure
+def move_with_map(d, room, stride):
+    """Give a table with a map more room; its numbers stay as they are."""
+    map_ = slots_of(d, stride)
+    low, places = load_word(map_ + LOW), load_word(map_ + PLACES)
+    numbers = load_word(map_ + NUMBERS)
+    move_block(d, room, MAP_BYTES, stride)
+    set_map(slots_of(d, stride), low, places, numbers)
+
+
+@structure
+def move_with_tags(d, room, stride):
+    """Give a small table another room."""
+    old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
+    tags = slots_of(d, stride)
+    entries = allocate_table(room * stride + slots_bytes(room))
+    copy_bytes(entries, old, count * stride)
+    store_word(d + ENTRIES, entries)
+    store_word(d + ROOM, room)
+    for i in range(0, count, 8):
+        store_word(slots_of(d, stride) + i, load_word(tags + i))
+    if old_room > 0:
+        release_table(old, old_room * stride + slots_bytes(old_room))
+
+
+@structure
+def move_block(d, room, tail, stride):
+    """Give the entries another room and so many bytes behind it; what lay behind them is lost."""
+    old, before = load_word(d + ENTRIES), block_bytes(d, stride)
+    now = room * stride + tail
+    if can_grow(before) and can_grow(now):
+        entries = grow_table(old, before, now)
+        if entries == -1:
+            raise MemoryError
+    else:
+        entries = allocate_table(now)
+        copy_bytes(entries, old, load_word(d + COUNT) * stride)
+        release_block(old, before)
+    store_word(d + ENTRIES, entries)
+    store_word(d + ROOM, room)
+
+
+@structure
+def release_block(block, size):
+    """Give memory back that a table had, if it had any."""
+    if size > 0:
+        release_table(block, size)
+
+
+@structure
+def extend(d, room, before, stride):
+    """Give a large table with slots more room where it is: its slots move behind the new end."""
+    old_room, mask = load_word(d + ROOM), load_word(d + MASK)
+    n, old_n = slot_count(room), mask + 1
     old = old_room * stride  # where slots begin, counted from the first entry
     new, aside = room * stride, 0
     if n != old_n and old + 8 * old_n > new:  # the new slots would overwrite the old ones
         aside = allocate(8 * old_n)
         copy_bytes(aside, load_word(d + ENTRIES) + old, 8 * old_n)
-    entries = grow_table(load_word(d + ENTRIES), before, now)
+    entries = grow_table(load_word(d + ENTRIES), before, new + 8 * n)
     if entries == -1:
         release(aside)
         raise MemoryError
@@ -243,55 +408,31 @@ def extend(d, room, before, now, words, key_at, stride):
     if n == old_n:
         move_bytes(entries + new, entries + old, 8 * n)
         return
-    enter_all(d, words, key_at, stride, aside if aside != 0 else entries + old, old_n)
+    store_word(d + MASK, n - 1)
+    clear_bytes(entries + new, 8 * n)
+    put_slots(entries + new, n - 1, aside if aside != 0 else entries + old, old_n)
     release(aside)
 
 
 @structure
-def move_table(d, room, now, words, key_at, stride):
-    """Copy a table to a place with another room."""
-    old, old_room, count = load_word(d + ENTRIES), load_word(d + ROOM), load_word(d + COUNT)
-    old_slots = slots_of(d, stride)
-    entries = allocate_table(now)
-    copy_bytes(entries, old, count * stride)
+def move_to_slots(d, room, words, key_at, stride):
+    """Copy the entries to a place with another room, and slots behind it."""
+    old, before, mask = load_word(d + ENTRIES), block_bytes(d, stride), load_word(d + MASK)
+    tail, n = slots_of(d, stride), slot_count(room)
+    entries = allocate_table(room * stride + 8 * n)
+    copy_bytes(entries, old, load_word(d + COUNT) * stride)
     store_word(d + ENTRIES, entries)
     store_word(d + ROOM, room)
-    if slot_count(room) > 0:
-        enter_all(d, words, key_at, stride, old_slots, slot_count(old_room))
-    else:  # a small table was small before, or empty
-        for i in range(0, count, 8):
-            store_word(slots_of(d, stride) + i, load_word(old_slots + i))
-    if old_room > 0:
-        release_table(old, table_bytes(old_room, stride))
-
-
-@structure
-def enter_all(d, words, key_at, stride, old, old_n):
-    """Make a map of all keys, or slots; `old` are so many slots, a map or tags from before."""
-    mask = load_word(d + MASK)
-    if enter_directly(d, words, key_at, stride):
-        return
-    slots, n = slots_of(d, stride), slot_count(load_word(d + ROOM))
     store_word(d + MASK, n - 1)
+    slots = slots_of(d, stride)
     clear_bytes(slots, 8 * n)
     if mask >= 0:
-        put_slots(slots, n - 1, old, old_n)
+        put_slots(slots, n - 1, tail, mask + 1)
     else:
         hash_all(d, words, key_at, stride)
-
-
-@structure
-def enter_directly(d, words, key_at, stride):
-    """Make a map of all keys if they are integers close together; whether they are."""
-    count, size = load_word(d + COUNT), 8 * slot_count(load_word(d + ROOM))
-    if words != 1 or count == 0:
-        return False
-    keys = load_word(d + ENTRIES) + key_at
-    low, high, is_close = range_of(keys, count, stride, most_places(size))
-    if is_close:
-        fill_map(slots_of(d, stride), size, keys, count, stride, low, high)
-        store_word(d + MASK, DIRECT)
-    return is_close
+    if mask == DIRECT:
+        release_numbers(tail)
+    release_block(old, before)
 
 
 @structure
@@ -325,7 +466,7 @@ def larger(room, stride):
     more = room + (room >> 2 if stride >= _LONG else room >> 1)
     if stride <= _LONG and _MIDDLE <= room * stride < MAPPED:
         more = 2 * room
-    size = table_bytes(more, stride)
+    size = more * stride + slots_bytes(more)
     if size < HUGE:
         return more
     spare = (HUGE_PAGE - size) & (HUGE_PAGE - 1)
@@ -334,7 +475,7 @@ def larger(room, stride):
 
 @structure
 def dense_add(d, key, words, key_at, stride):
-    """A new entry with this key and a payload of zeros, where there is room; its key's address."""
+    """A new entry with this key and a payload of zeros, which has room; its key's address."""
     count = load_word(d + COUNT)
     entry = load_word(d + ENTRIES) + count * stride
     for offset in range(0, stride, 8):
@@ -345,25 +486,12 @@ def dense_add(d, key, words, key_at, stride):
     store_word(d + COUNT, count + 1)
     mask, slots = load_word(d + MASK), slots_of(d, stride)
     if mask == DIRECT:
-        add_directly(d, load_word(key), words, key_at, stride)
+        store_number(place_of(slots, load_word(key)), count + 1)
     elif mask == SMALL:
         store_byte(slots + count, np.uint8(tag_of(hash_key(key, words))))
     else:
         put_slot(slots, mask, (hash_key(key, words) & _TAG) | (count + 1))
     return at
-
-
-@structure
-def add_directly(d, key, words, key_at, stride):
-    """Enter the last entry into the map; where its key is too far away, into another one."""
-    map_, count = slots_of(d, stride), load_word(d + COUNT)
-    if has_place(map_, key):
-        store_number(place_of(map_, key), count)
-    elif not enter_directly(d, words, key_at, stride):
-        n = slot_count(load_word(d + ROOM))
-        store_word(d + MASK, n - 1)
-        clear_bytes(map_, 8 * n)
-        hash_all(d, words, key_at, stride)
 
 
 @structure
@@ -431,11 +559,12 @@ def is_sparse(d):
 @structure
 def dense_release(d, stride):
     """Hold nothing. Gives the bytes given back."""
-    room = load_word(d + ROOM)
-    if room > 0:
-        release_table(load_word(d + ENTRIES), table_bytes(room, stride))
+    given = table_bytes(d, stride)
+    if load_word(d + MASK) == DIRECT:
+        release_numbers(slots_of(d, stride))
+    release_block(load_word(d + ENTRIES), block_bytes(d, stride))
     store_word(d + ENTRIES, 0)
     store_word(d + COUNT, 0)
     store_word(d + ROOM, 0)
     store_word(d + MASK, SMALL)
-    return table_bytes(room, stride) if room > 0 else 0
+    return given

@@ -284,6 +284,15 @@ def clear_bytes(typing_context, address, size):
     return types.void(types.int64, types.int64), generate
 
 
+@structure
+def allocate_cleared(size):
+    """The address of `size` bytes that `grow_table` may make more; they and those are 0."""
+    place = allocate_table(size)
+    if not can_grow(size):  # new pages are clear before they are touched
+        clear_bytes(place, size)
+    return place
+
+
 @intrinsic
 def prefetch(typing_context, address):
     """Ask for the cache line at `address`, which will be written."""

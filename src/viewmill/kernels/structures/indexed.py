@@ -21,15 +21,15 @@ from viewmill.kernels.structures.dense import (
     dense_add,
     dense_erase,
     dense_find,
+    dense_map,
     dense_release,
     dense_resize,
-    enter_directly,
     fetch_entry,
     fetch_slot,
+    has_room,
     is_sparse,
-    larger,
+    make_room,
     slots_of,
-    table_bytes,
     tail_bytes,
 )
 from viewmill.kernels.structures.direct import forget_numbers
@@ -105,13 +105,21 @@ def indexed_fetch_entry(s, key):
 def make_entry(s, at, words):
     """A new entry, noted; its key's address."""
     out_of_line()
-    if load_word(s + COUNT) == load_word(s + ROOM):
-        grow(s, larger(load_word(s + ROOM), load_word(s + STRIDE)))
     key_at = load_word(s + KEY_AT)
+    add_room(s, at, words)
     found = dense_add(s, at, words, key_at, load_word(s + STRIDE))
     if key_at != 0:
         note(s, found, 0)
     return found
+
+
+@inline_structure
+def add_room(s, at, words):
+    """Let there be room for an entry with the key at `at`."""
+    stride = load_word(s + STRIDE)
+    if not has_room(s, at, stride):
+        more = make_room(s, at, words, load_word(s + KEY_AT), stride)
+        store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
 @structure
@@ -130,14 +138,14 @@ def widen(s, e):
     out_of_line()
     old, room, count = load_word(s + ENTRIES), load_word(s + ROOM), load_word(s + COUNT)
     stride, more = load_word(s + STRIDE), load_word(s + LOW_BYTES)
-    wide = stride + more
-    entries = allocate_table(table_bytes(room, wide))
+    wide, tail = stride + more, tail_bytes(s)
+    entries = allocate_table(room * wide + tail)
     widen_journal(s, more)
     for i in range(count):
         copy_bytes(entries + i * wide, old + i * stride, stride)
         clear_bytes(entries + i * wide + stride, more)
-    copy_bytes(entries + room * wide, old + room * stride, tail_bytes(room))
-    release_table(old, table_bytes(room, stride))
+    copy_bytes(entries + room * wide, old + room * stride, tail)
+    release_table(old, room * stride + tail)
     store_word(s + ENTRIES, entries)
     store_word(s + STRIDE, wide)
     store_word(s + LOW_BYTES, 0)
@@ -427,10 +435,10 @@ def indexed_load(s, rows, size):
         if not is_zero(kinds, payload, row + 8 * words):
             at = dense_find(s, row, words, key_at, stride)
             if at == 0:
+                add_room(s, row, words)
                 at = dense_add(s, row, words, key_at, stride)
             copy_bytes(at + 8 * words, row + 8 * words, 8 * payload)
-    if load_word(s + MASK) >= 0:
-        enter_directly(s, words, key_at, stride)
+    store_word(s + BYTES, load_word(s + BYTES) + dense_map(s, words, key_at, stride))
     return 0
 
 

@@ -26,8 +26,9 @@ from viewmill.kernels.structures.dense import (
     dense_resize,
     fetch_entry,
     fetch_slot,
+    has_room,
     is_sparse,
-    larger,
+    make_room,
 )
 from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
 from viewmill.kernels.structures.indexed import is_zero
@@ -156,19 +157,22 @@ def touch_entry(s, prefix, prefix_words, rest, rest_words):
 def make_entry(s, list_, rest, words):
     """A new entry of a list; its key's address."""
     out_of_line()
-    if load_word(list_ + COUNT) == load_word(list_ + ROOM):
-        grow_list(s, list_, larger(load_word(list_ + ROOM), load_word(s + STRIDE)))
+    stride = load_word(s + STRIDE)
+    if not has_room(list_, rest, stride):
+        more = make_room(list_, rest, words, 0, stride)
+        store_word(s + BYTES, load_word(s + BYTES) + more)
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
-    return dense_add(list_, rest, words, 0, load_word(s + STRIDE))
+    return dense_add(list_, rest, words, 0, stride)
 
 
 @structure
 def make_list(s, at, words):
     """A new list."""
     out_of_line()
-    if load_word(s + COUNT) == load_word(s + ROOM):
-        resize_lists(s, larger(load_word(s + ROOM), load_word(s + LIST_STRIDE)))
-    list_ = dense_add(s, at, words, 0, load_word(s + LIST_STRIDE)) + 8 * words
+    stride = load_word(s + LIST_STRIDE)
+    if not has_room(s, at, stride):
+        store_word(s + BYTES, load_word(s + BYTES) + make_room(s, at, words, 0, stride))
+    list_ = dense_add(s, at, words, 0, stride) + 8 * words
     store_word(list_ + MASK, SMALL)
     return list_
 
