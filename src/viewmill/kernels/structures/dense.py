@@ -71,6 +71,7 @@ _TAG = ~_NUMBER
 _FETCHED = 1536  # bytes of an entry that are asked for ahead
 _MIDDLE = 32 << 10  # bytes
 _LONG = 80  # bytes: what room is left over costs more than moving now and then
+_SPREAD = 12  # places of a map for an entry: farther apart keys are hashed
 _SCANNED = 24  # up to so many entries have tags instead of slots
 _STEPPED = 16  # up to so many entries room grows by a few
 _ONES, _TOPS = 0x0101010101010101, np.int64(-0x7F7F7F7F7F7F7F80)  # of each byte the lowest, highest
@@ -205,8 +206,8 @@ def slot_count(room):
 
 @structure
 def most_places(room):
-    """How many places a map may come to have that takes the place of slots."""
-    return 4 * slot_count(room)
+    """How many places a map may come to have for so many entries."""
+    return _SPREAD * room
 
 
 @structure
