@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter, Signature
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import arrow_schema, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
+from viewmill.program.rare_functions import RARE, Rare
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
+from viewmill.sql.render_names import duckdb_type, python_name
 from viewmill.sql.transpile import transpile
 
 _SETTINGS = (
@@ -39,6 +44,24 @@ class DuckdbEngine:
             self._connection.execute(setting)
         for macro in MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")
+        for name, rare in RARE.items():
+            for count in range(rare.least, len(rare.parameters) + 1):
+                self._define(name, rare, count)
+
+    def _define(self, name: str, rare: Rare, count: int) -> None:
+        """A function in Python that takes so many parameters."""
+
+        def compute(*values: Any) -> Any:
+            return None if None in values else rare.function(*values)
+
+        # DuckDB reads the number of parameters from the signature.
+        names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(count))
+        vars(compute)["__signature__"] = Signature(list(names))
+        self._connection.create_function(
+            python_name(name, count), compute,
+            [duckdb_type(each) for each in rare.parameters[:count]], duckdb_type(rare.result),
+            null_handling=FunctionNullHandling.SPECIAL,
+        )  # fmt: skip
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""

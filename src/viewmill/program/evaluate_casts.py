@@ -20,7 +20,8 @@ from viewmill.algebra.types import (
     Timestamp,
     Type,
 )
-from viewmill.program.evaluate_functions import Unfit
+from viewmill.program.float_text import float_text
+from viewmill.program.rare_functions import Unfit
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -132,22 +133,5 @@ def _text(value: Any, source: Type) -> str:
     if isinstance(value, decimal.Decimal):
         return f"{value:f}"
     if isinstance(value, float):
-        return _float_text(value, source)
+        return float_text(value, short=source == Float(32))
     return str(value)
-
-
-def _float_text(value: float, source: Type) -> str:
-    """Java's spelling: 1.0, 1.0E10, 1.0E-4, Infinity, NaN."""
-    if value != value:
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    short = isinstance(source, Float) and source.bits == 32
-    digits = decimal.Decimal(str(np.float32(value)) if short else repr(value))
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = f"{digits:f}"
-        return text if "." in text else text + ".0"
-    sign, figures, exponent = digits.normalize().as_tuple()
-    assert isinstance(exponent, int)
-    rest = "".join(map(str, figures[1:])) or "0"
-    return f"{'-' if sign else ''}{figures[0]}.{rest}E{exponent + len(figures) - 1}"

@@ -14,19 +14,12 @@ from typing import Any
 from viewmill.algebra.date_patterns import text_shape
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
+from viewmill.program.rare_functions import RARE, Unfit, regex
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MOST_KNOWN = 10_000
 _WORD = 2**64 - 1
 _MICROSECOND = dt.timedelta(microseconds=1)
-
-
-class Unfit(ValueError):
-    """There is no value."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 Function = Callable[..., Any]
@@ -160,25 +153,17 @@ def _substring_index(call: Call, text: str, delimiter: str, count: int) -> str:
     return delimiter.join(parts[:count] if count > 0 else parts[count:])
 
 
-@cache
-def _regex(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as why:
-        raise Unfit("EvaluationFailed", f"{pattern!r} is no regular expression: {why}") from None
-
-
 def _rlike(call: Call, text: str, pattern: str, *_: Any) -> bool:
-    return _regex(pattern).search(text) is not None
+    return regex(pattern).search(text) is not None
 
 
 def _regexp_extract(call: Call, text: str, pattern: str, group: int = 1) -> str:
-    found = _regex(pattern).search(text)
+    found = regex(pattern).search(text)
     return (found.group(group) or "") if found is not None else ""
 
 
 def _regexp_replace(call: Call, text: str, pattern: str, new: str) -> str:
-    return _regex(pattern).sub(re.sub(r"\$(\d)", r"\\\1", new), text)
+    return regex(pattern).sub(re.sub(r"\$(\d)", r"\\\1", new), text)
 
 
 def _hex(call: Call, value: Any) -> str:
@@ -343,6 +328,7 @@ def _to_timestamp(call: Call, text: str, pattern: str) -> dt.datetime:
 
 
 FUNCTIONS: dict[str, Function] = {
+    **{name: _plain(rare.function) for name, rare in RARE.items()},
     "not": lambda call, x: not x,
     "abs": lambda call, x: abs(x), "sign": _sign, "floor": _whole(decimal.ROUND_FLOOR),
     "ceil": _whole(decimal.ROUND_CEILING), "round": _round, "sqrt": _sqrt, "cbrt": _cbrt,

@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from viewmill.algebra.expressions import Call, Expression, Literal
+from viewmill.algebra.expressions import Call, Cast, Expression, Literal
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -35,6 +35,7 @@ from viewmill.algebra.types import (
     is_numeric,
 )
 from viewmill.errors import Span, TypeMismatch
+from viewmill.program.rare_functions import RARE
 from viewmill.sql import decimals, operators, time_functions
 from viewmill.sql.coercion import cast, constant, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
@@ -127,6 +128,10 @@ SIGNATURES: dict[str, Signature] = {
     "date_from_unix_date": _fixed(INT, gives=DATE),
     "timestamp_millis": _fixed(BIGINT, gives=TIMESTAMP),
     "timestamp_micros": _fixed(BIGINT, gives=TIMESTAMP),
+    **{
+        name: Signature(each.parameters, each.result, each.required, nullable=True)
+        for name, each in RARE.items()
+    },
 }  # fmt: skip
 
 SYNONYMS = {
@@ -195,9 +200,17 @@ def _check_count(
         raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
 
 
+# Functions by names of our own, which stand for more than one of Spark's.
+_INNER = frozenset({
+    "-", "second_fraction", "shiftleft_long", "shiftright_long", "shiftrightunsigned_long",
+    "bround_text", "format_exact", "split_at", "split_get", "split_element", "split_size",
+    "split_contains", "timestamp_add_months", "whole_months_between",
+})  # fmt: skip
+
+
 def function_names() -> Iterable[str]:
     """Every scalar function the catalog knows."""
-    return {*SIGNATURES, *SYNONYMS, *BUILDERS} - {"-", "second_fraction"}
+    return {*SIGNATURES, *SYNONYMS, *BUILDERS} - _INNER
 
 
 # Builders.
@@ -299,6 +312,65 @@ def _try_divide(arguments: Arguments, span: Span | None) -> Expression:
     return operators.choose([(zero, Literal(None, NULL))], quotient, span)
 
 
+def _try_mod(arguments: Arguments, span: Span | None) -> Expression:
+    divisor = number(arguments[1], "try_mod")
+    zero = operators.compare("=", divisor, Literal(0, INT), span)
+    rest = operators.arithmetic("%", arguments[0], divisor, span)
+    return operators.choose([(zero, Literal(None, NULL))], rest, span)
+
+
+def _try(name: str, sign: str) -> Builder:
+    """NULL where a whole number does not fit; other types are wide enough or have infinities."""
+
+    def build(arguments: Arguments, span: Span | None) -> Expression:
+        left, right = arguments
+        plain = operators.arithmetic(sign, left, right, span)
+        if not isinstance(plain.type, Integer):
+            return plain
+        left, right = cast(left, BIGINT), cast(right, BIGINT)
+        if plain.type == BIGINT:
+            return Call(name, (left, right), BIGINT, True, span)
+        wide = operators.arithmetic(sign, left, right, span)
+        return Cast(wide, plain.type, True, True, span)
+
+    return build
+
+
+def _shift(name: str) -> Builder:
+    def build(arguments: Arguments, span: Span | None) -> Expression:
+        long = arguments[0].type == BIGINT
+        value = implicit(arguments[0], BIGINT if long else INT, name)
+        count = implicit(arguments[1], INT, name)
+        made = f"{name}_long" if long else name
+        return make_call(made, (value, count), value.type, span)
+
+    return build
+
+
+def _bround(arguments: Arguments, span: Span | None) -> Expression:
+    rounded = _round(arguments, span)
+    assert isinstance(rounded, Call)
+    if isinstance(rounded.type, Decimal):
+        texts = (cast(rounded.arguments[0], STRING), rounded.arguments[1])
+        return cast(make_call("bround_text", texts, STRING, span), rounded.type)
+    value, digits = cast(rounded.arguments[0], DOUBLE), rounded.arguments[1]
+    if isinstance(rounded.type, Integer):
+        if isinstance(digits, Literal) and isinstance(digits.value, int) and digits.value >= 0:
+            return rounded.arguments[0]
+        raise NotModelled("bround of whole numbers to tens", span)
+    return cast(make_call("bround", (value, digits), DOUBLE, span), rounded.type)
+
+
+def _format_number(arguments: Arguments, span: Span | None) -> Expression:
+    value = number(arguments[0], "format_number")
+    if isinstance(arguments[1].type, String):
+        raise NotModelled("format_number by a pattern", span)
+    digits = implicit(arguments[1], INT, "format_number")
+    if isinstance(value.type, Decimal | Integer):
+        return Call("format_exact", (cast(value, STRING), digits), STRING, True, span)
+    return Call("format_number", (cast(value, DOUBLE), digits), STRING, True, span)
+
+
 def _hex(arguments: Arguments, span: Span | None) -> Expression:
     is_text = isinstance(arguments[0].type, String)
     operand = arguments[0] if is_text else implicit(arguments[0], BIGINT, "hex")
@@ -389,7 +461,11 @@ _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "isnull": (_isnull, 1, 1), "isnotnull": (_isnotnull, 1, 1),
     "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2), "try_divide": (_try_divide, 2, 2),
     "zeroifnull": (_zeroifnull, 1, 1), "nullifzero": (_nullifzero, 1, 1), "hex": (_hex, 1, 1),
-    "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1),
+    "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1), "try_mod": (_try_mod, 2, 2),
+    "try_add": (_try("try_add", "+"), 2, 2), "try_subtract": (_try("try_subtract", "-"), 2, 2),
+    "try_multiply": (_try("try_multiply", "*"), 2, 2), "bround": (_bround, 1, 2),
+    "format_number": (_format_number, 2, 2),
+    **{name: (_shift(name), 2, 2) for name in ("shiftleft", "shiftright", "shiftrightunsigned")},
 }  # fmt: skip
 BUILDERS: dict[str, Builder] = {name: entry[0] for name, entry in _BUILDERS.items()}
 COUNTS: dict[str, tuple[int, int | None]] = {

@@ -157,6 +157,8 @@ class ExpressionLowering:
 
     def _field(self, node: exp.Expr) -> Expression:
         """A field of what a function over a group gives, perhaps with a subscript."""
+        if isinstance(node, exp.Bracket) and isinstance(node.this, exp.RegexpSplit):
+            return self._part(node)
         subscript, inner = None, node
         if isinstance(inner, exp.Bracket):
             index = inner.expressions[0] if len(inner.expressions) == 1 else None
@@ -174,6 +176,15 @@ class ExpressionLowering:
             if _is_moments(named) and self._is_field(inner.name, inner.table):
                 return moment_field(named, inner.name, subscript, self.span(node))
         raise NotModelled(_words(node), self.span(node))
+
+    def _part(self, node: exp.Bracket) -> Expression:
+        """split(text, pattern)[index], or element_at of it, which counts from 1."""
+        made = node.this
+        if made.args.get("limit") is not None or node.args.get("safe"):
+            raise NotModelled("a subscript", self.span(node))
+        name = "split_element" if node.args.get("offset") else "split_at"
+        inside = self.all([made.this, made.expression, node.expressions[0]])
+        return functions.call(name, inside, self.span(node))
 
     def _literal(self, node: exp.Expr) -> Expression:
         span = self.span(node)
@@ -446,6 +457,8 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.Column: ExpressionLowering._column,
     exp.Dot: ExpressionLowering._field,
     exp.Bracket: ExpressionLowering._field,
+    exp.BitwiseLeftShift: ExpressionLowering._function,
+    exp.BitwiseRightShift: ExpressionLowering._function,
     exp.Literal: ExpressionLowering._literal,
     exp.Neg: ExpressionLowering._negation,
     exp.Boolean: ExpressionLowering._boolean,

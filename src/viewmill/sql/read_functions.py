@@ -84,9 +84,14 @@ def _unit(node: exp.Expr) -> str:
 
 
 def _date_diff(node: exp.Expr) -> Read:
-    if _unit(node) != "DAY":
-        return f"datediff of {_unit(node)}", []
-    return "datediff", [node.this, node.expression]
+    if _unit(node) != "DAY" or _start(node.this) > _start(node.expression):
+        return _timestampdiff(node)  # datediff(unit, a, b)
+    return "datediff", [node.this, node.expression]  # (b, a): days of the calendar
+
+
+def _start(node: exp.Expr) -> int:
+    """Where a node begins in the text."""
+    return min((each.meta.get("start", 0) for each in node.walk() if each.meta), default=0)
 
 
 def _truncation(name: str) -> Callable[[exp.Expr], Read]:
@@ -152,6 +157,47 @@ def _within_group(node: exp.Expr) -> Read:
     return name, [keys[0].this, called.this, *down]
 
 
+def _json_path(node: exp.Expr) -> Read:
+    path, text = node.expression, "$"
+    if not isinstance(path, exp.JSONPath):
+        return "get_json_object", [node.this, path]
+    for step in path.expressions[1:]:
+        if isinstance(step, exp.JSONPathKey) and isinstance(step.this, str):
+            text += f"['{step.this}']"
+        elif isinstance(step, exp.JSONPathSubscript) and isinstance(step.this, int):
+            text += f"[{step.this}]"
+        else:
+            return "get_json_object by a pattern", []
+    return "get_json_object", [node.this, exp.Literal.string(text)]
+
+
+def _moment_parts(node: exp.Expr) -> Read:
+    if node.args.get("zone") is not None:
+        return "make_timestamp with a time zone", []
+    return "make_timestamp", _args(node, "year", "month", "day", "hour", "min", "sec")
+
+
+def _of_parts(name: str) -> Callable[[exp.Expr], Read]:
+    """A function of an array, which is known if split makes the array."""
+
+    def read(node: exp.Expr) -> Read:
+        made = node.this
+        if isinstance(made, exp.RegexpSplit) and made.args.get("limit") is None:
+            return name, [made.this, made.expression, *_args(node, "expression")]
+        return name.replace("split", "array"), [made, *_args(node, "expression")]
+
+    return read
+
+
+def _known_parts(name: str, arguments: list[exp.Expr]) -> Read | None:
+    """Functions of the parts of a text, as the one function that they are together."""
+    made = arguments[0] if arguments else None
+    own = {"get": "split_get", "cardinality": "split_size"}.get(name)
+    if own is None or not isinstance(made, exp.RegexpSplit) or made.args.get("limit") is not None:
+        return None
+    return own, [made.this, made.expression, *arguments[1:]]
+
+
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Trim: _trim,
     exp.Pad: _pad,
@@ -177,6 +223,18 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.MonthsBetween: _plain("months_between", "this", "expression", "roundoff"),
     exp.BitwiseCount: _plain("bit_count", "this"),
     exp.SafeDivide: _plain("try_divide"),
+    exp.SafeAdd: _plain("try_add"),
+    exp.SafeSubtract: _plain("try_subtract"),
+    exp.SafeMultiply: _plain("try_multiply"),
+    exp.BitwiseLeftShift: _plain("shiftleft"),
+    exp.BitwiseRightShift: _plain("shiftright"),
+    exp.Levenshtein: _plain("levenshtein", "this", "expression", "ins_cost"),
+    exp.Overlay: _plain("overlay", "this", "expression", "from_", "for_"),
+    exp.ToBase64: _plain("base64", "this"),
+    exp.JSONExtractScalar: _json_path,
+    exp.TimestampFromParts: _moment_parts,
+    exp.ArraySize: _of_parts("split_size"),
+    exp.ArrayContains: _of_parts("split_contains"),
     exp.DecodeCase: _plain("decode", "expressions"),
     exp.Translate: _plain("translate", "this", "from_", "to"),
     exp.Round: _plain("round", "this", "decimals"),
@@ -239,6 +297,7 @@ def read_function(node: exp.Expr) -> Read:
     if reader is not None:
         return reader(node)
     if isinstance(node, exp.Anonymous):
-        return str(node.this).lower(), list(node.expressions)
+        name, arguments = str(node.this).lower(), list(node.expressions)
+        return _known_parts(name, arguments) or (name, arguments)
     names = type(node).sql_names() if isinstance(node, exp.Func) else [type(node).__name__]
     return names[0].lower(), _args(node, *node.arg_types)

@@ -32,12 +32,19 @@ from viewmill.algebra.types import (
     Interval,
     Type,
 )
+from viewmill.program.rare_functions import RARE
 from viewmill.sql import render_decimals
 from viewmill.sql.patterns import to_duckdb
 from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
 from viewmill.sql.render_duckdb_aggregates import aggregate_sql
 from viewmill.sql.render_frame import duckdb_frame
-from viewmill.sql.render_names import duckdb_literal, duckdb_name, duckdb_text, duckdb_type
+from viewmill.sql.render_names import (
+    duckdb_literal,
+    duckdb_name,
+    duckdb_text,
+    duckdb_type,
+    python_name,
+)
 
 # How a function reads in DuckDB; {0}, {1} are its arguments. INTEGER casts because DuckDB counts in
 # BIGINT.
@@ -158,7 +165,8 @@ class DuckdbExpressions:
         template = _TEMPLATES.get(call.function)
         if template is not None:
             return template.format(*texts)
-        return f"{call.function}({', '.join(texts)})"
+        name = python_name(call.function, len(texts)) if call.function in RARE else call.function
+        return f"{name}({', '.join(texts)})"
 
     def _case(self, case: Case) -> str:
         whens = "".join(

@@ -113,3 +113,8 @@ def _float(value: float) -> str:
 
 def _number(value: object) -> str:
     return f"{value:f}" if isinstance(value, Number) else str(value)
+
+
+def python_name(function: str, count: int) -> str:
+    """What a function of `program.rare_functions` with so many parameters is called in DuckDB."""
+    return f"spark_{function}_{count}"

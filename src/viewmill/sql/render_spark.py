@@ -40,6 +40,15 @@ _TEMPLATES = {
     "rlike": "({0} RLIKE {1})", "second_fraction": "extract(SECOND FROM {0})",
     "trim": "trim(BOTH {1} FROM {0})", "ltrim": "trim(LEADING {1} FROM {0})",
     "rtrim": "trim(TRAILING {1} FROM {0})",
+    "shiftleft_long": "shiftleft({0}, {1})", "shiftright_long": "shiftright({0}, {1})",
+    "shiftrightunsigned_long": "shiftrightunsigned({0}, {1})",
+    "bround_text": "CAST(bround(CAST({0} AS DECIMAL(38,18)), {1}) AS STRING)",
+    "format_exact": "format_number(CAST({0} AS DECIMAL(38,18)), {1})",
+    "split_at": "split({0}, {1})[{2}]", "split_get": "get(split({0}, {1}), {2})",
+    "split_element": "element_at(split({0}, {1}), {2})", "split_size": "size(split({0}, {1}))",
+    "split_contains": "array_contains(split({0}, {1}), {2})",
+    "whole_months_between": "timestampdiff(MONTH, {0}, {1})",
+    "timestamp_add_months": "timestampadd(MONTH, {1}, {0})",
 }  # fmt: skip
 
 

@@ -104,13 +104,18 @@ def _date_format(arguments: Arguments, span: Span | None) -> Expression:
 
 _DISTANCES = {
     "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
-    "MILLISECOND": 1000, "MICROSECOND": 1,
+    "MILLISECOND": 1000, "MICROSECOND": 1, "WEEK": 7 * 86_400_000_000,
 }  # fmt: skip
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _timestampdiff(arguments: Arguments, span: Span | None) -> Expression:
     """Whole units from the second to the third argument, towards zero."""
     unit = str(constant(arguments[0], "a unit of timestampdiff")).upper()
+    if unit in _MONTHS:
+        moments = tuple(implicit(each, TIMESTAMP, "timestampdiff") for each in arguments[1:])
+        months = make_call("whole_months_between", moments, BIGINT, span)
+        return operators.arithmetic("div", months, Literal(_MONTHS[unit], BIGINT), span)
     if unit not in _DISTANCES:
         raise NotModelled(f"timestampdiff in {unit}", span)
     micros = [
@@ -124,9 +129,13 @@ def _timestampdiff(arguments: Arguments, span: Span | None) -> Expression:
 def _timestampadd(arguments: Arguments, span: Span | None) -> Expression:
     """A moment so many units later."""
     unit = str(constant(arguments[0], "a unit of timestampadd")).upper()
+    moment = implicit(arguments[2], TIMESTAMP, "timestampadd")
+    if unit in _MONTHS:
+        count = implicit(arguments[1], INT, "timestampadd")
+        months = operators.arithmetic("*", count, Literal(_MONTHS[unit], INT), span)
+        return make_call("timestamp_add_months", (moment, months), TIMESTAMP, span)
     if unit not in _DISTANCES:
         raise NotModelled(f"timestampadd of {unit}", span)
-    moment = implicit(arguments[2], TIMESTAMP, "timestampadd")
     micros = make_call("unix_micros", (moment,), BIGINT, span)
     count = implicit(arguments[1], BIGINT, "timestampadd")
     away = operators.arithmetic("*", count, Literal(_DISTANCES[unit], BIGINT), span)
