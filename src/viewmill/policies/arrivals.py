@@ -178,7 +178,8 @@ class Arrivals:
 
     def note(self, rows: int, deletes: int, held: int, now: int) -> None:
         """A delta of the table was committed; it held `held` rows before."""
-        if self._count and not self._is_judged(now):  # the first one is the load
+        is_judged = now - self._judged < _JUDGED_EVERY and self._is_judged()
+        if self._count and not is_judged:  # the first one is the load
             self.accuracy.note(self.expect(held, now), rows)
             self._judged = now
         self._deltas.append((now, rows, deletes))
@@ -188,11 +189,10 @@ class Arrivals:
         if self.hint is not None and self.hint.complete:
             self.hint = None  # it was wrong
 
-    def _is_judged(self, now: int) -> bool:
-        """Whether the history was judged just now: a prediction takes longer than a small batch."""
-        if now - self._judged >= _JUDGED_EVERY or self._count <= _ENOUGH:
-            return False
-        return self.hint is None and self.model is None and not self._static
+    def _is_judged(self) -> bool:
+        """Whether the history may stay as it was judged: predicting takes longer than a batch."""
+        said = self.hint is not None or self.model is not None or self._static
+        return not said and self._count > _ENOUGH
 
     @property
     def _others(self) -> int:

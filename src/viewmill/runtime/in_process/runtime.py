@@ -43,7 +43,7 @@ class InProcessRuntime:
         self._families: dict[int, Family] = {}
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
-        self._lines: dict[str, _Line | None] = {}
+        self._lines: dict[str, _Line] = {}  # by table
         self._nothing: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
 
@@ -170,17 +170,16 @@ class InProcessRuntime:
             arrived = [each for each in reads if each[1] in changed]
             if arrived:
                 self._apply(block, arrived, turn, among)
-        for view in turn.inner:  # it was brought up to date, even if nothing came of it
-            if view not in turn.outputs:
-                turn.outputs[view] = self._nothing_of(view)
         if turn.is_timed:
             self._note_paces(turn)
-        return turn.outputs
+        return self._completed(turn.outputs, turn.inner, among)
 
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
         """The same for rows of one table: what comes most often, in few steps where nothing is
         measured or in parts, and every block reads one thing that changes."""
-        line = self._line(table)
+        line = self._lines.get(table)
+        if line is None:
+            line = self._line(table)
         is_timed = delta.size >= _TIMED_ROWS and self._is_timed(delta.size)
         if is_timed or line is None or self._families or self._watched or self._moving:
             wide = _Turn({table: delta}, {})
@@ -188,22 +187,33 @@ class InProcessRuntime:
             return self._refresh(wide, among)
         changed, outputs, inner = {table: delta}, {}, None
         for block, input_, source in line:
-            change, views = changed.get(source), block.views
-            if change is None or views.isdisjoint(among):
+            if source not in changed or block.views.isdisjoint(among):
                 continue
             self._touched.append(block)
-            shows = block.shows
-            output = _turned(block.maintainer, input_, change, is_lent=not shows)
+            shows, turn = block.shows, getattr(block.maintainer, "turn", None)
+            if turn is not None:
+                output = turn(input_, changed[source], not shows)
+            else:
+                block.maintainer.apply(input_, changed[source])
+                output = block.maintainer.flush()
             if output.size:
                 changed[block.name] = output
-                for view in shows:
-                    changed[view] = output
             for view in shows:
                 if view in among:
                     outputs[view] = self._outputs[view] = output
-            if len(shows) < len(views):
-                inner = views if inner is None else inner | views
-        for view in inner or ():  # it was brought up to date, even if nothing came of it
+                if output.size:
+                    changed[view] = output
+            if len(shows) < len(block.views):
+                inner = block.views if inner is None else inner | block.views
+        if inner is None:
+            return outputs
+        return self._completed(outputs, inner, among)
+
+    def _completed(
+        self, outputs: dict[str, Delta], views: set[str], among: set[str]
+    ) -> dict[str, Delta]:
+        """With the views that were brought up to date, even if nothing came of it."""
+        for view in views:
             if view not in outputs and view in among:
                 outputs[view] = self._nothing_of(view)
         return outputs
@@ -223,16 +233,13 @@ class InProcessRuntime:
         self._timed = timed = self._timed + 1
         return timed < _TIMED_FIRST or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
 
-    def _line(self, source: str) -> _Line | None:
+    def _line(self, table: str) -> _Line | None:
         """The route of rows of one table, if each of its blocks reads it or one block before."""
-        try:
-            return self._lines[source]
-        except KeyError:
-            route = self._route((source,))
-            is_line = all(len(reads) == 1 for _, reads in route)
-            line = [(block, *reads[0]) for block, reads in route] if is_line else None
-            self._lines[source] = line
-            return line
+        route = self._route((table,))
+        if any(len(reads) > 1 for _, reads in route):
+            return None
+        line = self._lines[table] = [(block, *reads[0]) for block, reads in route]
+        return line
 
     def _route(self, sources: tuple[str, ...]) -> list[tuple[Block, list[tuple[str, str]]]]:
         """The blocks that a change of the sources may reach, in order, and what each reads."""
@@ -287,7 +294,7 @@ class InProcessRuntime:
         for view in watched:
             self._watched[view] += (process_time_ns() - cpu) / 1e3
         if len(shows) < len(block.views):
-            turn.inner += (block.views - shows) & among
+            turn.inner |= block.views
         for view in shows:
             if view in among:
                 turn.outputs[view] = self._outputs[view] = output
@@ -356,15 +363,6 @@ class InProcessRuntime:
             self._replacing.clear()
 
 
-def _turned(maintainer: Maintainer, input_: str, change: Delta, *, is_lent: bool) -> Delta:
-    """What comes of a change; where nobody keeps it, it may be lent."""
-    turn: Callable[[str, Delta, bool], Delta] | None = getattr(maintainer, "turn", None)
-    if turn is not None:
-        return turn(input_, change, is_lent)
-    maintainer.apply(input_, change)
-    return maintainer.flush()
-
-
 class _Turn:
     """One refresh under way: what has changed so far, what views gave, what they cost."""
 
@@ -373,7 +371,7 @@ class _Turn:
     def __init__(self, changed: dict[str, Changed], rebuilds: dict[str, Rebuild]) -> None:
         self.changed, self.rebuilds = changed, rebuilds
         self.outputs: dict[str, Delta] = {}
-        self.inner: list[str] = []
+        self.inner: set[str] = set()  # views of blocks that do not show them
         self.spent: dict[str, tuple[int, int]] = {}  # nanoseconds and rows, by view
         self.is_timed = False
 
