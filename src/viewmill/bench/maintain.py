@@ -8,7 +8,6 @@ each size and computes the query after each. At the end every view is compared w
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import tempfile
@@ -141,7 +140,6 @@ def _feed(report: Report, mill: Mill, number: int, size: int, batches: list[Batc
 
     if not batches:
         return
-    gc.collect()
     timing = time_calls(change, batches, row_count(batches))
     report.add("viewmill", {"query": number, "batch": size}, **timing.metrics())
 
