@@ -1,12 +1,13 @@
 """A map whose entries lie together by the first part of their key.
 
 header   the table of lists, BYTES PREFIX_WORDS REST_WORDS PAYLOAD_WORDS LIST_STRIDE STRIDE KINDS
-         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM NARROW OUTGROWN
+         ENTRY_COUNT LOGGED LOG LOG_SIZE LOG_ROOM NARROW OUTGROWN, then those of `singles`
 list     prefix words, then a table (see `dense`) of the entries that have them
 entry    rest words, payload words, links (see `linked` and `listed_payloads`)
 log      with LOGGED: prefix words, rest words, payload words as they were before each touch
 
-What a fan-out visits is one walk through memory. A list that becomes empty is dropped.
+What a fan-out visits is one walk through memory. A list that becomes empty is dropped. Room for one
+entry is a single (see `singles`), any other is the C library's.
 """
 
 from __future__ import annotations
@@ -28,9 +29,18 @@ from viewmill.kernels.structures.dense import (
     fetch_slot,
     has_room,
     is_sparse,
+    larger,
     make_room,
+    slots_bytes,
 )
-from viewmill.kernels.structures.heap import allocate, copy_bytes, out_of_line, prefetch, release
+from viewmill.kernels.structures.heap import (
+    allocate,
+    allocate_table,
+    copy_bytes,
+    out_of_line,
+    prefetch,
+    release,
+)
 from viewmill.kernels.structures.indexed import is_zero
 from viewmill.kernels.structures.listed_payloads import (
     KINDS,
@@ -41,12 +51,13 @@ from viewmill.kernels.structures.listed_payloads import (
     write_payload,
 )
 from viewmill.kernels.structures.memory import load_word, spill, store_word
+from viewmill.kernels.structures.singles import give_single, release_singles, take_single
 
 BYTES = 8 * TABLE_WORDS
 PREFIX_WORDS, REST_WORDS = 40, 48
 LIST_STRIDE, STRIDE, ENTRY_COUNT = 64, 72, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
-HEADER_WORDS = 18
+HEADER_WORDS = 22
 _FETCHED = 448  # bytes of a list that are asked for ahead
 
 
@@ -145,9 +156,11 @@ def list_touch(s, prefix, rest):
 def touch_entry(s, prefix, prefix_words, rest, rest_words):
     """The same by address."""
     list_ = find_list(s, prefix, prefix_words)
+    found = 0
     if list_ == 0:
         list_ = make_list(s, prefix, prefix_words)
-    found = dense_find(list_, rest, rest_words, 0, load_word(s + STRIDE))
+    else:
+        found = dense_find(list_, rest, rest_words, 0, load_word(s + STRIDE))
     if found == 0:
         found = make_entry(s, list_, rest, rest_words)
     return found + 8 * rest_words
@@ -159,7 +172,13 @@ def make_entry(s, list_, rest, words):
     out_of_line()
     stride = load_word(s + STRIDE)
     if not has_room(list_, rest, stride):
-        more = make_room(list_, rest, words, 0, stride)
+        room = load_word(list_ + ROOM)
+        if room == 0:
+            more = make_single(s, list_, stride)
+        elif room == 1:
+            more = leave_single(s, list_, stride)
+        else:
+            more = make_room(list_, rest, words, 0, stride)
         store_word(s + BYTES, load_word(s + BYTES) + more)
     store_word(s + ENTRY_COUNT, load_word(s + ENTRY_COUNT) + 1)
     return dense_add(list_, rest, words, 0, stride)
@@ -184,11 +203,46 @@ def resize_lists(s, room):
     store_word(s + BYTES, load_word(s + BYTES) + more)
 
 
+@inline_structure
+def make_single(s, list_, stride):
+    """Give a list that has no room a single. Gives its bytes."""
+    size = stride + slots_bytes(1)
+    store_word(list_ + ENTRIES, take_single(s, size))
+    store_word(list_ + ROOM, 1)
+    return size
+
+
 @structure
-def grow_list(s, list_, room):
-    """Give a list another room."""
+def leave_single(s, list_, stride):
+    """Give a list of one entry room for a few. Gives the bytes taken more than before."""
+    single, room = load_word(list_ + ENTRIES), larger(1, stride)
+    size = room * stride + slots_bytes(room)
+    entries = allocate_table(size)
+    copy_bytes(entries, single, stride)
+    store_word(entries + room * stride, load_word(single + stride))
+    give_single(s, single)
+    store_word(list_ + ENTRIES, entries)
+    store_word(list_ + ROOM, room)
+    return size - stride - slots_bytes(1)
+
+
+@structure
+def shrink_list(s, list_):
+    """Give a list half the room."""
+    room = load_word(list_ + ROOM) >> 1
     more = dense_resize(list_, room, load_word(s + REST_WORDS), 0, load_word(s + STRIDE))
     store_word(s + BYTES, load_word(s + BYTES) + more)
+
+
+@structure
+def release_list(s, list_):
+    """Give the room of a list back. Gives its bytes."""
+    stride = load_word(s + STRIDE)
+    if load_word(list_ + ROOM) != 1:
+        return dense_release(list_, stride)
+    give_single(s, load_word(list_ + ENTRIES))
+    store_word(list_ + ROOM, 0)
+    return stride + slots_bytes(1)
 
 
 @inline_structure
@@ -216,13 +270,13 @@ def drop_entry(s, list_, words, e):
     if load_word(list_ + COUNT) == 0:
         drop_list(s, list_, words)
     elif is_sparse(list_):
-        grow_list(s, list_, load_word(list_ + ROOM) >> 1)
+        shrink_list(s, list_)
 
 
 @structure
 def drop_list(s, list_, words):
     """Drop a list that became empty."""
-    given = dense_release(list_, load_word(s + STRIDE))
+    given = release_list(s, list_)
     store_word(s + BYTES, load_word(s + BYTES) - given)
     stride = load_word(s + LIST_STRIDE)
     number = (list_ - load_word(s + ENTRIES)) // stride
@@ -314,8 +368,9 @@ def listed_clear(s):
     stride, head = load_word(s + LIST_STRIDE), 8 * load_word(s + PREFIX_WORDS)
     given = 0
     for i in range(load_word(s + COUNT)):
-        given += dense_release(load_word(s + ENTRIES) + i * stride + head, load_word(s + STRIDE))
+        given += release_list(s, load_word(s + ENTRIES) + i * stride + head)
     given += dense_release(s, stride)
+    release_singles(s)
     drop_log(s)
     store_word(s + ENTRY_COUNT, 0)
     store_word(s + BYTES, load_word(s + BYTES) - given)
