@@ -45,8 +45,9 @@ from viewmill.kernels.structures.vectors import load_at, store_at
 
 # In the header, where `ordered` keeps its aim: how key words compare, where strings are, LOGGED.
 KINDS, TEXTS, TABLE, LOGGED = 128, 136, 144, 152
-# Which word of a key has null bits, 0 if none; the columns whose NULL comes before, a bit for each.
-NULL_BITS, NULLS_FIRST = 160, 168
+# Which word of a key has null bits, 0 if none; the columns whose NULL comes before, a bit for each;
+# whether a row has ever had a NULL.
+NULL_BITS, NULLS_FIRST, HAD_NULL = 160, 168, 176
 # How words compare; 0 is a number.
 TEXT, TEXT_DOWN, NUMBER_DOWN, FLOAT, FLOAT_DOWN = 1, 2, 3, 4, 5
 HIDDEN = 1  # the mark of a row behind all that are shown
@@ -58,9 +59,8 @@ HIDDEN = 1  # the mark of a row behind all that are shown
 @structure
 def compare(s, node, room, i, key, words):
     """Key i of a node against the first words of the key at an address: -1, 0 or 1."""
-    nulls = load_word(s + NULL_BITS)
-    if nulls != 0 and load_at(array_of(node, room, nulls), i) | load_at(key, nulls) != 0:
-        return compare_nulls(s, node, room, i, key, nulls)
+    if load_word(s + HAD_NULL) != 0:
+        return compare_nulls(s, node, room, i, key)
     for j in range(words):
         a, b = load_at(array_of(node, room, j), i), load_at(key, j)
         if a != b:
@@ -84,9 +84,10 @@ def compare_words(s, j, a, b):
 
 
 @structure
-def compare_nulls(s, node, room, i, key, nulls):
-    """`compare` where one of two whole keys has a NULL."""
+def compare_nulls(s, node, room, i, key):
+    """`compare` where one of two whole keys may have a NULL."""
     out_of_line()
+    nulls = load_word(s + NULL_BITS)
     bits, others = load_at(array_of(node, room, nulls), i), load_at(key, nulls)
     for j in range(nulls):
         null, other = (bits >> j) & 1, (others >> j) & 1
@@ -102,9 +103,18 @@ def compare_nulls(s, node, room, i, key, nulls):
 def count_before(s, node, room, start, key, words, after):
     """How many entries of a node, from `start` on, come before a key, or (after) are up to it."""
     low, high = start, load_word(node)
+    kind = load_word(load_word(s + KINDS))
+    down = kind == NUMBER_DOWN
+    is_plain = words > 0 and (down or kind == 0) and load_word(s + HAD_NULL) == 0
+    first = load_word(key) if is_plain else 0
     while low < high:
         middle = (low + high) >> 1
-        if compare(s, node, room, middle, key, words) < after:
+        word = load_at(array_of(node, room, 0), middle)
+        if is_plain and word != first:  # most often the first word decides
+            is_before = (word < first) != down
+        else:
+            is_before = compare(s, node, room, middle, key, words) < after
+        if is_before:
             low = middle + 1
         else:
             high = middle
@@ -357,6 +367,7 @@ def count_row(s, key, m):
     """The same by address."""
     out_of_line()
     keys, words = load_word(s + KEYS), load_word(s + WORDS)
+    note_nulls(s, key)
     if load_word(s + LEVELS) == 0:
         make_first(s)
     while True:
@@ -375,6 +386,14 @@ def count_row(s, key, m):
             split_group(s, i)
         else:
             split_leaf(s, group, j)
+
+
+@structure
+def note_nulls(s, key):
+    """A row comes that may have a NULL."""
+    nulls = load_word(s + NULL_BITS)
+    if nulls != 0 and load_at(key, nulls) != 0:
+        store_word(s + HAD_NULL, 1)
 
 
 @structure
@@ -480,6 +499,7 @@ def sorted_load(s, rows, size):
     store_word(s + LOGGED, 0)
     for i in range(size):
         row = rows + 8 * (keys + width) * i
+        note_nulls(s, row)
         insert_row(s, row)
         put_row(s, find_row(s, row), row + 8 * keys)
     store_word(s + LOGGED, 1)
