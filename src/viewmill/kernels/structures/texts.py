@@ -95,8 +95,11 @@ def first_word(start, length, end):
 def _write_text(place, start, length, end):
     """Write `length` bytes as a text."""
     store_word(place, length)
-    for j in range((length + 7) >> 3):
-        store_word(place + 8 + 8 * j, first_word(start + 8 * j, length - 8 * j, end))
+    whole = length & ~7
+    for j in range(0, whole, 8):
+        store_word(place + 8 + j, _turned(_load_anywhere(start + j)))
+    if whole < length:
+        store_word(place + 8 + whole, first_word(start + whole, length - whole, end))
 
 
 @structure
