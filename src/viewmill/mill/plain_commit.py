@@ -19,13 +19,14 @@ _NOBODY: set[str] = set()
 
 
 def is_plain(core: Core, entry: TableEntry, delta: Delta) -> bool:
-    """Whether there is nothing to do but to stage, to refresh and to keep."""
+    """Whether there is nothing to do but to refresh and to keep."""
     return (
         entry.table.takes_all
         and 0 < delta.size < adapt.LEAST_ROWS
         and core.store is None
         and core.catalog.is_all_immediate()
         and not (core.preparations or core.families or core.has_lost)
+        and core.runtime.reads_rows_only(entry.name)
     )
 
 
@@ -33,16 +34,15 @@ def commit_plainly(core: Core, entry: TableEntry, delta: Delta) -> None:
     """Apply rows that come, and refresh the views; an error leaves all as it was."""
     table, catalog, runtime = entry.table, core.catalog, core.runtime
     try:
-        table.stage(delta)
         outputs = runtime.refresh_rows(entry.name, delta, catalog.immediate())
     except BaseException as why:
-        take_back(core, (entry,), why)
+        take_back(core, (), why)
         raise
     now, core.version = time_ns() // 1000, core.version + 1
     core.commits.count += 1
-    deletes = 0 if delta.multiplicity is None else delta.deletes
-    core.arrivals_of(entry).note(delta.size, deletes, table.rows, now)
-    table.commit(core.version)
+    arrivals = entry.arrivals or core.arrivals_of(entry)
+    arrivals.note(delta.size, delta.deletes, table.rows, now)
+    table.keep(delta, core.version)
     runtime.commit()
     for name, output in outputs.items():
         note_refresh(core, catalog.view(name), output, now, _NOBODY)

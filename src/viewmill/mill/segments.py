@@ -37,15 +37,20 @@ class Segments:
     def commit(self) -> None:
         """Keep what was staged."""
         for change in self._staged:
-            if isinstance(change, Delta) and type(change.columns) is LateWords:
-                change.columns.late.forget()  # the views have read what they need
-            if not self._has_deletes:
-                self._has_deletes = change.deletes > 0
-            if change.size >= _LARGE and not self._tiers:
-                self._large.append(change)
-            elif change.size:
-                self._add(change)
+            if change.size:
+                self.keep(change)
         self._staged.clear()
+
+    def keep(self, change: Delta | Product) -> None:
+        """Add a change that is committed."""
+        if isinstance(change, Delta) and type(change.columns) is LateWords:
+            change.columns.late.forget()  # the views have read what they need
+        if not self._has_deletes:
+            self._has_deletes = change.deletes > 0
+        if change.size >= _LARGE and not self._tiers:
+            self._large.append(change)
+        else:
+            self._add(change)
 
     def rollback(self) -> None:
         """Forget what was staged."""

@@ -221,12 +221,21 @@ class Table:
         elif self.takes_all:
             assert self._segments is not None
             self._stamp += 1
-            if self._arrow.kept is not None:
-                self._arrow.add(self._stamp, change)
-            self._staged_rows = change.size if change.multiplicity is None else change.net_rows
+            self._arrow.add(self._stamp, change)
+            self._staged_rows = change.net_rows
             self._segments.stage(change)
         else:
             self._stage_delta(change)
+
+    def keep(self, delta: Delta, version: int) -> None:
+        """Apply and commit at once what a table takes that takes all."""
+        assert self._segments is not None
+        self._stamp += 1
+        if self._arrow.kept is not None:
+            self._arrow.add(self._stamp, delta)
+        self._segments.keep(delta)
+        self.rows += delta.size if delta.multiplicity is None else delta.net_rows
+        self.version = version
 
     def _stage_pieces(self, pieces: Pieces) -> None:
         """Products stay products, unless rows must be looked at to judge what comes with them."""

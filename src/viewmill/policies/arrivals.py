@@ -171,6 +171,7 @@ class Arrivals:
         self._deltas: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)  # at, rows, deletes
         self._count = 0
         self._judged = 0  # when a prediction was last compared with what came
+        self._is_judged_always = True
         self.model: Model | None = None
         self.hint: Expectation | None = None
         self.accuracy = Accuracy()
@@ -178,21 +179,28 @@ class Arrivals:
 
     def note(self, rows: int, deletes: int, held: int, now: int) -> None:
         """A delta of the table was committed; it held `held` rows before."""
-        is_judged = now - self._judged < _JUDGED_EVERY and self._is_judged()
-        if self._count and not is_judged:  # the first one is the load
-            self.accuracy.note(self.expect(held, now), rows)
-            self._judged = now
+        if now - self._judged >= _JUDGED_EVERY or self._is_judged_always:
+            self._judge(rows, held, now)
         self._deltas.append((now, rows, deletes))
         self._count += 1
         self._at = self.commits.count
         self.version += 1
-        if self.hint is not None and self.hint.complete:
-            self.hint = None  # it was wrong
+        if self._is_judged_always:
+            if self.hint is not None and self.hint.complete:
+                self.hint = None  # it was wrong
+            self._see_what_is_said()
 
-    def _is_judged(self) -> bool:
-        """Whether the history may stay as it was judged: predicting takes longer than a batch."""
+    def _judge(self, rows: int, held: int, now: int) -> None:
+        """Compare what was predicted with what came, but for the first, which is the load."""
+        if self._count:
+            self.accuracy.note(self.expect(held, now), rows)
+            self._judged = now
+
+    def _see_what_is_said(self) -> None:
+        """What is said is compared with every delta; a history that is long enough only now and
+        then, for to predict from it takes longer than a small batch."""
         said = self.hint is not None or self.model is not None or self._static
-        return not said and self._count > _ENOUGH
+        self._is_judged_always = said or self._count <= _ENOUGH
 
     @property
     def _others(self) -> int:
@@ -203,11 +211,13 @@ class Arrivals:
         """A hint of those upstream; None takes it back."""
         self.hint = hint
         self.version += 1
+        self._see_what_is_said()
 
     def declare(self, model: Model | None) -> None:
         """How the table arrives."""
         self.model = model
         self.version += 1
+        self._see_what_is_said()
 
     def expect(self, rows: int, now: int) -> Expectation:
         """The next delta of the table, which has this many rows now."""

@@ -99,6 +99,9 @@ class Runtime(Protocol):
         Gives the output change of every view that was applied to.
         """
 
+    def reads_rows_only(self, table: str) -> bool:
+        """Whether what is made of rows of a table asks for nothing else, as a query would."""
+
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
         """The same for rows of one table, where no view is built anew."""
 

@@ -10,7 +10,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, parts_of
 from viewmill.errors import ViewmillError
 from viewmill.program.parts import Moving
-from viewmill.program.program import Maintainer
+from viewmill.program.program import Maintainer, Triggers
 from viewmill.runtime.runtime import Block, Family
 
 Rebuild = Callable[[], list[Maintainer]]
@@ -44,6 +44,7 @@ class InProcessRuntime:
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
         self._lines: dict[str, _Line] = {}  # by table
+        self._rows_only: dict[str, bool] = {}  # by table: whether it is enough to hand rows on
         self._nothing: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
 
@@ -233,6 +234,15 @@ class InProcessRuntime:
         self._timed = timed = self._timed + 1
         return timed < _TIMED_FIRST or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
 
+    def reads_rows_only(self, table: str) -> bool:
+        """Whether what is made of rows of a table asks for nothing else, as a query would."""
+        found = self._rows_only.get(table)
+        if found is None:
+            blocks = [block for block, _ in self._route((table,))]
+            found = all(isinstance(each.program.body, Triggers) for each in blocks)
+            self._rows_only[table] = found
+        return found
+
     def _line(self, table: str) -> _Line | None:
         """The route of rows of one table, if each of its blocks reads it or one block before."""
         route = self._route((table,))
@@ -260,6 +270,7 @@ class InProcessRuntime:
     def _forget_routes(self) -> None:
         self._routes.clear()
         self._lines.clear()
+        self._rows_only.clear()
 
     def _apply_family(self, family: Family, turn: _Turn) -> None:
         """Windows read tables only, so that they come before all blocks."""
