@@ -174,6 +174,10 @@ _MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
 }  # fmt: skip
 # Any answer within its accuracy is one of percentile_approx: it is the exact one, in its own type.
 _APPROXIMATE = "percentile_approx"
+# So is the exact number one of approx_count_distinct.
+_APPROXIMATE_COUNT = "approx_count_distinct"
+
+_OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT)
 
 _PERCENTILES = ("percentile", "percentile_disc")
 _NOT_OVER = (*_PERCENTILES, "mode")
@@ -197,7 +201,7 @@ def canonical(name: str) -> str:
 def is_aggregate(name: str) -> bool:
     """Whether the catalog has an aggregate of this name."""
     name = canonical(name)
-    return name in _TYPERS or name in _MANY or name in ("count", "count_if", _APPROXIMATE)
+    return name in _TYPERS or name in _MANY or name in _OTHERS
 
 
 def is_window_function(name: str) -> bool:
@@ -207,8 +211,7 @@ def is_window_function(name: str) -> bool:
 
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
-    more = ("count", "count_if", "median", _APPROXIMATE)
-    return {*_TYPERS, *_MANY, *SYNONYMS, *more, *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+    return {*_TYPERS, *_MANY, *SYNONYMS, *_OTHERS, "median", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
 
 
 def aggregate(
@@ -222,6 +225,8 @@ def aggregate(
     """The aggregate function `name` over a group's rows."""
     name = canonical(name)
     name = GROUP_NAMES.get(name, name)
+    if name == _APPROXIMATE_COUNT and 1 <= len(arguments) <= 2:
+        return call("count", arguments[:1], distinct=True, where=where, span=span)
     if name == _APPROXIMATE:
         if not arguments or not is_numeric(arguments[0].type):
             raise NotModelled(f"{name} of anything but numbers", span)
@@ -317,7 +322,7 @@ def over(
 ) -> Over:
     """The function `name` over a window."""
     name = canonical(name)
-    if name in (*_NOT_OVER, _APPROXIMATE):
+    if name in (*_NOT_OVER, _APPROXIMATE, _APPROXIMATE_COUNT):
         raise NotModelled(f"the function {name} over a window", span)
     if name in _MANY:
         raise TypeMismatch(f"{name} has no OVER: it is an aggregate of groups", span=span)

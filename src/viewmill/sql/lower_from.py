@@ -20,6 +20,7 @@ from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.coercion import unify
 from viewmill.sql.environment import CommonTable, Environment, Lowered
 from viewmill.sql.lower_expressions import ExpressionLowering
+from viewmill.sql.lower_pivot import without_pivot
 from viewmill.sql.lower_stream import has_window, no_table, window_of
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.scopes import Scope, Visible, table_scope
@@ -46,6 +47,8 @@ def lower_from(select: exp.Select, environment: Environment) -> Read:
 
 def lower_table(node: exp.Expr, environment: Environment) -> Read:
     """One item of FROM with the joins that hang on it."""
+    if pivots := node.args.get("pivots"):
+        return _pivot(node, pivots, environment)
     for each in _MODIFIERS:
         if node.args.get(each) and not (each == "suffixes" and has_window(node)):
             raise NotModelled(_modifier(each), environment.span(node))
@@ -53,6 +56,21 @@ def lower_table(node: exp.Expr, environment: Environment) -> Read:
     for join in node.args.get("joins") or []:
         read = _join(read, join, environment)
     return read
+
+
+def _pivot(node: exp.Expr, pivots: list[exp.Pivot], environment: Environment) -> Read:
+    """A table with PIVOT or UNPIVOT, as the query that it stands for."""
+    span = environment.span(node)
+    if len(pivots) != 1 or node.args.get("joins"):
+        raise NotModelled("PIVOT of this form", span)
+    plain = node.copy()
+    plain.set("pivots", None)
+    _, scope = lower_table(plain, environment)
+    names = [name for name, _ in scope.columns]
+    query = without_pivot(plain, pivots[0], names, environment.sql, span)
+    alias = pivots[0].args.get("alias")
+    outer = exp.Subquery(this=query, alias=alias.copy() if alias is not None else None)
+    return lower_table(outer, environment)
 
 
 def _modifier(key: str) -> str:

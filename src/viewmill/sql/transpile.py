@@ -35,6 +35,7 @@ def transpile(
                 table.set("this", exp.to_identifier(table_name(table.name), quoted=True))
         if dialect == "duckdb":
             _refuse_other_meanings(tree)
+            _lists_of_nothing(tree)
         return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise UnsupportedQuery("the query cannot be translated", detail=str(error)) from error
@@ -48,3 +49,18 @@ def _refuse_other_meanings(tree: exp.Expr) -> None:
                 f"DuckDB's {name} is not Spark's",
                 hint="Connect with vm.connect(spark=...): then Spark computes it.",
             )
+    for lateral in tree.find_all(exp.Lateral):
+        if lateral.args.get("outer"):
+            raise UnsupportedQuery(
+                "DuckDB has no LATERAL VIEW OUTER",
+                hint="Without OUTER it works; or connect with vm.connect(spark=...).",
+            )
+
+
+def _lists_of_nothing(tree: exp.Expr) -> None:
+    """A list of no values is empty to Spark, NULL to DuckDB."""
+    for node in list(tree.find_all(exp.ArrayAgg, exp.ArrayUniqueAgg)):
+        inside = node.parent if isinstance(node.parent, exp.Filter) else node
+        if not isinstance(inside.parent, exp.Window):
+            some = exp.Coalesce(this=inside.copy(), expressions=[exp.Array(expressions=[])])
+            inside.replace(some)

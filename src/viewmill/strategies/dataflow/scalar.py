@@ -14,7 +14,7 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
@@ -268,6 +268,7 @@ class Scalar:
     def _cast(self, cast: Cast) -> Operand:
         if isinstance(cast.input, Literal) and cast.input.value is None:
             return Operand(default(cast.type), "True")
+        cast = _narrowed(cast)
         write = CASTS.get((type(cast.input.type), type(cast.type)))
         if write is None or cast.lenient:
             raise NotTaken(
@@ -612,6 +613,22 @@ def _always_fits(source: Type, target: Decimal) -> bool:
         assert isinstance(source, Integer)
         whole = {8: 3, 16: 5, 32: 10, 64: 19}[source.bits]
     return whole <= target.precision - target.scale
+
+
+def _narrowed(cast: Cast) -> Cast:
+    """A quotient with no more digits than are shown of it: all that its type has may not fit."""
+    quotient, target = cast.input, cast.type
+    if not isinstance(quotient, Call) or quotient.function != "/":
+        return cast
+    if not isinstance(quotient.type, Decimal) or not isinstance(target, Decimal):
+        return cast
+    scales = [
+        each.type.scale if isinstance(each.type, Decimal) else 0 for each in quotient.arguments
+    ]
+    if not scales[0] - scales[1] <= target.scale < quotient.type.scale:
+        return cast
+    shorter = Decimal(quotient.type.precision, target.scale)
+    return replace(cast, input=replace(quotient, type=shorter))
 
 
 def _date_to_timestamp(scalar: Scalar, expression: Expression, values: list[str]) -> str:
