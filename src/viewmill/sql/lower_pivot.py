@@ -106,7 +106,9 @@ def _unpivoted(table: exp.Expr, pivot: exp.Pivot, names: list[str], span: Span |
         shown = [exp.alias_(a.copy(), b.name, quoted=True) for a, b in pairs]
         query = exp.select(*[each.copy() for each in kept], *named, *shown).from_(table.copy())
         if not pivot.args.get("include_nulls"):
-            present = [exp.Not(this=exp.Is(this=a.copy(), expression=exp.Null())) for a in columns]
+            present: list[exp.Expr] = [
+                exp.Not(this=exp.Is(this=a.copy(), expression=exp.Null())) for a in columns
+            ]
             query = query.where(reduce(lambda a, b: exp.Or(this=a, expression=b), present))
         queries.append(query)
     return reduce(lambda a, b: exp.Union(this=a, expression=b, distinct=False), queries)
