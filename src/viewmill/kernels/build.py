@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from time import thread_time_ns
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,7 +49,7 @@ from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.plain import tree_stores as plain_tree_stores
-from viewmill.kernels.product_feed import ProductFeed
+from viewmill.kernels.product_feed import ProductFeed, Scratch
 from viewmill.kernels.source import PLAIN, STRUCTURES, load_source, without_head
 from viewmill.program.program import Message, ProductTrigger, Program, Triggers
 from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
@@ -141,6 +142,7 @@ class TriggerMaintainer:
         # How to learn what takes a product; set by who knows the plan.
         self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
         self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
+        self._summed_feeds: dict[str, ProductFeed | None] = {}  # of them, by input
         self._outlet = _new_outlet(program.output, compiled)
         self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
         self._noted = self._failure.words
@@ -199,7 +201,7 @@ class TriggerMaintainer:
             self._lookups.take_delta(input, delta)
         size, arguments = feed.at_once(delta)
         if arguments is None:
-            if feed.repeats(delta, size) and self._apply_summed(input, delta):
+            if feed.repeats(delta, size) and self._apply_repeating(input, feed, delta):
                 return
             arguments = feed.arguments(delta)
         if size:
@@ -254,13 +256,31 @@ class TriggerMaintainer:
                 assert isinstance(change, Delta)
                 self._run(feed, change, *feed.given(change))
 
+    def _apply_repeating(self, input: str, feed: Feed, delta: Delta) -> bool:
+        """Feed a batch whose keys repeat, summed first where that is quicker; False if nothing
+        takes it so."""
+        summing = feed.summing
+        if not summing.is_tried:
+            summing.note_summed()
+            return self._apply_summed(input, delta)
+        start = thread_time_ns()
+        if summing.is_next:
+            if not self._apply_summed(input, delta):
+                return False
+        else:
+            self._run(feed, delta, *feed.given(delta))
+        summing.note(thread_time_ns() - start, delta.size)
+        return True
+
     def _apply_summed(self, input: str, delta: Delta) -> bool:
         """Feed a batch that is summed by key first, as a product of one factor.
 
         False if nothing takes it so, or if a row fails: row by row it is found out which.
         """
         whole = Product(delta.schema, (Factor(tuple(range(len(delta.schema))), delta),))
-        feed = self._product_feed(input, whole)
+        if input not in self._summed_feeds:
+            self._summed_feeds[input] = self._product_feed(input, whole)
+        feed = self._summed_feeds[input]
         if feed is None:
             return False
         try:
@@ -281,7 +301,7 @@ class TriggerMaintainer:
     def _new_product_feed(self, input: str, trigger: ProductTrigger) -> ProductFeed:
         states = [each.handle for each in self._all]
         functions = _functions(self.program.strategy, without_head(trigger.source), self.compiled)
-        scratch = [_new_store(kind, self.compiled) for _, kind in trigger.scratch]
+        scratch = [_new_scratch(kind, self.compiled) for _, kind in trigger.scratch]
         made = text_store.Texts if self.compiled else plain_stores.Texts
         texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
         return ProductFeed(
@@ -551,6 +571,10 @@ def _new_store(kind: StateKind, compiled: bool) -> Store:
             if compiled:
                 return sorted_stores.SortedStore(kind)
             return plain_sorted_stores.SortedStore(kind)
+
+
+def _new_scratch(kind: Indexed, compiled: bool) -> Scratch:
+    return tree_stores.ScratchStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
 
 
 def _new_outlet(schema: Schema, compiled: bool) -> Outlet:

@@ -8,7 +8,6 @@ gives  columns that were looked at, for compiled code believes what it is given;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,11 @@ from viewmill.errors import InvalidArgument
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
 from viewmill.kernels.stores import LentWords
+from viewmill.kernels.summing import Summing
 from viewmill.program.program import Test, Trigger
 
 Kernel = Callable[..., int]
 Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
-_SUMMED = 128  # rows from which on a batch may be summed by key
-_REPEATED = 8  # rows of a sample that say so
-_MOST_UNSEEN = 15  # batches between two that are looked at, where keys have not repeated for long
 
 
 def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
@@ -64,10 +61,7 @@ class Feed:
             types.append(FLOATS if dtype is F64 else WORDS)
             types += [BYTES] if nullable else []
         self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
-        self._keys = tuple(schema.names.index(name) for name in trigger.keys)
-        # Batches one after the other in which keys did not repeat, the size of the last of them,
-        # and how many of its size are not looked at now.
-        self._unlike, self._seen, self._unseen = 0, 0, 0
+        self.summing = Summing([schema.names.index(name) for name in trigger.keys])
         places = {name: i for i, name in enumerate(trigger.columns)}
         self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
         self._encode: Encode | None = None  # of the last rows that came as Arrow
@@ -80,31 +74,12 @@ class Feed:
         self.rows: npt.NDArray[np.int64] | None = None  # that were given last, None if all
 
     def repeats(self, delta: Delta, size: int) -> bool:
-        """Whether keys repeat so often in a batch that summing it by key first is worth while.
-
-        Of s rows of d keys about s * s / 2d repeat one, if all are as frequent. So many are looked
-        at that eight repeat if there are twice as many rows as keys: less would be chance. The
-        longer none has repeated, the more batches are taken as they are in between.
-        """
-        if not self._keys or size < _SUMMED:
-            return False
-        if self._unseen and size <= 4 * self._seen:
-            self._unseen -= 1
+        """Whether a batch may be summed by key first, because keys repeat in it."""
+        if not self.summing.may_pay(size):
             return False
         if delta.late is not None:
             delta.late.read(self._positions)  # all at once, for `arguments`
-        found = self._repeat_in_sample(delta, isqrt(_REPEATED * size))
-        self._unlike = 0 if found else self._unlike + 1
-        self._seen, self._unseen = size, min(self._unlike >> 2, _MOST_UNSEEN)
-        return found
-
-    def _repeat_in_sample(self, delta: Delta, sample: int) -> bool:
-        words: list[list[Any]] = []
-        for i in self._keys:  # rows that differ in one of them differ
-            words.append(delta.pair(i)[0][:sample].tolist())
-            if sample - len(set(words[-1])) < _REPEATED:
-                return False
-        return sample - len(set(zip(*words, strict=True))) >= _REPEATED
+        return self.summing.repeat(delta, size)
 
     def given(self, delta: Delta) -> tuple[int, list[Any]]:
         """How many rows the trigger gets, and its arguments; rows it would skip may stay out."""

@@ -16,7 +16,9 @@ from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
 from viewmill.program.program import FactorColumns, ProductTrigger
 
 
-class _Scratch(Protocol):
+class Scratch(Protocol):
+    """A state that holds nothing between two products."""
+
     handle: Any
 
     def clear(self) -> None: ...
@@ -31,7 +33,7 @@ class ProductFeed:
         trigger: ProductTrigger,
         functions: Callable[[str, tuple[Any, ...]], Callable[..., int]],
         states: Sequence[Any],
-        scratch: Sequence[_Scratch],
+        scratch: Sequence[Scratch],
         texts: Any,
         failure: Any,
     ) -> None:

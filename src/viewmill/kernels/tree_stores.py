@@ -129,6 +129,19 @@ class IndexedStore(_TreeStore):
             self.show_committed(False)
 
 
+class ScratchStore(IndexedStore):
+    """An indexed state that is emptied often: it keeps room for as many entries again."""
+
+    def __init__(self, kind: Indexed) -> None:
+        super().__init__(kind)
+        self._empty = kernel(indexed.indexed_empty)
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        if self.words[_COUNT]:
+            self._empty(self.handle)
+
+
 class PassingStore(_TreeStore):
     """A compiled `Passing` state: an indexed one that is emptied at every commit."""
 
