@@ -138,8 +138,13 @@ def list_fetch_end(s, prefix):
     list_ = list_of(s, prefix)
     if list_ != 0:
         entries, stride = load_word(list_ + ENTRIES), load_word(s + STRIDE)
-        prefetch(entries + load_word(list_ + ROOM) * stride)
-        prefetch(entries + load_word(list_ + COUNT) * stride)
+        count, room = load_word(list_ + COUNT), load_word(list_ + ROOM)
+        prefetch(entries + room * stride)
+        if count < room:
+            prefetch(entries + count * stride)
+        else:  # it may have to move
+            for offset in range(0, min(count * stride, _FETCHED), 64):
+                prefetch(entries + offset)
 
 
 @inline_structure
