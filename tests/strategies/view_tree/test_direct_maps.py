@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import viewmill as vm
-from viewmill.kernels.structures import dense
+from viewmill.kernels.structures import dense, indexed
 from viewmill.mill.mill import Mill
 
 QUERY = "SELECT SUM(r.b * t.d * s.e) AS v FROM r JOIN s ON r.a = s.a JOIN t ON s.c = t.c"
@@ -49,6 +49,8 @@ STREAMS: dict[str, tuple[Callable[[int], Keys], bool]] = {
     "shuffled": (lambda batch: np.random.default_rng(batch).integers(-999, 999, SIZE), True),
     "highest": (lambda batch: HIGHEST - _numbers(batch), True),
     "lowest": (lambda batch: LOWEST + _numbers(batch), True),
+    "apart": (lambda batch: _numbers(batch) * 5, True),
+    "far apart": (lambda batch: _numbers(batch) * 40, False),
     "one far away": (_one_far, False),
     "scattered": (_scattered, False),
 }
@@ -66,14 +68,26 @@ def _masks(mill: Mill) -> list[int]:
     return [stores[name].get(dense.MASK) for name in ("by_a", "v_t", "v_s")]
 
 
+def _assert_bytes_are_counted(mill: Mill) -> None:
+    """What a state took is what it gives back."""
+    stores = mill.core.catalog.view("v").block.maintainer._stores  # type: ignore[attr-defined]
+    for store in stores.values():
+        store.clear()
+        assert store.get(indexed.BYTES) == 0
+
+
+def _create(mill: Mill) -> None:
+    for table, columns in COLUMNS.items():
+        mill.sql(f"CREATE TABLE {table} ({', '.join(f'{each} BIGINT' for each in columns)})")
+    mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS {QUERY}")
+
+
 @pytest.mark.parametrize("name", STREAMS)
 def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("VIEWMILL_COMPILER", "on")
     stream, is_direct = STREAMS[name]
     with vm.connect() as mill:
-        for table, columns in COLUMNS.items():
-            mill.sql(f"CREATE TABLE {table} ({', '.join(f'{each} BIGINT' for each in columns)})")
-        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS {QUERY}")
+        _create(mill)
         for batch in range(BATCHES):
             for table, columns in COLUMNS.items():
                 mill.insert(table, _rows(stream(batch), columns))
@@ -87,6 +101,26 @@ def test_keys_of_every_kind(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             for table, columns in COLUMNS.items():
                 mill.insert(table, _rows(stream(batch), columns))
         assert mill["v"].verify() == []
+        _assert_bytes_are_counted(mill)
+
+
+@pytest.mark.parametrize("step", [SIZE, -SIZE, 40 * SIZE])
+def test_keys_that_move_on(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Old keys go when new ones come: the map goes with them, upwards, downwards and in leaps."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", "on")
+    with vm.connect() as mill:
+        _create(mill)
+        for batch in range(40):
+            for table, columns in COLUMNS.items():
+                mill.insert(table, _rows(_numbers(0) + batch * step, columns))
+                if batch > 1:
+                    mill.delete(table, _rows(_numbers(0) + (batch - 2) * step, columns))
+            if batch % 13 == 12:
+                assert mill["v"].verify() == []
+        if abs(step) == SIZE:
+            assert _masks(mill) == [dense.DIRECT] * 3
+            assert mill["v"].status()["state_bytes"] < 400_000
+        _assert_bytes_are_counted(mill)
 
 
 def test_states_are_found_by_a_map_after_a_restart(
@@ -94,9 +128,7 @@ def test_states_are_found_by_a_map_after_a_restart(
 ) -> None:
     monkeypatch.setenv("VIEWMILL_COMPILER", "on")
     with vm.connect(tmp_path / "m.mill") as mill:
-        for table, columns in COLUMNS.items():
-            mill.sql(f"CREATE TABLE {table} ({', '.join(f'{each} BIGINT' for each in columns)})")
-        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS {QUERY}")
+        _create(mill)
         for batch in range(BATCHES):
             for table, columns in COLUMNS.items():
                 mill.insert(table, _rows(_outwards(batch), columns))
