@@ -360,23 +360,30 @@ class TriggerMaintainer:
         Lent it is good until this maintainer is asked again.
         """
         self.apply(input, delta)
-        return self._flushed(is_lent)
+        if self._flush is None:
+            return self._nothing
+        stopped = self._flush(0, *self._end)
+        if stopped >= 0 or self._noted[0]:
+            return self._finish_flush(stopped)
+        return self._outlet.lend() if is_lent else self._outlet.take()
 
     def flush(self) -> Delta:
         """The change of the output since the last commit."""
         if self._is_loaded or self._is_incomplete:
             self._settle()
-        return self._flushed(is_lent=False)
-
-    def _flushed(self, is_lent: bool) -> Delta:
         if self._flush is None:
             return self._nothing  # a factorized result does not list its changes
         stopped = self._flush(0, *self._end)
+        return self._finish_flush(stopped)
+
+    def _finish_flush(self, stopped: int) -> Delta:
+        """The rest of what is emitted, if it stopped before the end."""
         if self._noted[0]:
             raise self._failed_in_flush()
-        if stopped >= 0:
-            return self._rest(self._flush, stopped, self._outlet.take())
-        return self._outlet.lend() if is_lent else self._outlet.take()
+        first = self._outlet.take()
+        if stopped < 0 or self._flush is None:
+            return first
+        return self._rest(self._flush, stopped, first)
 
     def commit(self) -> None:
         """Keep what was applied, or what was loaded."""

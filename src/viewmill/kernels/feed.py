@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
-from viewmill.deltas.delta import Delta
+from viewmill.deltas.delta import Delta, Words
 from viewmill.deltas.late import Encode, LateWords, Sieve, SieveTest
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
@@ -88,27 +88,33 @@ class Feed:
 
     def at_once(self, delta: Delta) -> tuple[int, list[Any] | None]:
         """The same where the arrays are there already: of a sieve, or of another kernel."""
-        self.rows = None
         columns, size = delta.columns, delta.size
-        if type(columns) is LentWords and columns.whole is self._lent and delta.is_from_kernel:
+        if type(columns) is LateWords:
+            late = columns.late
+            if late.encode is not self._encode:
+                self._meet(late.encode)
+            sieve = self._found
+            if sieve is not None and size:
+                count = sieve.read(late.table.select(self._positions), size)
+                if count >= 0:
+                    return count, self._sifted_by(sieve, count, delta.multiplicity)
+        elif type(columns) is LentWords and columns.whole is self._lent and delta.is_from_kernel:
+            self.rows = None
             return size, self._lent_arguments
-        if not self._tests or type(columns) is not LateWords or not size:
-            return size, None
-        late = columns.late
-        if late.encode is not self._encode:
-            self._encode = late.encode
-            self._found = late.encode.sieve(self._positions, self._tests)
-        sieve = self._found
-        count = -1 if sieve is None else sieve.read(late.table.select(self._positions), size)
-        if sieve is None or count < 0:
-            return size, None
+        self.rows = None
+        return size, None
+
+    def _meet(self, encode: Encode) -> None:
+        """Rows come as Arrow in another way than before."""
+        self._encode = encode
+        self._found = encode.sieve(self._positions, self._tests) if self._tests else None
+
+    def _sifted_by(self, sieve: Sieve, count: int, times: Words | None) -> list[Any]:
         if sieve is not self._sieve or sieve.room != self._room:
             self._sieve, self._room = sieve, sieve.room
             self._sifted = [*self._sieve_arguments(sieve), *self._end]
-        self.rows, times = sieve.rows, delta.multiplicity
-        if times is None:
-            return count, self._sifted
-        return count, [times[sieve.rows[:count]], *self._sifted[1:]]
+        self.rows = sieve.rows
+        return self._sifted if times is None else [times[sieve.rows[:count]], *self._sifted[1:]]
 
     def _arguments_from_kernel(self, delta: Delta) -> list[Any]:
         """The same of what another kernel has emitted, which needs no look."""
