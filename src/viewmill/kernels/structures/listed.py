@@ -220,7 +220,7 @@ def make_single(s, list_, stride):
 @structure
 def leave_single(s, list_, stride):
     """Give a list of one entry room for a few. Gives the bytes taken more than before."""
-    single, room = load_word(list_ + ENTRIES), larger(1, stride)
+    single, room = load_word(list_ + ENTRIES), larger(2, stride)
     size = room * stride + slots_bytes(room)
     entries = allocate_table(size)
     copy_bytes(entries, single, stride)
