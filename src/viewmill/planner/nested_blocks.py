@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import (
     Call,
     Column,
@@ -49,14 +50,7 @@ from viewmill.algebra.walk import (
     queries,
     walk_relations,
 )
-from viewmill.rewrite.correlation import (
-    conjuncts,
-    filtered,
-    fresh_copy,
-    linear,
-    map_expressions,
-    together,
-)
+from viewmill.rewrite.correlation import fresh_copy, linear, map_expressions
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.rules import rewrite
 

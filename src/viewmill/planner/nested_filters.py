@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Column, Expression, ScalarSubquery, walk
 from viewmill.algebra.relations import (
     Aggregate,
@@ -29,14 +30,7 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.nested_blocks import names_read, narrowed, rename_expression
-from viewmill.rewrite.correlation import (
-    conjuncts,
-    equal,
-    filtered,
-    has_outer,
-    linear,
-    transform_everywhere,
-)
+from viewmill.rewrite.correlation import equal, has_outer, linear, transform_everywhere
 from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.rewrite.scalar_as_join import replaced
 from viewmill.rewrite.values_beside import is_closed

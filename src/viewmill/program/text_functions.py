@@ -34,6 +34,8 @@ class Lookup:
 
 EVERY_TEXT = Lookup("", "", frozenset(), None)
 
+_LONG_LIST = 16  # strings named by IN from which on they are looked up
+
 
 def is_text_function(expression: Expression) -> bool:
     """Whether an expression is computed from one string column and constants by these functions."""
@@ -76,14 +78,19 @@ def _is_evaluable(expression: Expression) -> bool:
         case Literal():
             return isinstance(expression.value, str | int)
         case Call():
-            known = expression.function in FUNCTIONS or _is_string_order(expression)
+            known = expression.function in FUNCTIONS or _is_test(expression)
             return known and all(map(_is_evaluable, expression.arguments))
         case _:
             return False
 
 
-def _is_string_order(call: Call) -> bool:
-    return call.function in _ORDERS and all(isinstance(x.type, String) for x in call.arguments)
+def _is_test(call: Call) -> bool:
+    """Whether strings are compared by order, or with so many that IN looks them up."""
+    if call.function not in _TESTS or not all(isinstance(x.type, String) for x in call.arguments):
+        return False
+    _, *others = call.arguments
+    is_list = len(others) >= _LONG_LIST and all(isinstance(each, Literal) for each in others)
+    return call.function != "in" or is_list
 
 
 def evaluate(expression: Expression, text: str) -> Any:
@@ -95,7 +102,7 @@ def evaluate(expression: Expression, text: str) -> Any:
             return expression.value
         case Call():
             arguments = [evaluate(each, text) for each in expression.arguments]
-            function = FUNCTIONS.get(expression.function) or _ORDERS[expression.function]
+            function = FUNCTIONS.get(expression.function) or _TESTS[expression.function]
             return function(*arguments)
         case _:
             raise AssertionError(expression)
@@ -109,6 +116,9 @@ def evaluate_all(expression: Expression, texts: Any) -> list[Any]:
         ):
             found: list[Any] = pc.match_like(texts, pattern).to_pylist()
             return found
+        case Call("in", (value, *options)):
+            named = {each.value for each in options if isinstance(each, Literal)}
+            return [each in named for each in evaluate_all(value, texts)]
     return [evaluate(expression, each) for each in texts.to_pylist()]
 
 
@@ -181,7 +191,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 # Strings compare as UTF-8 bytes, which is the order of their code points.
-_ORDERS: dict[str, Callable[[str, str], bool]] = {
+_TESTS: dict[str, Callable[..., bool]] = {
+    "in": lambda text, *options: text in options,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,

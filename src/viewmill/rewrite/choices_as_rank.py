@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal, Over, SortKey
 from viewmill.algebra.relations import (
@@ -16,7 +17,7 @@ from viewmill.algebra.relations import (
 )
 from viewmill.algebra.types import BIGINT, BOOLEAN, INT
 from viewmill.algebra.walk import substitute, transform, walk_relations
-from viewmill.rewrite.correlation import filtered, fresh_copy, together
+from viewmill.rewrite.correlation import fresh_copy
 
 CHOICES = ("max_by", "min_by", "mode")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import (
     Aggregate,
@@ -29,34 +30,10 @@ from viewmill.algebra.walk import (
     map_parts,
     substitute,
 )
-from viewmill.rewrite.push_filters import conjunction
 
 
 class NotDecorrelated(Exception):
     """The subquery has a form that no rule turns into a join; it stays."""
-
-
-def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The parts that an AND holds together, in order."""
-    if isinstance(condition, Call) and condition.function == "and":
-        for argument in condition.arguments:
-            yield from conjuncts(argument)
-    else:
-        yield condition
-
-
-def together(conditions: Iterable[Expression]) -> Expression | None:
-    """All conditions as one, None if there is none."""
-    result: Expression | None = None
-    for each in conditions:
-        result = each if result is None else conjunction(result, each)
-    return result
-
-
-def filtered(relation: Relation, conditions: Iterable[Expression]) -> Relation:
-    """The rows that meet all conditions."""
-    condition = together(conditions)
-    return relation if condition is None else Filter(relation, condition)
 
 
 def equal(left: Expression, right: Expression) -> Expression:

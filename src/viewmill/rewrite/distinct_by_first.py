@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Aggregate, Named, Relation
 from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
-from viewmill.rewrite.correlation import (
-    filtered,
-    has_outer,
-    is_free,
-    linear,
-    transform_everywhere,
-)
+from viewmill.rewrite.correlation import has_outer, is_free, linear, transform_everywhere
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 

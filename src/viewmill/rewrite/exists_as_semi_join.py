@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Exists, Expression, InSubquery, Literal
 from viewmill.algebra.relations import Aggregate, Filter, Join, Project, Relation
@@ -13,7 +14,6 @@ from viewmill.rewrite.correlation import (
     fresh_copy,
     own_columns,
     peel,
-    together,
 )
 
 

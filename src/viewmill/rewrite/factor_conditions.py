@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import conjuncts, together
 from viewmill.algebra.expressions import Call, Expression
 from viewmill.algebra.relations import Filter, Join, Relation
 from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import map_parts
-from viewmill.rewrite.correlation import conjuncts, map_expressions, together, transform_everywhere
+from viewmill.rewrite.correlation import map_expressions, transform_everywhere
 
 
 def factor_conditions(query: Relation) -> Relation:

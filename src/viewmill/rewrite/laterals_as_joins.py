@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import (
     Call,
@@ -40,16 +41,13 @@ from viewmill.algebra.walk import (
 from viewmill.rewrite.correlation import (
     NotDecorrelated,
     Peeled,
-    conjuncts,
     equal,
-    filtered,
     from_inside,
     has_outer,
     is_free,
     linear,
     map_expressions,
     own_columns,
-    together,
     transform_everywhere,
 )
 from viewmill.rewrite.scalar_as_join import (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from viewmill.algebra.expressions import Call, Expression
+from viewmill.algebra.conditions import conjunction
 from viewmill.algebra.relations import Filter, Project, Relation
-from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import has_subquery, substitute, transform
 
 
@@ -34,9 +33,3 @@ def _push(relation: Relation) -> Relation:
 def _has_subqueries(filter_: Filter, project: Project) -> bool:
     inner = (expression for _, expression in project.outputs)
     return has_subquery(filter_.condition) or any(map(has_subquery, inner))
-
-
-def conjunction(left: Expression, right: Expression) -> Expression:
-    """Both conditions, the left one judged first."""
-    nullable = left.nullable or right.nullable
-    return Call("and", (left, right), BOOLEAN, nullable)

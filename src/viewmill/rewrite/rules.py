@@ -13,6 +13,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.rewrite.choices_as_rank import choices_as_rank
 from viewmill.rewrite.distinct_as_group import distinct_as_group
 from viewmill.rewrite.distinct_rows_as_text import distinct_rows_as_text
+from viewmill.rewrite.drop_limits import drop_limits
 from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.factor_conditions import factor_conditions
 from viewmill.rewrite.fold_dates import fold_dates
@@ -32,6 +33,7 @@ Rule = Callable[[Relation], Relation]
 # Filters move before projections merge: a filter between two projections keeps them apart.
 RULES: tuple[Rule, ...] = (
     fold_dates,
+    drop_limits,
     factor_conditions,
     push_filters,
     merge_projects,

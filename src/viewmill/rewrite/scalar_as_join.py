@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, ScalarSubquery
 from viewmill.algebra.relations import Aggregate, Join, JoinKind, Named, Project, Relation
@@ -19,7 +20,6 @@ from viewmill.rewrite.correlation import (
     is_free,
     linear,
     peel,
-    together,
 )
 
 # These give 0 for no rows, all others NULL.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Filter, Project, Relation
 from viewmill.algebra.walk import has_subquery
-from viewmill.rewrite.correlation import (
-    NotDecorrelated,
-    conjuncts,
-    filtered,
-    own_columns,
-    transform_everywhere,
-)
+from viewmill.rewrite.correlation import NotDecorrelated, own_columns, transform_everywhere
 from viewmill.rewrite.exists_as_semi_join import exists_as_semi_join
 from viewmill.rewrite.scalar_as_join import scalar_as_join
 from viewmill.rewrite.tests_as_columns import tests_as_columns

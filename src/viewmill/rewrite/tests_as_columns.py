@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import (
     Call,
@@ -17,14 +18,7 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.relations import Aggregate, Join, Named, Project, Relation
 from viewmill.algebra.types import BIGINT, BOOLEAN
-from viewmill.rewrite.correlation import (
-    NotDecorrelated,
-    Peeled,
-    equal,
-    fresh_copy,
-    peel,
-    together,
-)
+from viewmill.rewrite.correlation import NotDecorrelated, Peeled, equal, fresh_copy, peel
 from viewmill.rewrite.scalar_as_join import (
     correlated_equality,
     is_correlated_equality,

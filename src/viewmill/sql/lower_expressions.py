@@ -82,7 +82,8 @@ class ExpressionLowering:
         if kind in _COMPARISONS:
             return self._compare(_COMPARISONS[kind], node)
         if kind in (exp.And, exp.Or):
-            return self._binary(operators.connect, "and" if kind is exp.And else "or", node)
+            sign = "and" if kind is exp.And else "or"
+            return operators.connect_all(sign, self._operands(node), self.span(node))
         if kind in _BITWISE:
             operands = [node.this, node.expression] if kind is not exp.BitwiseNot else [node.this]
             return operators.bitwise(_BITWISE[kind], self.all(operands), self.span(node))
@@ -217,7 +218,7 @@ class ExpressionLowering:
         sign: str,
         node: exp.Expr,
     ) -> Expression:
-        # Long chains of AND, OR and + lean to the left: walk down in a loop, not in recursion.
+        # Long chains of + lean to the left: walk down in a loop, not in recursion.
         kind = type(node)
         rights: list[exp.Expr] = []
         spine: list[exp.Expr] = []
@@ -229,6 +230,15 @@ class ExpressionLowering:
         for outer, right in zip(reversed(spine), reversed(rights), strict=True):
             result = build(sign, result, self.lower(right), self.span(outer))
         return result
+
+    def _operands(self, node: exp.Expr) -> list[Expression]:
+        """What stands between the signs of a chain of AND or of OR, which leans to the left."""
+        kind = type(node)
+        rights: list[exp.Expr] = []
+        while type(node) is kind:
+            rights.append(node.expression)
+            node = node.this
+        return [self.lower(each) for each in (node, *reversed(rights))]
 
     def _compare(self, sign: str, node: exp.Expr) -> Expression:
         left, right = node.this, node.expression
@@ -287,10 +297,7 @@ class ExpressionLowering:
             options = [
                 self._compare_tuples("=", subject, _bare(each), span) for each in node.expressions
             ]
-            result = options[0]
-            for each in options[1:]:
-                result = operators.connect("or", result, each, span)
-            return result
+            return operators.connect_all("or", options, span)
         return operators.among(self.lower(node.this), self.all(node.expressions), span)
 
     def _like(self, node: exp.Expr) -> Expression:
@@ -314,14 +321,10 @@ class ExpressionLowering:
         options = (
             among.this.expressions if isinstance(among.this, exp.Tuple) else [_bare(among.this)]
         )
-        word = "or" if isinstance(among, exp.Any) else "and"
-        result: Expression | None = None
-        for option in options:
-            one = type(node)(this=node.this, expression=option, negate=node.args.get("negate"))
-            each = self._pattern(one, escape)
-            result = each if result is None else operators.connect(word, result, each, span)
-        assert result is not None
-        return result
+        negate = node.args.get("negate")
+        each = [type(node)(this=node.this, expression=x, negate=negate) for x in options]
+        matches = [self._pattern(one, escape) for one in each]
+        return operators.connect_all("or" if isinstance(among, exp.Any) else "and", matches, span)
 
     def _case(self, node: exp.Expr) -> Expression:
         span = self.span(node)

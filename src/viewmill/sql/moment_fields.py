@@ -6,9 +6,9 @@ gives  count, sum or sum of products over the rows that have all columns: what e
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import combinations_with_replacement
 
+from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal
 from viewmill.algebra.packed import LARGEST
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
@@ -62,7 +62,7 @@ def _complete(call: Aggregate) -> Expression:
         for each in call.arguments
     ]
     tests += [] if call.where is None else [call.where]
-    return reduce(lambda a, b: Call("and", (a, b), BOOLEAN, a.nullable or b.nullable), tests)
+    return chain("and", tests)
 
 
 def _size(value: Expression) -> Expression:

@@ -6,8 +6,10 @@ gives  algebra expressions with every conversion explicit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal as Number
 
+from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Call, Case, Expression, Literal
 from viewmill.algebra.types import (
     BIGINT,
@@ -213,18 +215,17 @@ def boolean(operand: Expression, what: str) -> Expression:
 
 def connect(sign: str, left: Expression, right: Expression, span: Span | None) -> Expression:
     """`and`, `or`."""
-    arguments = (boolean(left, sign.upper()), boolean(right, sign.upper()))
-    return make_call(sign, arguments, BOOLEAN, span)
+    return connect_all(sign, [left, right], span)
+
+
+def connect_all(sign: str, operands: Iterable[Expression], span: Span | None) -> Expression:
+    """The same between any number of conditions, at least one."""
+    return chain(sign, [boolean(each, sign.upper()) for each in operands], span)
 
 
 def conjunction(conditions: list[Expression]) -> Expression | None:
     """All of `conditions`, None when there are none."""
-    if not conditions:
-        return None
-    result = conditions[0]
-    for each in conditions[1:]:
-        result = connect("and", result, each, None)
-    return result
+    return connect_all("and", conditions, None) if conditions else None
 
 
 def negation(operand: Expression, span: Span | None) -> Expression:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.conditions import filtered, together
 from viewmill.algebra.relations import Aggregate, Filter, Relation, Scan
 from viewmill.algebra.types import BIGINT, BOOLEAN, TIMESTAMP
 from viewmill.algebra.units import interval_sql
@@ -23,7 +24,6 @@ from viewmill.algebra.walk import has_subquery, transform
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.planner.sharding.partials import Halves, halve
 from viewmill.planner.sharding.placed import conjuncts
-from viewmill.rewrite.correlation import filtered, together
 
 _PANE, _ROWS = "pane of rows", "rows of pane"
 PANE_COLUMN = "c0"  # what shards give is numbered, and the pane comes first

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.conditions import filtered, together
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
 from viewmill.planner.sharding.partials import Calls, Halves, halve
 from viewmill.planner.sharding.placed import conjuncts, plain_column
-from viewmill.rewrite.correlation import filtered, fresh_copy, has_outer, together
+from viewmill.rewrite.correlation import fresh_copy, has_outer
 
 _ROWS = "rows of group"
 

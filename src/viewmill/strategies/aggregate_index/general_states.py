@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
@@ -26,7 +27,7 @@ from viewmill.strategies.aggregate_index.general_query import GeneralQuery
 from viewmill.strategies.aggregate_index.general_query import Nested as NestedValue
 from viewmill.strategies.aggregate_index.query import FLIPPED
 from viewmill.strategies.dataflow.aggregates import Kept, Payload, count_rows, zero_if_null
-from viewmill.strategies.dataflow.linear import columns_as, filtered, not_null
+from viewmill.strategies.dataflow.linear import columns_as, not_null
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 

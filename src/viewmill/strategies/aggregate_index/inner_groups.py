@@ -8,6 +8,7 @@ MIN, MAX and DISTINCT have the values of each key beside them (RPAI, 4.2.5).
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
@@ -17,7 +18,7 @@ from viewmill.strategies.aggregate_index.by_key import surely
 from viewmill.strategies.aggregate_index.rows_by_key import Inside
 from viewmill.strategies.dataflow.aggregates import Payload, extreme_slots, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
-from viewmill.strategies.dataflow.linear import filtered, not_null
+from viewmill.strategies.dataflow.linear import not_null
 from viewmill.strategies.dataflow.operators.writer import Writer
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.words import key_words

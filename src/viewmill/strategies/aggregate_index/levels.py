@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
-from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, SetOperation
+from viewmill.algebra.relations import Aggregate, Project, Relation, Scan, SetOperation
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Type
 from viewmill.algebra.walk import substitute
 from viewmill.program.states import Ordered, Slot, State
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.aggregate_index.products import scale_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.words import as_word
@@ -243,11 +243,7 @@ class Levels:
             for each, name in zip(schema, names, strict=True)
         }
         rows: Relation = Scan(part.source, alias, schema)
-        if part.where:
-            condition = substitute(part.where[0], columns)
-            for each in part.where[1:]:
-                condition = conjunction(condition, substitute(each, columns))
-            rows = Filter(rows, condition)
+        rows = filtered(rows, (substitute(each, columns) for each in part.where))
         level: Expression = Literal(0, BIGINT) if part.key is None else part.key
         pairs = zip(self.groups, self.first_of(part), strict=True)
         outputs = [(field.name, substitute(each, columns)) for field, each in pairs]

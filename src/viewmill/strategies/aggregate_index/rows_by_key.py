@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery, walk
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan
@@ -21,7 +22,7 @@ from viewmill.rewrite.correlation import NotDecorrelated, from_inside, has_outer
 from viewmill.rewrite.scalar_as_join import correlated_equality
 from viewmill.strategies.aggregate_index.classify import Test, comparison_core
 from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct
-from viewmill.strategies.dataflow.linear import Top, conjuncts, top_of
+from viewmill.strategies.dataflow.linear import Top, top_of
 from viewmill.strategies.dataflow.operators.join_graph import have_equal_words
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Aggregate, Relation, Values
 from viewmill.algebra.schema import Field
@@ -28,14 +29,7 @@ from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.compose import refuse_division
-from viewmill.strategies.dataflow.linear import (
-    Top,
-    columns_as,
-    filtered,
-    not_null,
-    projected,
-    used_columns,
-)
+from viewmill.strategies.dataflow.linear import Top, columns_as, not_null, projected, used_columns
 from viewmill.strategies.dataflow.operators.sinks import Sink
 from viewmill.strategies.dataflow.operators.writer import Writer
 from viewmill.strategies.dataflow.scalar import Operand, Scalar

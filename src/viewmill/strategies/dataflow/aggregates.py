@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from viewmill.algebra.conditions import conjunction
 from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
 from viewmill.algebra.types import (
     BIGINT,
@@ -24,7 +25,6 @@ from viewmill.algebra.types import (
     Type,
 )
 from viewmill.program.states import Slot
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.moments import MOMENTS, Moment
 from viewmill.strategies.dataflow.percentiles import PERCENTILES, Percentiles, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar

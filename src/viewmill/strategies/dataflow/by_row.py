@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from viewmill.algebra.conditions import conjuncts, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Over
 from viewmill.algebra.relations import (
@@ -26,7 +27,7 @@ from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitut
 from viewmill.program.evaluate import can_evaluate
 from viewmill.program.program import ByRow, Program
 from viewmill.rewrite.correlation import map_expressions, own_columns
-from viewmill.strategies.dataflow.linear import columns_as, conjuncts, leaf_of
+from viewmill.strategies.dataflow.linear import columns_as, leaf_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
@@ -98,11 +99,8 @@ def _join(join: Join) -> Relation:
             (kept if is_kept else later).append(inside if is_kept else part)
     if later and join.kind not in ("inner", "cross"):
         return join
-    condition = None
-    for part in kept:
-        condition = part if condition is None else Call("and", (condition, part), part.type, True)
     joined: Relation = replace(
-        join, left=left.relation(), right=right.relation(), condition=condition
+        join, left=left.relation(), right=right.relation(), condition=together(kept)
     )
     for part in later:
         joined = _filter(Filter(joined, part, join.span))

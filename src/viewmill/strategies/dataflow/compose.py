@@ -10,9 +10,11 @@ from collections.abc import Iterable
 
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal, walk
 from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
+from viewmill.algebra.walk import scans
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.emit import emit_program
 from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
+from viewmill.strategies.dataflow.operators.constants import emit_constants
 from viewmill.strategies.dataflow.operators.difference import emit_difference
 from viewmill.strategies.dataflow.operators.first_rows import emit_first_rows, shown_ranks
 from viewmill.strategies.dataflow.operators.join import emit_join
@@ -26,6 +28,8 @@ _DIVISIONS = ("/", "%", "div", "pmod", "mod")
 
 def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
     """The program of a query; `passing` if its rows are needed by the next block only."""
+    if not scans(query):
+        return emit_constants(query, strategy, passing=passing)
     inner = query.input if isinstance(query, Sort) else query
     if isinstance(inner, Distinct):
         return emit_program(query, strategy)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Column, Expression, Literal, walk
-from viewmill.algebra.relations import Aggregate, Filter, Named, Project, Relation, Scan
+from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Nested, Null
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
 from viewmill.strategies.dataflow.moments import with_pivots
@@ -165,10 +165,7 @@ class _Writer:
 
     def base(self) -> Relation:
         """The rows that reach the state."""
-        condition: Expression | None = None
-        for each in self.shape.where:
-            condition = each if condition is None else conjunction(condition, each)
-        return self.shape.scan if condition is None else Filter(self.shape.scan, condition)
+        return filtered(self.shape.scan, self.shape.where)
 
 
 class _Groups(_Writer):

@@ -6,13 +6,14 @@ is read from the group's values, which stand in order.
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Aggregate, Named, Relation, Values
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float, String
 from viewmill.program.states import Keyed, Listed, Slot, Sorted, State
 from viewmill.strategies.dataflow.aggregates import Argument, count_rows, extreme_slots
-from viewmill.strategies.dataflow.linear import columns_as, filtered, not_null, projected
+from viewmill.strategies.dataflow.linear import columns_as, not_null, projected
 from viewmill.strategies.dataflow.source import Source
 
 

@@ -6,15 +6,15 @@ gives  conditions and columns over the scans below, so that triggers read scans 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Call, Column, Expression
-from viewmill.algebra.relations import Filter, Named, Project, Relation, Scan, Sort
+from viewmill.algebra.relations import Named, Project, Relation, Scan, Sort
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
 
@@ -69,23 +69,6 @@ def refuse_subqueries(expressions: Iterable[Expression]) -> None:
     for each in expressions:
         if has_subquery(each):
             raise NotTaken("a subquery that no rule turns into a join", each.span)
-
-
-def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The parts that an AND holds together, in order."""
-    if isinstance(condition, Call) and condition.function == "and":
-        for argument in condition.arguments:
-            yield from conjuncts(argument)
-    else:
-        yield condition
-
-
-def filtered(relation: Relation, conditions: Iterable[Expression]) -> Relation:
-    """The rows that meet all conditions."""
-    together: Expression | None = None
-    for each in conditions:
-        together = each if together is None else conjunction(together, each)
-    return relation if together is None else Filter(relation, together)
 
 
 def columns_as(fields: Iterable[Field]) -> tuple[Named, ...]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Aggregate, Call, Case, Column, Expression, Literal, Over
 from viewmill.algebra.relations import Named, Relation, Window
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.program.states import Slot
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 
 SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
@@ -63,12 +63,12 @@ class Moment:
 
     def _counts(self) -> Expression:
         known = [_not(Call("is_null", (each,), BOOLEAN, False)) for each in self.values]
-        return _all([*([] if self.where is None else [self.where]), *known])
+        return chain("and", [*([] if self.where is None else [self.where]), *known])
 
     def _finite(self) -> Expression:
         """Whether a row counts and is finite."""
         tests = [_less(Call("abs", (each,), DOUBLE, each.nullable)) for each in self.values]
-        return _all([self._counts(), *tests])
+        return chain("and", [self._counts(), *tests])
 
     def pivots(self, keys: Sequence[Named]) -> list[tuple[str, Over]]:
         """The mean of each variable in its group."""
@@ -84,7 +84,7 @@ class Moment:
     def kept(self) -> list[tuple[Slot, Aggregate]]:
         """The slots and their definitions, over rows that know their group's pivots."""
         finite, counts = self._finite(), self._counts()
-        special = _all([counts, _not(finite)])
+        special = chain("and", [counts, _not(finite)])
         made = [
             (Slot(self.count, "int"), Aggregate("count", (), BIGINT, False, where=counts)),
             (Slot(self.special, "int"), Aggregate("count", (), BIGINT, False, where=special)),
@@ -210,13 +210,6 @@ def with_pivots(rows: Relation, keys: Sequence[Named], moments: Sequence[Moment]
 
 def _not(expression: Expression) -> Expression:
     return Call("not", (expression,), BOOLEAN, expression.nullable)
-
-
-def _all(conditions: Sequence[Expression]) -> Expression:
-    first, *others = conditions
-    for each in others:
-        first = conjunction(first, each)
-    return first
 
 
 def _less(expression: Expression) -> Expression:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate as Group
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.program.states import Keyed, Ordered, Slot, State
-from viewmill.strategies.dataflow.linear import columns_as, filtered, not_null, projected
+from viewmill.strategies.dataflow.linear import columns_as, not_null, projected
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 

@@ -13,8 +13,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import TypeVar
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
@@ -38,6 +41,8 @@ from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_AT_ONCE = 16  # constants of IN in one expression, branches of CASE in one another
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -218,14 +223,37 @@ class Scalar:
         return Operand(value, null)
 
     def _in(self, call: Call) -> Operand:
+        """Constants are compared by the handful, others one by one, while none was equal."""
         first, *others = call.arguments
         if len(others) == 1:
             return self.emit(Call("=", (first, others[0]), BOOLEAN, True, call.span))
-        last: Expression = Call("=", (first, others[-1]), BOOLEAN, True, call.span)
-        for other in reversed(others[:-1]):
-            equal = Call("=", (first, other), BOOLEAN, True, call.span)
-            last = Call("or", (equal, last), BOOLEAN, True, call.span)
-        return self.emit(last)
+        if is_text_function(call) and self.source.lookup(call) is not None:
+            return self._text_function(call)
+        operand = self.emit(first)
+        value, null = self.source.name("v"), self.source.name("n")
+        self.source.line(f"{value} = False")
+        self.source.line(f"{null} = {operand.null or 'False'}")
+        known = f" and not {operand.null}" if operand.null else ""
+        for is_constant, run in groupby(others, _is_constant):
+            for some in _cut(list(run), _AT_ONCE if is_constant else 1):
+                with self.source.block(f"if not {value}{known}:"):
+                    self._among(call, operand, some, value, null)
+        self.source.line(f"{null} = {null} and not {value}")
+        return Operand(value, null)
+
+    def _among(
+        self, call: Call, operand: Operand, some: list[Expression], value: str, null: str
+    ) -> None:
+        """Whether the first argument of IN is one of these; if one is NULL nobody knows."""
+        equal = []
+        for each in some:
+            other = self.emit(each)
+            pair = Call("=", (call.arguments[0], each), BOOLEAN, True, call.span)
+            equal.append(comparison("==")(self, pair, [operand.value, other.value]))
+            if other.null is not None:
+                self.source.line(f"{null} = {null} or {other.null}")
+                equal[-1] = f"not {other.null} and {equal[-1]}"
+        self.source.line(f"{value} = {' | '.join(equal)}")
 
     def _null_safe_equal(self, call: Call) -> Operand:
         left, right = (self.emit(argument) for argument in call.arguments)
@@ -236,21 +264,37 @@ class Scalar:
         return Operand(value)
 
     def _case(self, case: Case) -> Operand:
+        """Branches stand in one another, but not more than a handful: Python indents 100 times."""
         value, null = self.source.name("v"), self.source.name("n")
         self.source.line(f"{value} = {default(case.type)}")
         self.source.line(f"{null} = True")
-        self._branches(case, 0, value, null)
+        if len(case.branches) <= _AT_ONCE:
+            otherwise = partial(self._assign, case.otherwise, case.type, value, null)
+            self._branches(case, case.branches, value, null, otherwise)
+            return Operand(value, null)
+        is_open = self.source.name("is_open")
+        self.source.line(f"{is_open} = True")
+        for some in _cut(list(case.branches), _AT_ONCE):
+            with self.source.block(f"if {is_open}:"):
+                self.source.line(f"{is_open} = False")
+                reopen = partial(self.source.line, f"{is_open} = True")
+                self._branches(case, some, value, null, reopen)
+        with self.source.block(f"if {is_open}:"):
+            self._assign(case.otherwise, case.type, value, null)
         return Operand(value, null)
 
-    def _branches(self, case: Case, at: int, value: str, null: str) -> None:
-        if at == len(case.branches):
-            self._assign(case.otherwise, case.type, value, null)
+    def _branches(
+        self, case: Case, branches: Sequence[tuple[Expression, Expression]], value: str, null: str,
+        otherwise: Callable[[], None],
+    ) -> None:  # fmt: skip
+        if not branches:
+            otherwise()
             return
-        condition, result = case.branches[at]
+        (condition, result), *others = branches
         with self.source.block(f"if {self.is_true(condition)}:"):
             self._assign(result, case.type, value, null)
         with self.source.block("else:"):
-            self._branches(case, at + 1, value, null)
+            self._branches(case, others, value, null, otherwise)
 
     def _assign(self, expression: Expression, type_: Type, value: str, null: str) -> None:
         self._same_word(expression, type_)
@@ -284,6 +328,14 @@ class Scalar:
         text = f"{display_expression(expression)}: {what}"
         code = self.source.message(kind, text, expression.span)
         return f"errors, {code}, {self.row}"
+
+
+def _is_constant(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is not None
+
+
+def _cut(values: list[_T], size: int) -> Iterator[list[_T]]:
+    return (values[i : i + size] for i in range(0, len(values), size))
 
 
 def default(type_: Type) -> str:

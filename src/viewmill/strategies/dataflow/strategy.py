@@ -7,13 +7,13 @@ next   planner
 
 from __future__ import annotations
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.relations import Join, Project, Relation
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.by_row import emit_by_row
 from viewmill.strategies.dataflow.compose import compose
-from viewmill.strategies.dataflow.linear import conjuncts
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.join_sizes import fan_out
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
@@ -38,7 +38,8 @@ class Dataflow:
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         # At most one entry per row; half of that is a fair guess before any row is seen.
-        entries = max(statistics.row_count(each.source) for each in program.inputs) // 2
+        read = (statistics.row_count(each.source) for each in program.inputs)
+        entries = max(read, default=0) // 2
         width = sum(2 + s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         inputs = len(program.inputs)
         row_us = _ROW_US * len(program.states) * fan_out(query, statistics)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Call, Case, Column, Expression, Literal
 from viewmill.algebra.relations import Project
 from viewmill.algebra.schema import Field, Schema
@@ -39,7 +40,6 @@ from viewmill.program.windows import (
     LaneSpec,
     LaneUse,
 )
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.shared_window.rates import pause, rows_per_unit
 
@@ -187,7 +187,7 @@ def _fragment(predicates: Sequence[tuple[Expression, ...]]) -> Expression:
     """Which predicates hold, as a number: a bit for each; what is not known does not hold."""
     none = Literal(0, BIGINT)
     bits: list[Expression] = [
-        Case(((reduce(conjunction, each), Literal(1 << i, BIGINT)),), none, BIGINT, False)
+        Case(((chain("and", each), Literal(1 << i, BIGINT)),), none, BIGINT, False)
         for i, each in enumerate(predicates)
     ]
     return reduce(lambda one, other: Call("+", (one, other), BIGINT, False), bits)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.hints import Hints
@@ -21,7 +22,6 @@ from viewmill.algebra.windows import SlidingWindow
 from viewmill.program.program import Program
 from viewmill.program.windows import ARRIVAL, TIME, Asked, LaneParts, WindowAggregate, Windowed
 from viewmill.strategies.dataflow.compose import compose
-from viewmill.strategies.dataflow.linear import filtered
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
 from viewmill.strategies.inputs import input_of
 from viewmill.strategies.shared_window.every_window import every_window

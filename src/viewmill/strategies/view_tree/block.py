@@ -7,9 +7,10 @@ next   polynomials, variable_order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.operation_calls import OperationCall
@@ -320,15 +321,6 @@ class _Builder:
         occurrences = tuple(Occurrence(s, tuple(self.where[s.alias])) for s in self.scans)
         free = tuple(dict.fromkeys(name for _, name in keys))
         return Block(query, occurrences, variables, free, keys, aggregates, having, outputs, listed)
-
-
-def conjuncts(condition: Expression) -> Iterable[Expression]:
-    """The conditions that AND joins."""
-    if isinstance(condition, Call) and condition.function == "and":
-        for part in condition.arguments:
-            yield from conjuncts(part)
-    else:
-        yield condition
 
 
 def _equated(condition: Expression) -> tuple[Expression, Expression] | None:

@@ -11,11 +11,11 @@ import decimal
 from dataclasses import dataclass
 from fractions import Fraction
 
+from viewmill.algebra.conditions import conjunction, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import (
     Aggregate,
-    Filter,
     Join,
     Named,
     Project,
@@ -24,7 +24,6 @@ from viewmill.algebra.relations import (
 )
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Type
 from viewmill.program.states import Slot
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import Factor, Term, variable_owner
 from viewmill.strategies.view_tree.result import PRESENT, Result
@@ -76,12 +75,7 @@ class Definitions:
             if variable.is_joined and member.nullable:
                 is_null = Call("is_null", (member,), BOOLEAN, False)
                 conditions.append(Call("not", (is_null,), BOOLEAN, False))
-        if not conditions:
-            return occurrence.scan
-        together = conditions[0]
-        for each in conditions[1:]:
-            together = conjunction(together, each)
-        return Filter(occurrence.scan, together)
+        return filtered(occurrence.scan, conditions)
 
     def _keys(self, view: View) -> tuple[Named, ...]:
         return tuple((f"{view.name}.{name}", self._from_child(view, name)) for name in view.keys)
@@ -100,19 +94,19 @@ class Definitions:
         first, *others = view.children
         relation, known = self.view(first), dict.fromkeys(first.keys, first)
         for other in others:
-            condition: Expression | None = None
-            for key in other.keys:
-                if key in known:
-                    equal = _equal(self._column(known[key], key), self._column(other, key))
-                    condition = equal if condition is None else conjunction(condition, equal)
+            condition = together(
+                _equal(self._column(known[key], key), self._column(other, key))
+                for key in other.keys
+                if key in known
+            )
             kind = "cross" if condition is None else "inner"
             relation = Join(kind, relation, self.view(other), condition)  # type: ignore[arg-type]
             known |= {key: other for key in other.keys if key not in known}
         for indicator in view.indicators:
-            condition = None
-            for key in indicator.keys:
-                equal = _equal(self._column(known[key], key), self._column(indicator, key))
-                condition = equal if condition is None else conjunction(condition, equal)
+            condition = together(
+                _equal(self._column(known[key], key), self._column(indicator, key))
+                for key in indicator.keys
+            )
             relation = Join("inner", relation, self._indicator(indicator), condition)
         return relation
 

@@ -9,6 +9,8 @@ textbook's for the sizes that are known.
 
 from __future__ import annotations
 
+import re
+
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float, Integer
@@ -151,4 +153,5 @@ def array_name(whole: ArrayJoin, node: ArrayLeaf | ArrayJoin) -> str:
     """The name of the state of a matrix."""
     if node is whole:
         return "root"
-    return "v_" + "_".join(e.input.lower() for e in node.walk() if isinstance(e, ArrayLeaf))
+    inputs = (e.input.lower() for e in node.walk() if isinstance(e, ArrayLeaf))
+    return re.sub(r"\W", "_", "_".join(("v", *inputs)))

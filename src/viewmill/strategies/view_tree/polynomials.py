@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from viewmill.algebra.types import BOOLEAN, DOUBLE, INT, Decimal, Float, Integer
 from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.view_tree.block import Block, conjuncts
+from viewmill.strategies.view_tree.block import Block
 
 
 @dataclass(frozen=True)

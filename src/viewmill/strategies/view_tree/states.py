@@ -8,6 +8,7 @@ next   emit, definitions
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -145,17 +146,15 @@ def indexed_place(places: Places, views: list[View]) -> Place:
         journal = not _is_exact(views, slots) or places.journal
         kind = Indexed(_fields(places, view.keys), slots, journal=journal)
         names = {(view.name, slot.name): slot.name for slot in slots}
-        return Place(f"v_{view.name}", kind, (view,), (), names)
+        return Place(_state_name(places, f"v_{view.name}"), kind, (view,), (), names)
     names = {}
     together: list[Slot] = []
     for each in views:
         for slot in layout.slots(each):
             names[each.name, slot.name] = f"{each.name}_{slot.name}"
             together.append(replace(slot, name=f"{each.name}_{slot.name}"))
-    state = "by_" + "_".join(view.keys) if view.keys else "all_" + "_".join(v.name for v in views)
-    taken = {place.state for place in places.all}
-    while state in taken:
-        state += "_"
+    wish = "by_" + "_".join(view.keys) if view.keys else "all_" + "_".join(v.name for v in views)
+    state = _state_name(places, wish)
     journal = not _is_exact(views, together) or places.journal
     kind = Indexed(_fields(places, view.keys), tuple(together), journal=journal)
     return Place(state, kind, tuple(views), (), names)
@@ -178,8 +177,16 @@ def listed_place(
         may_be_narrow=not journal and places.layout.is_of_numbers,
     )
     names = {(view.name, slot.name): slot.name for slot in slots}
-    state = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
-    return Place(state, kind, (view,), bound, names)
+    wish = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
+    return Place(_state_name(places, wish), kind, (view,), bound, names)
+
+
+def _state_name(places: Places, wish: str) -> str:
+    """A name that triggers can say, and that no other state has; columns may have any."""
+    name = re.sub(r"\W", "_", wish)
+    while any(name == place.state for place in places.all):
+        name += "_"
+    return name
 
 
 def _is_exact(views: Iterable[View], slots: Iterable[Slot]) -> bool:

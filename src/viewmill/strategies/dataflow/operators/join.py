@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Aggregate, Named, Relation
 from viewmill.algebra.schema import Field
@@ -24,7 +25,6 @@ from viewmill.strategies.dataflow.linear import (
     Top,
     columns_as,
     fields_of,
-    filtered,
     not_null,
     projected,
     used_columns,

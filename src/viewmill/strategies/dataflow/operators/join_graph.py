@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
 from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type
 from viewmill.algebra.walk import columns_of, substitute
-from viewmill.strategies.dataflow.linear import (
-    columns_as,
-    conjuncts,
-    refuse_subqueries,
-)
+from viewmill.strategies.dataflow.linear import columns_as, refuse_subqueries
 from viewmill.strategies.dataflow.shape import NotTaken, blame
 
 

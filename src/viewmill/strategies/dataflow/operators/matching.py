@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Join, Relation
@@ -21,7 +22,6 @@ from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed
-from viewmill.rewrite.push_filters import conjunction
 from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import Top, columns_as, projected
 from viewmill.strategies.dataflow.operators.sides import MATCHES, Side, Sides, sides_of
@@ -272,11 +272,8 @@ def matches_definition(side: Side, sides: Sides) -> Relation:
     other = sides.other(side)
     mine = Aggregate(side.rows(), columns_as(side.row), (("#count", count_rows()),))
     theirs = projected(other.rows(), (*columns_as(other.row), ("#one", Literal(1, BIGINT))))
-    condition: Expression | None = None
     equal = [_equal(a, b) for a, b in zip(side.first, other.first, strict=True)]
-    for each in (*equal, *sides.residual):
-        condition = each if condition is None else conjunction(condition, each)
-    met = Join("left", mine, theirs, condition)
+    met = Join("left", mine, theirs, together((*equal, *sides.residual)))
     count = Column("#count", BIGINT, False)
     one = AggregateCall("count", (Column("#one", BIGINT, True),), BIGINT, False)
     return Aggregate(met, (*columns_as(side.row), ("#count", count)), (("#matches", one),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Aggregate, Join, Named, Relation
 from viewmill.algebra.schema import Field
@@ -14,7 +15,6 @@ from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import (
     Leaf,
     columns_as,
-    conjuncts,
     leaf_of,
     not_null,
     projected,

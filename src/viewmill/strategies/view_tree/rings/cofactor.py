@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
 from viewmill.algebra.packed import LARGEST
 from viewmill.algebra.types import BOOLEAN, DOUBLE, Integer
@@ -20,7 +21,7 @@ from viewmill.program.states import Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.view_tree.block import Block, conjuncts
+from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import columns_in
 from viewmill.strategies.view_tree.rings.ring import Spot
 from viewmill.strategies.view_tree.rows import Rows
