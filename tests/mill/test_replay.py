@@ -91,3 +91,19 @@ def test_a_long_replay_is_not_computed_again(mill, monkeypatch):
     shown = mill.replay("bids", rows, view="v", multiplicity="m")
     assert shown.num_rows == 2 * len(rows)
     assert mill["v"].rows() == [(Decimal(101),)]
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_rows_are_replayed_whose_strings_are_looked_up():
+    """Nobody had computed the function of strings that came with a replay."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE bids (name STRING, volume BIGINT, price BIGINT)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT sum(b.volume) AS volume FROM bids b WHERE b.name "
+            "LIKE 'a%' AND 0.5 * (SELECT sum(x.volume) FROM bids x) < (SELECT sum(x.volume) FROM "
+            "bids x WHERE x.price <= b.price)"
+        )
+        assert mill["v"].status()["strategy"] == "aggregate_index"
+        shown = mill.replay("bids", [("ab", 1, 2), ("b", 5, 3), ("ac", 7, 4)], view="v")
+        assert shown.to_pylist() == [{"volume": 1}, {"volume": None}, {"volume": 7}]
+        assert mill["v"].verify() == []

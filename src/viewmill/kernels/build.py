@@ -164,7 +164,7 @@ class TriggerMaintainer:
                 each,
                 functions,
                 (*handles, *end),
-                has_lookups=self._lookups is not None,
+                has_lookups=self._lookups is not None and self._lookups.reads(each.input),
             )
             for each in body.triggers
         }
@@ -336,6 +336,8 @@ class TriggerMaintainer:
         self._settle()
         self._is_replayed = True
         feed = self._replays.get(input) or self._replay_feed(input)
+        if self._lookups is not None:
+            self._lookups.take_delta(input, delta)
         arguments, size = feed.arguments(delta), delta.size
         done, parts = 0, []
         while done < size:

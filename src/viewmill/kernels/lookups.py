@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import String
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary, string_array
@@ -25,10 +26,7 @@ class Tables(Protocol):
     def learn(self, i: int, ids: Ids, words: Ids) -> None: ...
     def learn_texts(self, i: int, ids: Ids, dictionary: Dictionary) -> None: ...
     @property
-    def learns_at_once(self) -> bool: ...  # all strings there are, whatever the ids
-
-
-_NO_IDS = np.empty(0, np.int64)
+    def learns_at_once(self) -> bool: ...  # all strings there are and will be, whatever the ids
 
 
 def text_table(lookups: Sequence[Lookup]) -> int:
@@ -49,26 +47,28 @@ class Lookups:
             if lookup.expression is not None:
                 column = schemas[lookup.input].names.index(lookup.column)
                 self._by_input.setdefault(lookup.input, []).append((i, column))
-        self._is_at_once = tables.learns_at_once  # where all strings are, whichever are asked for
         self._every = text_table(body.lookups) if EVERY_TEXT in body.lookups else -1
         if self._every >= 0:
             self._learn_every(np.array([dictionary.intern(x) for x in body.texts], np.int64))
-            for trigger in body.triggers:
-                for name in trigger.columns:
-                    column = schemas[trigger.input].names.index(name)
-                    if isinstance(schemas[trigger.input][column].type, String):
-                        found = self._by_input.setdefault(trigger.input, [])
-                        found.append((self._every, column))
-                        if self._is_at_once:
-                            break
+            if not tables.learns_at_once:
+                self._ask_for_every(body, schemas)
+
+    def _ask_for_every(self, body: Triggers, schemas: Mapping[str, Schema]) -> None:
+        """Whatever string a trigger reads may be compared."""
+        for trigger in body.triggers:
+            schema = schemas[trigger.input]
+            for column in map(schema.names.index, trigger.columns):
+                if isinstance(schema[column].type, String):
+                    self._by_input.setdefault(trigger.input, []).append((self._every, column))
+
+    def reads(self, input_: str) -> bool:
+        """Whether columns of an input are looked at before its trigger is."""
+        return input_ in self._by_input
 
     def take_delta(self, input_: str, delta: Delta) -> None:
         """Compute what is new in a change."""
         for i, column in self._by_input.get(input_, ()):
-            if i == self._every and self._is_at_once:
-                self._tables.learn_texts(i, _NO_IDS, self._dictionary)
-                continue
-            ids, mask = delta.columns[column], delta.nulls[column]
+            ids, mask = delta.pair(column)
             self._learn(i, ids if mask is None else ids[mask == 0])
 
     def take_keys(self, kind: StateKind, keys: Ids) -> None:

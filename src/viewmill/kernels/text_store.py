@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ctypes import string_at
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,8 @@ class TextStore:
         self._table = np.zeros(_FIRST_ENTRIES, np.int64)
         # Memory that is not written to is none yet, so there is room for more ids than entries.
         self.places = np.empty(_most_ids(_SOME_ENTRIES), np.int64)
+        self._old_places: list[IntArray] = []  # kept alive: a kernel may be reading them
+        self._readers: WeakSet[Texts] = WeakSet()
         self._recent = np.full(4 * texts.RECENT_ENTRIES, -1, np.int64)
         self._set(texts.RECENT, address_of(self._recent))
         self._set(texts.TABLE, address_of(self._table))
@@ -127,10 +130,16 @@ class TextStore:
         buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), size, buffers)
 
+    def show_places(self, reader: Texts) -> None:
+        """Tell a reader where the places are, now and whenever they move."""
+        with self.lock:
+            self._readers.add(reader)
+            reader.take_places(self.places)
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        held = (*self._blocks, self._table, self._recent)
+        held = (*self._blocks, self._table, self._recent, *self._old_places)
         return sum(each.nbytes for each in held) + 8 * len(self)
 
     def make_room(self) -> None:
@@ -158,11 +167,19 @@ class TextStore:
         self._spread(self.handle, address_of(table), _shift(entries))
         self._table = table
         if limit > len(self.places):
-            places = np.empty(limit, np.int64)
-            places[: len(self.places)] = self.places
-            self.places = places
-            self._set(texts.PLACES, address_of(places))
+            self._move_places(limit)
         self._set(texts.LIMIT, limit)
+
+    def _move_places(self, room: int) -> None:
+        """Places for more ids. Whoever reads them by address is told at once: ids are made between
+        the moment a kernel's arguments are there and its call, and some of them are arguments."""
+        places = np.empty(room, np.int64)
+        places[: len(self.places)] = self.places
+        self._old_places.append(self.places)
+        self.places = places
+        self._set(texts.PLACES, address_of(places))
+        for reader in self._readers:
+            reader.take_places(places)
 
 
 def _most_ids(entries: int) -> int:
@@ -192,14 +209,15 @@ class Texts:
     def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
         self._tables = [np.zeros(64, np.int64) for _ in range(lookups)]
         self._is_known = [np.zeros(64, np.bool_) for _ in range(lookups)]
-        self._strings: TextStore | None = None
+        self._strings: TextStore | None = None  # kept alive: kernels read it by address
+        self._every = -1  # the table of the places of all strings
         self._addresses = np.array([*map(address_of, self._tables), 0], np.int64)
         self._array = np.array([address_of(self._addresses), *ids], np.int64)
         self.handle = address_of(self._array)
 
     @property
     def learns_at_once(self) -> bool:
-        """The places of all strings are known as soon as one is asked for."""
+        """Once asked for, the places of all strings are known, of those that come later too."""
         return True
 
     def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -222,12 +240,12 @@ class Texts:
 
     def learn_texts(self, i: int, ids: IntArray, dictionary: Dictionary) -> None:
         """The places of all strings, for `text_less`: those of the dictionary itself."""
-        known = self._strings
-        if known is not None and self._tables[i] is known.places:
-            return
-        strings = dictionary.strings
-        assert isinstance(strings, TextStore)
-        if self._tables[i] is not strings.places:
-            self._strings = strings  # kept alive: kernels read it by address
-            self._tables[i] = strings.places
-            self._addresses[i] = address_of(strings.places)
+        if self._strings is None:
+            strings = dictionary.strings
+            assert isinstance(strings, TextStore)
+            self._strings, self._every = strings, i
+            strings.show_places(self)
+
+    def take_places(self, places: IntArray) -> None:
+        """The places of all strings are there from now on."""
+        self._addresses[self._every] = address_of(places)
