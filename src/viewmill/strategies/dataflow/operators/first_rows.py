@@ -12,7 +12,7 @@ are walked through, up to the first hidden one that stays so.
 
 from __future__ import annotations
 
-from viewmill.algebra.expressions import Call, Column, Expression, Literal
+from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import Aggregate, Relation, Values, Window
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Float, String
@@ -22,8 +22,8 @@ from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import Top, columns_as, leaf_of, projected
 from viewmill.strategies.dataflow.operators.window import (
     column_name,
+    compared,
     longest_order,
-    most_of,
     row_columns,
 )
 from viewmill.strategies.dataflow.operators.writer import Writer
@@ -44,21 +44,22 @@ def shown_ranks(top: Top, window: Window) -> tuple[int, int] | None:
         return None
     first, last = 0, _MOST + 1
     for each in top.where:
-        most, before = most_of(each, name), _before(each, name)
-        if most is None and before is None:
+        found = compared(each, name)
+        if found is None:
             return None
-        last = last if most is None else min(last, most)
-        first = first if before is None else max(first, before)
+        before, most = _between(*found)
+        first, last = max(first, before), min(last, most)
     return (first, last) if 0 <= last <= _MOST else None
 
 
-def _before(condition: Expression, name: str) -> int | None:
-    """The number of first rows that a condition leaves out, if that is what it says."""
-    match condition:
-        case Call(">", (Column(name=column), Literal(value=int(bound)))) if column == name:
-            return bound
-        case _:
-            return None
+def _between(operator: str, rank: int) -> tuple[int, int]:
+    """How many rows stand before the first that passes, and up to the last one."""
+    before, most = 0, _MOST + 1
+    if operator in ("<", "<=", "="):
+        most = rank - (operator == "<")
+    if operator in (">", ">=", "="):
+        before = rank - (operator != ">")
+    return before, most
 
 
 def emit_first_rows(

@@ -51,6 +51,7 @@ from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
+_TURNED = {"<": ">", "<=": ">=", "=": "=", ">": "<", ">=": "<="}
 _RESERVED = (
     "p", "q", "begin", "end", "low", "stop", "prev", "has_prev", "size", "changed", "shifted",
     "update", "take", "final", "rebuild", "once", "c", "now", "was", "last", "times", "min", "max",
@@ -434,16 +435,22 @@ def longest_order(window: Window) -> tuple[tuple[Expression, ...], tuple[SortKey
 
 
 def most_of(condition: Expression, name: str) -> int | None:
-    """The largest value of a column that passes a condition, if that says so."""
-    if not isinstance(condition, Call) or condition.function not in ("<", "<=", "=", ">", ">="):
+    """The largest value of a column that passes a condition, if that says so; not all up to it
+    need pass."""
+    operator, value = compared(condition, name) or ("", 0)
+    return {"<": value - 1, "<=": value, "=": value}.get(operator)
+
+
+def compared(condition: Expression, name: str) -> tuple[str, int] | None:
+    """The operator and the integer that a column is compared with, if that is the condition."""
+    if not isinstance(condition, Call) or condition.function not in _TURNED:
         return None
     left, right = condition.arguments
-    function = condition.function
+    operator = condition.function
     if isinstance(right, Column):
-        left, right = right, left
-        function = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(function, function)
+        left, right, operator = right, left, _TURNED[operator]
     if not (isinstance(left, Column) and left.name == name and isinstance(right, Literal)):
         return None
     if not isinstance(right.type, Integer) or not isinstance(right.value, int):
         return None
-    return {"<": right.value - 1, "<=": right.value, "=": right.value}.get(function)
+    return operator, right.value
