@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from viewmill.algebra.expressions import Column
+from viewmill.algebra.conditions import conjuncts, filtered
+from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import (
     Aggregate,
     Filter,
@@ -28,6 +29,7 @@ from viewmill.algebra.relations import (
 from viewmill.algebra.walk import expressions, has_subquery, map_inputs
 from viewmill.planner.nested_blocks import separate
 from viewmill.rewrite.correlation import transform_everywhere
+from viewmill.strategies.dataflow.compose import division_in
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -136,6 +138,10 @@ class _Cutter:
         return [*below, *made, Cut(name, above, tuple(candidates), tuple(rejections))]
 
     def _part(self, relation: Relation, made: list[Cut]) -> Relation:
+        if isinstance(relation, Filter) and _is_inner_join(relation.input):
+            below, later = _judged_later(relation)
+            if later:
+                return filtered(self._block(below, made), later)
         if is_linear(relation):
             return map_inputs(relation, lambda each: self._part(each, made))
         return self._block(relation, made)
@@ -205,6 +211,17 @@ def _goes_together(heavy: Relation, below: Relation) -> bool:
     if isinstance(heavy, SetOperation) and heavy.kind == "union" and heavy.all:
         return isinstance(below, SetOperation) and below.kind == "union" and below.all
     return False
+
+
+def _judged_later(relation: Filter) -> tuple[Relation, list[Expression]]:
+    """A filtered join with the conditions that go with it, and those that do not.
+
+    What divides is judged when all inputs have changed, nested aggregates are blocks. Without the
+    others, which say what is joined with what, the block below would have all pairs of rows.
+    """
+    parts = list(conjuncts(relation.condition))
+    later = [each for each in parts if division_in(each) is not None or has_subquery(each)]
+    return filtered(relation.input, (each for each in parts if each not in later)), later
 
 
 def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewmill.algebra.conditions import conjuncts, together
+from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Over
 from viewmill.algebra.relations import (
@@ -63,10 +63,17 @@ def _lifted(relation: Relation) -> Relation:
 
 
 def _filter(relation: Filter) -> Relation:
-    if is_written(relation.condition, relation.input) or not can_evaluate(relation.condition):
+    """What triggers can judge is judged below: above a join it is what keeps the join small."""
+    if is_written(relation.condition, relation.input):
         return relation
-    made = _Made(relation.input)
-    condition = made.column(relation.condition)
+    parts = list(conjuncts(relation.condition))
+    written = [each for each in parts if is_written(each, relation.input)]
+    rest = together(each for each in parts if each not in written)
+    assert rest is not None
+    if not can_evaluate(rest):
+        return relation
+    made = _Made(filtered(relation.input, written))
+    condition = made.column(rest)
     return own_columns(Filter(made.relation(), condition, relation.span), relation.input)
 
 

@@ -58,12 +58,18 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
 
 def refuse_division(shown: Iterable[Expression]) -> None:
     """Have rows divided once all inputs have changed: pairs of new and old rows come and go."""
-    for part in (part for each in shown for part in walk(each)):
+    for each in shown:
+        if (part := division_in(each)) is not None:
+            raise NotTaken("a division over joined rows, which is a block of its own", part.span)
+
+
+def division_in(expression: Expression) -> Expression | None:
+    """The first division that may fail."""
+    for part in walk(expression):
         if isinstance(part, Call) and part.function in _DIVISIONS:
             divisor = part.arguments[-1]
             while isinstance(divisor, Cast):
                 divisor = divisor.input
             if not isinstance(divisor, Literal) or not divisor.value:
-                raise NotTaken(
-                    "a division over joined rows, which is a block of its own", part.span
-                )
+                return part
+    return None
