@@ -16,6 +16,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.arrow_rows import expanded
+from viewmill.mill.block_rows import BlockRows
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.window_families import join_family, window_of
@@ -105,8 +106,9 @@ def fill(core: Core, entry: ViewEntry) -> None:
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     """Build all states of these blocks from the tables as they are now."""
     owed: dict[str, Delta] = {}
+    inner = BlockRows(core, entry)
     for block in blocks:
-        _fill_block(core, entry, block, owed)
+        _fill_block(core, entry, block, owed, inner)
 
 
 def restore_lost(core: Core) -> None:
@@ -140,9 +142,10 @@ def load_states(
     block: Block,
     states: Iterable[State],
     tables: Mapping[str, Any] | None = None,
+    inner: BlockRows | None = None,
 ) -> None:
     """Build states from their definitions, over `tables` where those are not as they are now."""
-    queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
+    inner = inner or BlockRows(core, entry)
     for state in states:
         definition = state.definition
         if isinstance(definition, Replay) or (
@@ -150,16 +153,17 @@ def load_states(
         ):
             block.maintainer.load(state.name, ())
         elif not state.derived:
-            rows = core.run(inline_blocks(definition, queries), view=entry, tables=tables)
-            block.maintainer.load(state.name, rows.to_batches())
+            block.maintainer.load(state.name, inner.run(definition, tables).to_batches())
 
 
-def _fill_block(core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta]) -> None:
+def _fill_block(
+    core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta], inner: BlockRows
+) -> None:
     maintainer = block.maintainer
     if _is_fed(core, block):
         owed[block.name] = _feed(core, entry, block)
         return
-    load_states(core, entry, block, block.program.states)
+    load_states(core, entry, block, block.program.states, inner=inner)
     if is_replayed(block.program):
         owed[block.name] = _replay(core, entry, block, owed)
     elif isinstance(block.program.body, Windowed):

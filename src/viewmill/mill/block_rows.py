@@ -1,0 +1,77 @@
+"""The rows of inner blocks, for building the states of the blocks after them.
+
+takes  the definition of a state, over tables and blocks of its view
+gives  the same over tables alone: what a block computes in its place, or its rows if many ask
+
+A block that stands below many others would be computed for every state of every one of them. So
+its rows are computed once, if they are not too many to be held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewmill.algebra.relations import Limit, Relation, Scan
+from viewmill.algebra.walk import scans
+from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.core import Core
+from viewmill.planner.blocks import inline_blocks
+from viewmill.program.states import Replay
+
+_OFTEN = 3  # definitions that would compute a block's query
+_MOST = 200_000  # rows of a block that are held for a while
+
+
+class BlockRows:
+    """The inner blocks of a view that is filled."""
+
+    def __init__(self, core: Core, entry: ViewEntry) -> None:
+        self._core, self._entry = core, entry
+        self._queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
+        self._uses = _uses(entry, self._queries)
+        self._rows: dict[str, Any] = {}  # by block; None if they are too many
+
+    def run(self, definition: Relation, tables: Mapping[str, Any] | None = None) -> Any:
+        """The rows of a definition, over `tables` where those are not as they are now."""
+        rest = dict(self._queries)
+        given = {} if tables is None else dict(tables)
+        for name in self._blocks_in(definition):
+            # What is not as it is now was not meant when rows were computed.
+            rows = self._rows_of(name) if tables is None else None
+            if rows is not None:
+                source = f"{name}#rows"
+                rest[name] = Scan(source, "#rows", self._queries[name].schema)
+                given[source.lower()] = rows
+        return self._core.run(inline_blocks(definition, rest), view=self._entry, tables=given)
+
+    def _blocks_in(self, relation: Relation) -> list[str]:
+        """The blocks that a relation reads, and those that they read."""
+        read = [each.source for each in scans(relation) if each.source in self._queries]
+        below = [name for each in read for name in self._blocks_in(self._queries[each])]
+        return list(dict.fromkeys([*read, *below]))
+
+    def _rows_of(self, name: str) -> Any:
+        if self._uses.get(name, 0) < _OFTEN:
+            return None
+        if name not in self._rows:
+            query = self._queries[name]
+            rows = self.run(Limit(query, _MOST + 1))
+            self._rows[name] = rows if rows.num_rows <= _MOST else None
+        return self._rows[name]
+
+
+def _uses(entry: ViewEntry, queries: Mapping[str, Relation]) -> dict[str, int]:
+    """How often each block would be computed if it stood in every definition that leads to it."""
+    found = dict.fromkeys(queries, 0)
+    for block in entry.plan.blocks:
+        for state in block.program.states:
+            if not isinstance(state.definition, Replay) and not state.derived:
+                for scan in scans(state.definition):
+                    if scan.source in found:
+                        found[scan.source] += 1
+    for block in reversed(entry.plan.blocks[:-1]):  # blocks stand behind those that they read
+        for scan in scans(block.query):
+            if scan.source in found:
+                found[scan.source] += found[block.name]
+    return found
