@@ -1,15 +1,19 @@
-"""Table suffixes are read, kept and placed; what has no meaning yet is refused with its span."""
+"""Table suffixes are read, kept and placed; what has no meaning yet is refused with its span.
+
+Operators have Spark's ranks.
+"""
 
 from typing import Any
 
 import pytest
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from viewmill.errors import MalformedSQL, UnsupportedQuery
 from viewmill.sql.dialect import (
     PartRangeSuffix,
     PartSuffix,
     PatternSuffix,
+    PlainSpark,
     Viewmill,
     WindowSuffix,
     parse_tokens,
@@ -18,6 +22,7 @@ from viewmill.sql.dialect import (
     tokenize,
 )
 from viewmill.sql.spans import span_of
+from viewmill.sql.transpile import transpile
 
 
 def tree_of(sql: str) -> exp.Expr:
@@ -236,3 +241,38 @@ def test_spans_hold_in_a_later_statement() -> None:
     span = span_of(column, sql)
     assert span is not None
     assert span.text == "name"
+
+
+RANKS = [
+    ("a | b << c", "a | (b << c)"),
+    ("a & b ^ c | d", "((a & b) ^ c) | d"),
+    ("a | b ^ c & d >> e + f", "a | (b ^ (c & (d >> (e + f))))"),
+    ("a << b >> c", "(a << b) >> c"),
+    ("a || b + c", "(a || b) + c"),
+    ("a & b = c", "(a & b) = c"),
+    ("a >>> b + c", "shiftrightunsigned(a, b + c)"),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), RANKS)
+def test_operators_bind_as_in_spark(written: str, meant: str) -> None:
+    for dialect in (Viewmill, PlainSpark):
+        trees = [parse_one(f"SELECT {text}", read=dialect) for text in (written, meant)]
+        for each in [each for tree in trees for each in tree.find_all(exp.Paren)]:
+            each.replace(each.this)
+        assert trees[0] == trees[1]
+
+
+def test_duckdb_is_given_parentheses() -> None:
+    text = "SELECT 1 | 2 << 3, ~5 + 1, 'a' || 'b' || 'c', 'a' || (1 | 2 & b)"
+    assert transpile(text, "duckdb", str) == (
+        "SELECT 1 | (2 << 3), (~5) + 1, 'a' || 'b' || 'c', 'a' || (1 | (2 & b))"
+    )
+
+
+def test_functions_by_way_of_python_are_so_in_any_query() -> None:
+    text = "SELECT get_json_object(s, '$.a[*].b'), soundex(url_encode(s)) FROM t"
+    assert transpile(text, "duckdb", str) == (
+        "SELECT SPARK_GET_JSON_OBJECT_2(s, '$.a[*].b'),"
+        ' SPARK_SOUNDEX_1(SPARK_URL_ENCODE_1(s)) FROM "t"'
+    )

@@ -47,6 +47,15 @@ class _Namer:
                 return self._case(node)
             case exp.Window():
                 return self._window(node)
+            case exp.BitwiseLeftShift() | exp.BitwiseRightShift():
+                left, right = self.name(node.this), self.name(node.expression)
+                if "start" in node.meta:
+                    return f"{read_function(node)[0]}({left}, {right})"
+                sign = "<<" if isinstance(node, exp.BitwiseLeftShift) else ">>"
+                return f"({left} {sign} {right})"
+            case exp.Anonymous(this="shiftrightunsigned") if "start" not in node.meta:
+                left, right = map(self.name, node.expressions)
+                return f"({left} >>> {right})"
             case exp.Func() if type(node) not in _SIGNS:
                 return self._function(node)
             case _ if type(node) in _SIGNS:

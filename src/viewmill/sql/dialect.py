@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.generators.databricks import DatabricksGenerator
 from sqlglot.parsers.databricks import DatabricksParser
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_microseconds
@@ -68,9 +71,59 @@ def suffixes_of(table: exp.Table) -> list[Suffix]:
     return list(table.args.get("suffixes") or ())
 
 
-class _Parser(DatabricksParser):
+class _Operators(SparkParser):
+    """Spark's ranks: || binds as + does, then come shifts, & and ^ and |.
+
+    sqlglot has one rank for all but +: 1 | 2 << 3 is 17, not 24.
+    """
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        **SparkParser.FUNCTIONS,
+        "GET_JSON_OBJECT": lambda args: (  # sqlglot would read the path by rules of its own
+            exp.Anonymous(this="get_json_object", expressions=args)
+        ),
+    }
+    TERM: ClassVar[dict[TokenType, Any]] = {
+        **SparkParser.TERM,
+        TokenType.DPIPE: partial(exp.DPipe, safe=True),
+    }
+    _RANKS = (
+        (TokenType.PIPE, exp.BitwiseOr),
+        (TokenType.CARET, exp.BitwiseXor),
+        (TokenType.AMP, exp.BitwiseAnd),
+    )
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        return self._parse_rank(0)
+
+    def _parse_rank(self, rank: int) -> exp.Expr | None:
+        if rank == len(self._RANKS):
+            return self._parse_shift()
+        this = self._parse_rank(rank + 1)
+        sign, kind = self._RANKS[rank]
+        while self._match(sign):
+            this = self.expression(kind(this=this, expression=self._parse_rank(rank + 1)))
+        return this
+
+    def _parse_shift(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while True:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                this = exp.BitwiseLeftShift(this=this, expression=self._parse_term())
+            elif not self._match_pair(TokenType.GT, TokenType.GT):
+                return this
+            elif self._match(TokenType.GT):
+                both = [this, self._parse_term()]
+                this = exp.Anonymous(this="shiftrightunsigned", expressions=both)
+            else:
+                this = exp.BitwiseRightShift(this=this, expression=self._parse_term())
+            this = self.expression(this)
+
+
+class _Parser(_Operators, DatabricksParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **DatabricksParser.FUNCTIONS,
+        "GET_JSON_OBJECT": _Operators.FUNCTIONS["GET_JSON_OBJECT"],
         "PERCENTILE": lambda args: (  # a third argument would be dropped without a word
             exp.Quantile.from_arg_list(args)
             if len(args) == 2
@@ -215,6 +268,12 @@ class Viewmill(Databricks):
             return super().table_parts(expression) + "".join(
                 map(_suffix_sql, suffixes_of(expression))
             )
+
+
+class PlainSpark(Spark):
+    """Spark's SQL without additions, with Spark's ranks of operators."""
+
+    Parser = _Operators
 
 
 def _free_window(tokens: list[Token]) -> list[Token]:
