@@ -45,6 +45,7 @@ class Environment:
     lower_query: LowerQuery
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Scope | None = None
+    given: Mapping[str, tuple[Relation, Scope]] = field(default_factory=dict)  # lowered already
     views: tuple[str, ...] = ()  # the plain views being put in, to see a cycle
     now: dt.datetime | None = None  # when a query is answered; a view is never done
 

@@ -29,7 +29,7 @@ Read = tuple[Relation, Scope]
 
 # Parts of a table reference that change its meaning and that the algebra does not know.
 _MODIFIERS = (
-    "pivots", "sample", "version", "when", "laterals", "system_time", "ordinality", "changes",
+    "sample", "version", "when", "laterals", "system_time", "ordinality", "changes",
     "rows_from", "partition", "suffixes",
 )  # fmt: skip
 
@@ -65,18 +65,24 @@ def _pivot(node: exp.Expr, pivots: list[exp.Pivot], environment: Environment) ->
         raise NotModelled("PIVOT of this form", span)
     plain = node.copy()
     plain.set("pivots", None)
-    _, scope = lower_table(plain, environment)
-    names = [name for name, _ in scope.columns]
-    query = without_pivot(plain, pivots[0], names, environment.sql, span)
+    read = lower_table(plain, environment)
+    name = f"{_GIVEN}{len(environment.given)}"
+    types = {name: column.type for name, column in read[1].columns}
+    query = without_pivot(_given(name), plain, pivots[0], types, environment.sql, span)
     alias = pivots[0].args.get("alias")
     outer = exp.Subquery(this=query, alias=alias.copy() if alias is not None else None)
-    return lower_table(outer, environment)
+    return lower_table(outer, replace(environment, given={**environment.given, name: read}))
+
+
+_GIVEN = "\0given"  # no table of a user is called so
+
+
+def _given(name: str) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(name, quoted=True))
 
 
 def _modifier(key: str) -> str:
-    return {"pivots": "PIVOT", "sample": "TABLESAMPLE", "laterals": "LATERAL VIEW"}.get(
-        key, f"a table with {key}"
-    )
+    return {"sample": "TABLESAMPLE", "laterals": "LATERAL VIEW"}.get(key, f"a table with {key}")
 
 
 def _table_factor(node: exp.Expr, environment: Environment) -> Read:
@@ -138,6 +144,8 @@ def visible(names: list[str], schema: Schema) -> list[Visible]:
 
 def _named_table(node: exp.Table, environment: Environment) -> Read:
     name = ".".join(part.name for part in node.parts)
+    if name in environment.given:
+        return environment.given[name]
     alias = node.alias or node.name
     common = environment.common_tables.get(name.lower())
     if common is not None and has_window(node):

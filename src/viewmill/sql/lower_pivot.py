@@ -1,18 +1,19 @@
 """PIVOT and UNPIVOT as the queries that they stand for.
 
-takes  a table with a Pivot node, the names of its columns
+takes  a table with a Pivot node, its columns
 gives  a SELECT with GROUP BY and FILTER, or a UNION ALL, over the same table
 next   sql.lower_from lowers it like any subquery in FROM
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from sqlglot import exp
 
-from viewmill.errors import Span
+from viewmill.algebra.types import Null, String, Type
+from viewmill.errors import Span, TypeMismatch
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
@@ -21,18 +22,23 @@ _ZERO = ("count", "count_if", "regr_count", "approx_count_distinct")
 
 
 def without_pivot(
-    table: exp.Expr, pivot: exp.Pivot, names: list[str], sql: str, span: Span | None
+    table: exp.Expr,
+    again: exp.Expr,
+    pivot: exp.Pivot,
+    columns: Mapping[str, Type],
+    sql: str,
+    span: Span | None,
 ) -> exp.Query:
-    """The query over `table`, which has columns of these names."""
+    """The query over `table`, which is called `again` where it is read once more."""
     if len(pivot.args.get("fields") or []) != 1 or pivot.args.get("group"):
         raise NotModelled("PIVOT of this form", span)
     if pivot.args.get("unpivot"):
-        return _unpivoted(table, pivot, names, span)
-    return _pivoted(table, pivot, names, sql, span)
+        return _unpivoted(table, again, pivot, columns, span)
+    return _pivoted(table, pivot, columns, sql, span)
 
 
 def _pivoted(
-    table: exp.Expr, pivot: exp.Pivot, names: list[str], sql: str, span: Span | None
+    table: exp.Expr, pivot: exp.Pivot, names: Iterable[str], sql: str, span: Span | None
 ) -> exp.Query:
     """Every column that neither an aggregate nor FOR reads is a group."""
     (field,) = pivot.args["fields"]
@@ -77,6 +83,10 @@ def _value_name(value: exp.Expr, span: Span | None) -> str:
         return str(value.args["alias"].name)
     if isinstance(value, exp.Literal | exp.Boolean):
         return str(value.this).lower() if isinstance(value, exp.Boolean) else value.name
+    if isinstance(value, exp.Null):
+        return "null"
+    if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
+        return f"-{value.this.name}"
     raise NotModelled("PIVOT of values without a name", span)
 
 
@@ -84,14 +94,23 @@ def _call_name(call: exp.Expr, sql: str) -> str:
     return call.alias if isinstance(call, exp.Alias) else auto_name(call, sql)
 
 
-def _unpivoted(table: exp.Expr, pivot: exp.Pivot, names: list[str], span: Span | None) -> exp.Query:
+def _unpivoted(
+    table: exp.Expr,
+    again: exp.Expr,
+    pivot: exp.Pivot,
+    types: Mapping[str, Type],
+    span: Span | None,
+) -> exp.Query:
     """A SELECT for each column, rows whose value is NULL left out."""
     (field,) = pivot.args["fields"]
     options = field.expressions
     values = [_parts(each.this if isinstance(each, exp.PivotAlias) else each) for each in options]
     targets = _parts(pivot.expressions[0])
     used = {each.name.lower() for part in values for each in part}
-    kept = [_column(name) for name in names if name.lower() not in used]
+    kept = [_column(name) for name in types if name.lower() not in used]
+    by_name = {name.lower(): type_ for name, type_ in types.items()}
+    for part in zip(*values, strict=False):
+        _share_a_type([by_name.get(each.name.lower()) for each in part], span)
     queries: list[exp.Query] = []
     for option, columns in zip(options, values, strict=True):
         if len(columns) != len(targets):
@@ -104,7 +123,9 @@ def _unpivoted(table: exp.Expr, pivot: exp.Pivot, names: list[str], span: Span |
         named = [exp.alias_(exp.Literal.string(label), field.this.name, quoted=True)]
         pairs = zip(columns, targets, strict=True)
         shown = [exp.alias_(a.copy(), b.name, quoted=True) for a, b in pairs]
-        query = exp.select(*[each.copy() for each in kept], *named, *shown).from_(table.copy())
+        query = exp.select(*[each.copy() for each in kept], *named, *shown).from_(
+            again.copy() if queries else table
+        )
         if not pivot.args.get("include_nulls"):
             present: list[exp.Expr] = [
                 exp.Not(this=exp.Is(this=a.copy(), expression=exp.Null())) for a in columns
@@ -112,6 +133,19 @@ def _unpivoted(table: exp.Expr, pivot: exp.Pivot, names: list[str], span: Span |
             query = query.where(reduce(lambda a, b: exp.Or(this=a, expression=b), present))
         queries.append(query)
     return reduce(lambda a, b: exp.Union(this=a, expression=b, distinct=False), queries)
+
+
+def _share_a_type(types: list[Type | None], span: Span | None) -> None:
+    """UNPIVOT does not read strings as numbers, though a UNION does."""
+    known = [each for each in types if each is not None and not isinstance(each, Null)]
+    texts = [each for each in known if isinstance(each, String)]
+    if texts and len(texts) < len(known):
+        other = next(each for each in known if not isinstance(each, String))
+        raise TypeMismatch(
+            f"UNPIVOT needs columns of one type, got {other} and STRING",
+            hint="Convert one of them with CAST before.",
+            span=span,
+        )
 
 
 def _parts(node: exp.Expr) -> list[exp.Expr]:
