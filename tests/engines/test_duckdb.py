@@ -27,6 +27,8 @@ def value(engine, expression):
     return rows(engine, f"SELECT {expression} AS x")[0][0]
 
 
+CLOSE_TO_2_67 = 2.6700000762939453  # as FLOAT has it
+
 VALUES = [
     # Division.
     ("1 / 2", 0.5),
@@ -59,6 +61,38 @@ VALUES = [
     ("round(15, -1)", 20),
     ("round(99.5)", Decimal(100)),
     ("ceil(9.5)", Decimal(10)),
+    ("round(1000000000000000.5D)", 1000000000000001.0),
+    ("round(1.23456789e-20D, 25)", 1.23457e-20),
+    ("CAST(round(-0.4D) AS STRING)", "0.0"),
+    ("round(CAST(2.675 AS FLOAT), 2)", CLOSE_TO_2_67),
+    ("bround(25, -1)", 20),
+    ("floor(double('NaN'))", 0),
+    # Bits: + binds tighter than <<, that than &, ^ and |. || binds as + does.
+    ("1 | 2 << 3", 17),
+    ("1 & 3 << 1", 0),
+    ("1 | 2 & 4", 1),
+    ("1 ^ 3 & 2", 3),
+    ("1 | 3 ^ 2", 1),
+    ("16 >> 1 + 1", 4),
+    ("-16 >>> 28", 15),
+    ("-16L >>> 60", 15),
+    ("~5 + 1", -5),
+    ("7 & 3 = 3", True),
+    ("'1' || 1 + 2", 13),
+    ("1 + 2 || 3", "33"),
+    # What does not fit is NULL.
+    ("try_multiply(CAST(99999999999999999999999999999999999999 AS DECIMAL(38,0)), 10)", None),
+    ("try_divide(99999999999999999999999999999999999999, 0.01)", None),
+    ("try_add('a', 1)", None),
+    ("try_divide(1.5, 0)", None),
+    # Regular expressions.
+    ("regexp_extract('abc', '(b)c')", "b"),
+    ("regexp_extract('abc', '(?<x>b)', 1)", "b"),
+    ("'abc' RLIKE '(?=b)c'", False),
+    ("'é' RLIKE '\\\\w'", False),
+    ("regexp_replace('abc', '(a)(b)', '$2$1')", "bac"),
+    ("regexp_replace('abc', 'b*', '-')", "-a--c-"),
+    ("regexp_replace('abc', 'b', '\\\\$')", "a$c"),
     # Text.
     ("concat('a', NULL)", None),
     ("concat_ws(',', 'a', NULL, 'b')", "a,b"),
@@ -81,6 +115,10 @@ VALUES = [
     ("double('NaN') > double('Infinity')", True),
     ("0.0D = -0.0D", True),
     ("ln(0)", None),
+    ("CAST(ln(double('NaN')) AS STRING)", "NaN"),
+    ("CAST(log(2, double('NaN')) AS STRING)", "NaN"),
+    ("log(1, 2)", math.inf),
+    ("CAST(pow(1, double('NaN')) AS STRING)", "NaN"),
     # Times.
     ("dayofweek(date '2024-01-07')", 1),
     ("weekday(date '2024-01-07')", 6),
@@ -108,6 +146,11 @@ FAILURES = [
     ("CAST('maybe' AS BOOLEAN)", EvaluationFailed),
     ("CAST('nope' AS DATE)", EvaluationFailed),
     ("make_date(2020, 2, 30)", EvaluationFailed),
+    ("regexp_extract('abc', 'b', 1)", EvaluationFailed),
+    ("regexp_replace('abc', 'b', '$1')", EvaluationFailed),
+    ("url_decode('%zz')", EvaluationFailed),
+    ("conv('18446744073709551616', 10, 16)", Overflow),
+    ("floor(1e300D)", Overflow),
     ("2147483647 + 1", Overflow),
     ("CAST(127 AS TINYINT) + CAST(1 AS TINYINT)", Overflow),
     ("9223372036854775807 + 1", Overflow),

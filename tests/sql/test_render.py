@@ -56,6 +56,18 @@ def test_casts_to_whole_numbers_truncate():
     assert duckdb("CAST(weight AS INT)") == 'CAST(trunc("orders.weight") AS INTEGER)'
 
 
+def test_spark_takes_the_number_where_our_function_takes_its_digits():
+    """They were cast to DECIMAL(38,18), which has no room for 21 digits before the point."""
+    assert spark("bround(amount, 1)") == (
+        "CAST(CAST(bround(`orders.amount`, CAST(1 AS INT)) AS STRING) AS DECIMAL(12,1))"
+    )
+    assert spark("format_number(id, 2)") == "format_number(`orders.id`, CAST(2 AS INT))"
+    assert spark("try_add(CAST(amount AS DECIMAL(38,2)), amount)") == (
+        "CAST(CAST(try_add(CAST(`orders.amount` AS DECIMAL(38,2)), `orders.amount`) AS STRING)"
+        " AS DECIMAL(38,2))"
+    )
+
+
 def test_spark_keeps_its_own_functions():
     assert spark("upper(customer)") == "upper(`orders.customer`)"
     assert spark("id <=> 1") == "(`orders.id` <=> CAST(1 AS BIGINT))"

@@ -1,17 +1,22 @@
-"""Days as numbers: the calendar without a clock."""
+"""Days and moments by the calendar, without a clock."""
 
 from __future__ import annotations
 
 import datetime as dt
 from calendar import monthrange
+from typing import TypeVar
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+Day = TypeVar("Day", bound=dt.date)
 
 
-def add_months(day: int, months: int) -> int:
-    """A day (since 1970-01-01) so many months later; the last day of a shorter month if need be."""
-    date = dt.date.fromordinal(day + _EPOCH)
-    count = date.year * 12 + date.month - 1 + months
-    year, month = count // 12, count % 12 + 1
-    last = monthrange(year, month)[1]
-    return dt.date(year, month, min(date.day, last)).toordinal() - _EPOCH
+def add_months(moment: Day, months: int) -> Day:
+    """A day or moment so many months later; the last day of a shorter month if need be."""
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    last = monthrange(year, month + 1)[1]
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))
+
+
+def day_after_months(day: int, months: int) -> int:
+    """The same for a day as a number, since 1970-01-01."""
+    return add_months(dt.date.fromordinal(day + _EPOCH), months).toordinal() - _EPOCH

@@ -6,6 +6,7 @@ gives  Arrow tables in exactly the algebra's types; DuckDB's errors as ours
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
@@ -13,13 +14,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from duckdb.func import FunctionNullHandling
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.deltas.arrow import arrow_schema, engine_schema, from_arrow_type
+from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
-from viewmill.program.rare_functions import RARE, Rare
+from viewmill.program.rare_functions import RARE, Rare, Unfit
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
 from viewmill.sql.render_names import duckdb_type, python_name
@@ -49,10 +50,11 @@ class DuckdbEngine:
                 self._define(name, rare, count)
 
     def _define(self, name: str, rare: Rare, count: int) -> None:
-        """A function in Python that takes so many parameters."""
+        """A function in Python that takes so many parameters, over columns: these keep NaN."""
 
-        def compute(*values: Any) -> Any:
-            return None if None in values else rare.function(*values)
+        def compute(*columns: pa.ChunkedArray) -> pa.Array:
+            rows = zip(*(each.to_pylist() for each in columns), strict=True)
+            return pa.array([_value(rare, each) for each in rows], arrow_type(rare.result))
 
         # DuckDB reads the number of parameters from the signature.
         names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(count))
@@ -60,7 +62,7 @@ class DuckdbEngine:
         self._connection.create_function(
             python_name(name, count), compute,
             [duckdb_type(each) for each in rare.parameters[:count]], duckdb_type(rare.result),
-            null_handling=FunctionNullHandling.SPECIAL,
+            type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
         )  # fmt: skip
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -102,6 +104,15 @@ class DuckdbEngine:
             cursor.close()
 
 
+def _value(rare: Rare, values: tuple[Any, ...]) -> Any:
+    if any(each is None for each in values):
+        return None
+    try:
+        return rare.function(*values)
+    except Unfit as why:
+        raise (Overflow if why.kind == "Overflow" else EvaluationFailed)(str(why)) from None
+
+
 def _internal(name: str) -> str:
     """A registered table's name; names of DuckDB's own tables and functions are out of its way."""
     return f"source {name.lower()}"
@@ -125,9 +136,16 @@ def _translated_errors() -> Iterator[None]:
         raise translate(error) from error
 
 
+# An error of a function in Python: its class and what it says.
+_RAISED = re.compile(r"Python exception .*? UDF: (?:\w+\.)*(\w+): (.*)")
+
+
 def translate(error: duckdb.Error) -> ViewmillError:
     """DuckDB's error as ours, in DuckDB's words."""
     said = _sentence(error)
+    if (raised := _RAISED.fullmatch(said)) is not None:
+        kind = Overflow if raised[1] == "Overflow" else EvaluationFailed
+        return kind(raised[2])
     low = said.lower()
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
         is_time = any(word in low for word in ("date", "timestamp", "interval"))

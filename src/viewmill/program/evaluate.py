@@ -12,12 +12,12 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from calendar import monthrange
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
+from viewmill.algebra.dates import add_months
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from viewmill.algebra.types import Decimal, Float, Integer, Interval, Type
@@ -379,14 +379,6 @@ def _time_arithmetic(call: Call, *values: Any) -> Any:
     return moved + dt.timedelta(days=microseconds // DAY)
 
 
-def add_months(moment: Any, months: int) -> Any:
-    """A date or moment so many months later, on the last day where there is no such day."""
-    total = moment.year * 12 + moment.month - 1 + months
-    year, month = divmod(total, 12)
-    last = monthrange(year, month + 1)[1]
-    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))
-
-
 def _arithmetic(call: Call, *values: Any) -> Any:
     if call.function in ("/", "%", "div", "pmod") and values[1] == 0:
         raise Unfit("EvaluationFailed", "division by zero")
@@ -447,7 +439,7 @@ def _whole(function: str, a: Any, b: Any = None) -> int:
 
 def _digits(function: str, a: decimal.Decimal, b: decimal.Decimal | None = None) -> Any:
     if b is None:
-        return -a
+        return a.copy_negate() if a else a
     if function == "+":
         return _EXACT.add(a, b)
     if function == "-":
@@ -457,13 +449,14 @@ def _digits(function: str, a: decimal.Decimal, b: decimal.Decimal | None = None)
     if function == "/":
         return _EXACT.divide(a, b)
     rest = _EXACT.remainder(a, b)
-    return _EXACT.remainder(rest + b, b) if function == "pmod" and rest < 0 else rest
+    is_below = function == "pmod" and rest < 0
+    return _EXACT.remainder(_EXACT.add(rest, b), b) if is_below else rest
 
 
 def fitted_decimal(value: decimal.Decimal, type_: Decimal) -> decimal.Decimal:
     """A decimal at the scale of its type, half up, or `Unfit`."""
     fitted = value.quantize(decimal.Decimal(1).scaleb(-type_.scale), context=_EXACT)
-    if abs(fitted) >= decimal.Decimal(10) ** (type_.precision - type_.scale):
+    if fitted.copy_abs() >= decimal.Decimal(10) ** (type_.precision - type_.scale):
         raise Unfit("Overflow", f"the result does not fit {type_}")
     return fitted
 

@@ -86,7 +86,7 @@ def _decimal(value: Any, target: Decimal) -> decimal.Decimal:
         raise Unfit("Overflow", "not finite")
     unit = decimal.Decimal(1).scaleb(-target.scale)
     fitted = exact.quantize(unit, decimal.ROUND_HALF_UP, _EXACT)
-    if abs(fitted) >= decimal.Decimal(10) ** (target.precision - target.scale):
+    if fitted.copy_abs() >= decimal.Decimal(10) ** (target.precision - target.scale):
         raise Unfit("Overflow", f"more digits than {target}")
     return fitted
 

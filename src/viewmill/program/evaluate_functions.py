@@ -6,15 +6,26 @@ import datetime as dt
 import decimal
 import math
 import re
+from calendar import monthrange
 from collections.abc import Callable
 from functools import cache
 from hashlib import md5, sha1, sha256
 from typing import Any
 
+import numpy as np
+
 from viewmill.algebra.date_patterns import text_shape
+from viewmill.algebra.dates import add_months
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
-from viewmill.program.rare_functions import RARE, Unfit, regex
+from viewmill.program.rare_functions import (
+    RARE,
+    Unfit,
+    regexp_extract,
+    regexp_like,
+    regexp_replace,
+    rounded,
+)
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MOST_KNOWN = 10_000
@@ -36,49 +47,59 @@ def _whole(rounding: str) -> Function:
     def write(call: Call, value: Any) -> Any:
         if isinstance(call.type, Decimal):
             return value.to_integral_value(rounding=rounding)
-        if not math.isfinite(value):
+        if math.isnan(value):
+            return 0  # as Java has it
+        if math.isinf(value):
             raise Unfit("Overflow", f"{value} is no whole number")
-        return math.floor(value) if rounding == decimal.ROUND_FLOOR else math.ceil(value)
+        whole = math.floor(value) if rounding == decimal.ROUND_FLOOR else math.ceil(value)
+        if isinstance(call.type, Integer) and not call.type.low <= whole <= call.type.high:
+            raise Unfit("Overflow", f"the result does not fit {call.type}")
+        return whole
 
     return write
 
 
 def _round(call: Call, value: Any, digits: int) -> Any:
-    unit = decimal.Decimal(1).scaleb(-digits)
     if isinstance(call.type, Float):
-        if not math.isfinite(value) or abs(value) >= 1e15:
-            return value
-        exact = decimal.Decimal(repr(value))
-        return float(exact.quantize(unit, rounding=decimal.ROUND_HALF_UP))
+        made = rounded(value, digits)
+        return float(np.float32(made)) if call.type.bits == 32 else made
+    unit = decimal.Decimal(1).scaleb(-digits)
     context = decimal.Context(prec=80)
-    rounded = decimal.Decimal(value).quantize(unit, decimal.ROUND_HALF_UP, context)
+    exact = decimal.Decimal(value).quantize(unit, decimal.ROUND_HALF_UP, context)
     if isinstance(call.type, Integer):
-        if not call.type.low <= rounded <= call.type.high:
+        if not call.type.low <= exact <= call.type.high:
             raise Unfit("Overflow", f"the result does not fit {call.type}")
-        return int(rounded)
+        return int(exact)
     assert isinstance(call.type, Decimal)
-    return rounded.quantize(decimal.Decimal(1).scaleb(-call.type.scale), context=context)
+    return exact.quantize(decimal.Decimal(1).scaleb(-call.type.scale), context=context)
 
 
 def _logarithm(function: Callable[[float], float]) -> Function:
-    return lambda call, x: function(x) if x > 0 else None
+    return lambda call, x: None if x <= 0 else function(x)
 
 
 def _log(call: Call, base: float, x: float) -> Any:
-    return math.log(x) / math.log(base) if x > 0 and base > 0 else None
+    if x <= 0 or base <= 0:
+        return None
+    above, below = math.log(x), math.log(base)
+    return above / below if below else above * math.inf if above else math.nan
 
 
 def _sqrt(call: Call, x: float) -> float:
     return math.sqrt(x) if x >= 0 else math.nan
 
 
-def _pow(call: Call, x: float, y: float) -> float:
+def power(x: float, y: float) -> float:
+    """x to the power of y; as Java has it, 1 to a power that is no number is none either."""
+    if abs(x) == 1 and not math.isfinite(y):
+        return math.nan
+    odd = math.isfinite(y) and y % 2 == 1
     try:
         return math.pow(x, y)
     except OverflowError:
-        return math.inf
+        return -math.inf if x < 0 and odd else math.inf
     except ValueError:
-        return math.inf if x == 0 else math.nan
+        return math.nan if x else math.copysign(math.inf, x) if odd else math.inf
 
 
 def _exp(call: Call, x: float) -> float:
@@ -153,19 +174,6 @@ def _substring_index(call: Call, text: str, delimiter: str, count: int) -> str:
     return delimiter.join(parts[:count] if count > 0 else parts[count:])
 
 
-def _rlike(call: Call, text: str, pattern: str, *_: Any) -> bool:
-    return regex(pattern).search(text) is not None
-
-
-def _regexp_extract(call: Call, text: str, pattern: str, group: int = 1) -> str:
-    found = regex(pattern).search(text)
-    return (found.group(group) or "") if found is not None else ""
-
-
-def _regexp_replace(call: Call, text: str, pattern: str, new: str) -> str:
-    return regex(pattern).sub(re.sub(r"\$(\d)", r"\\\1", new), text)
-
-
 def _hex(call: Call, value: Any) -> str:
     return f"{value & _WORD:X}" if isinstance(value, int) else str(value).encode().hex().upper()
 
@@ -189,18 +197,8 @@ def _days(call: Call, day: dt.date, count: int) -> dt.date:
     return day + dt.timedelta(days=count if call.function == "date_add" else -count)
 
 
-def _months(call: Call, day: dt.date, months: int) -> dt.date:
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    return dt.date(year, month + 1, min(day.day, _month_days(year, month + 1)))
-
-
-def _month_days(year: int, month: int) -> int:
-    after = dt.date(year + (month == 12), month % 12 + 1, 1)
-    return (after - dt.timedelta(days=1)).day
-
-
 def _last_day(call: Call, day: dt.date) -> dt.date:
-    return day.replace(day=_month_days(day.year, day.month))
+    return day.replace(day=monthrange(day.year, day.month)[1])
 
 
 def _fraction(call: Call, moment: dt.datetime) -> decimal.Decimal:
@@ -233,7 +231,7 @@ def _trunc(call: Call, first: Any, second: Any) -> Any:
 def _months_between(call: Call, a: dt.datetime, b: dt.datetime, rounded: bool) -> float:
     """Whole months where the days are equal or both the last ones; else months of 31 days."""
     months = float((a.year - b.year) * 12 + a.month - b.month)
-    ends = [each.day == _month_days(each.year, each.month) for each in (a, b)]
+    ends = [each.day == monthrange(each.year, each.month)[1] for each in (a, b)]
     if a.day != b.day and not all(ends):
         months += (_day_seconds(a) - _day_seconds(b)) / 2_678_400
     return math.floor(months * 1e8 + 0.5) / 1e8 if rounded else months
@@ -333,7 +331,7 @@ FUNCTIONS: dict[str, Function] = {
     "abs": lambda call, x: abs(x), "sign": _sign, "floor": _whole(decimal.ROUND_FLOOR),
     "ceil": _whole(decimal.ROUND_CEILING), "round": _round, "sqrt": _sqrt, "cbrt": _cbrt,
     "exp": _exp, "ln": _logarithm(math.log), "log10": _logarithm(math.log10),
-    "log2": _logarithm(math.log2), "log": _log, "pow": _pow,
+    "log2": _logarithm(math.log2), "log": _log, "pow": _plain(power),
     "sin": _trigonometric(math.sin), "cos": _trigonometric(math.cos),
     "tan": _trigonometric(math.tan), "asin": _inverse(math.asin), "acos": _inverse(math.acos),
     "atan": _plain(math.atan), "atan2": _plain(math.atan2), "radians": _plain(math.radians),
@@ -342,7 +340,8 @@ FUNCTIONS: dict[str, Function] = {
     "~": lambda call, a: ~a,
     "split_part": _split_part, "locate": _locate, "lpad": _pad(True), "rpad": _pad(False),
     "translate": _translate, "trim": _trim("lr"), "ltrim": _trim("l"), "rtrim": _trim("r"),
-    "rlike": _rlike, "regexp_extract": _regexp_extract, "regexp_replace": _regexp_replace,
+    "rlike": _plain(regexp_like), "regexp_extract": _plain(regexp_extract),
+    "regexp_replace": _plain(regexp_replace),
     "substring_index": _substring_index, "to_timestamp": _to_timestamp,
     "months_between": _months_between, "bit_count": lambda call, n: (n & _WORD).bit_count(),
     "hex": _hex, "sha2": lambda call, text, size: sha256(text.encode()).hexdigest(),
@@ -361,7 +360,8 @@ FUNCTIONS: dict[str, Function] = {
     "weekofyear": lambda call, t: t.isocalendar()[1],
     "hour": lambda call, t: t.hour, "minute": lambda call, t: t.minute,
     "second": lambda call, t: t.second, "second_fraction": _fraction, "date_add": _days,
-    "date_sub": _days, "add_months": _months, "datediff": lambda call, a, b: (a - b).days,
+    "date_sub": _days, "add_months": _plain(add_months),
+    "datediff": lambda call, a, b: (a - b).days,
     "last_day": _last_day, "make_date": _plain(dt.date), "date_trunc": _trunc, "trunc": _trunc,
     "unix_seconds": lambda call, t: _micros(t) // 1_000_000,
     "unix_millis": lambda call, t: _micros(t) // 1000, "unix_micros": lambda call, t: _micros(t),

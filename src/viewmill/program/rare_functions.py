@@ -14,13 +14,13 @@ import decimal
 import math
 import re
 import zlib
-from calendar import monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
+from viewmill.algebra.dates import add_months
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -57,6 +57,7 @@ class Rare:
 
 
 _WORD, _HALF = 2**64, 2**63
+_WIDE = decimal.Context(prec=1000)
 
 
 def _signed(value: int, bits: int) -> int:
@@ -87,17 +88,44 @@ def _try(operation: Callable[[int, int], int]) -> Callable[[int, int], int | Non
     return compute
 
 
-def half_even(value: float, digits: int) -> float:
-    """Rounded as it is shown, a half to the even neighbour."""
-    if not math.isfinite(value) or abs(value) >= 1e15:
+_EXACT: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]] = {
+    "+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply, "/": _WIDE.divide,
+}  # fmt: skip
+
+
+def _try_exact(sign: str, a: str, b: str, precision: int, scale: int) -> str | None:
+    """The same of decimals, as text; over zero there is no quotient."""
+    left, right = decimal.Decimal(a), decimal.Decimal(b)
+    if sign == "/" and not right:
+        return None
+    exact = _EXACT[sign](left, right)
+    fitted = exact.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP, _WIDE)
+    most = decimal.Decimal(10) ** (precision - scale)
+    return f"{fitted:f}" if fitted.copy_abs() < most else None
+
+
+def rounded(value: float, digits: int, way: str = decimal.ROUND_HALF_UP) -> float:
+    """Rounded as it is shown: 1.005 is 1.01. There is no negative zero."""
+    if not math.isfinite(value):
         return value
-    unit = decimal.Decimal(1).scaleb(-digits)
-    return float(decimal.Decimal(repr(value)).quantize(unit, rounding=decimal.ROUND_HALF_EVEN))
+    exact, unit = decimal.Decimal(repr(value)), decimal.Decimal(1).scaleb(-digits)
+    exponent = exact.as_tuple().exponent
+    if isinstance(exponent, int) and exponent >= -digits:
+        return value + 0.0
+    return float(exact.quantize(unit, way, _WIDE)) + 0.0
+
+
+def _half_even(value: float, digits: int) -> float:
+    return rounded(value, digits, decimal.ROUND_HALF_EVEN)
 
 
 def _half_even_text(text: str, digits: int) -> str:
-    unit, context = decimal.Decimal(1).scaleb(-digits), decimal.Context(prec=80)
-    return f"{decimal.Decimal(text).quantize(unit, decimal.ROUND_HALF_EVEN, context):f}"
+    unit = decimal.Decimal(1).scaleb(-digits)
+    return f"{decimal.Decimal(text).quantize(unit, decimal.ROUND_HALF_EVEN, _WIDE):f}"
+
+
+def _rint(x: float) -> float:
+    return math.copysign(round(x), x) if math.isfinite(x) else x
 
 
 def _factorial(n: int) -> int | None:
@@ -105,14 +133,15 @@ def _factorial(n: int) -> int | None:
 
 
 def _width_bucket(value: float, low: float, high: float, count: int) -> int | None:
-    ends = (value, low, high)
-    if count <= 0 or low == high or any(map(math.isnan, ends)) or math.isinf(low + high):
+    ends_are_finite = math.isfinite(low) and math.isfinite(high)
+    if not 0 < count < _HALF - 1 or low == high or math.isnan(value) or not ends_are_finite:
         return None
     if low > high:
         value, low, high = -value, -low, -high
-    if value < low:
-        return 0
-    return count + 1 if value >= high else int(count * (value - low) / (high - low)) + 1
+    if value < low or value >= high:
+        return 0 if value < low else count + 1
+    share = count * (value - low) / (high - low)
+    return 1 if math.isnan(share) else int(share) + 1  # Java's whole number of NaN is 0
 
 
 def _real(function: Callable[..., float]) -> Callable[..., float]:
@@ -130,7 +159,7 @@ def _real(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def _log1p(x: float) -> float | None:
-    return math.log1p(x) if x > -1 else None
+    return None if x <= -1 else math.log1p(x)
 
 
 def _inverse(function: Callable[[float], float]) -> Callable[[float], float]:
@@ -168,11 +197,11 @@ _SOUNDS = {
 
 def _soundex(text: str) -> str:
     """A letter and three digits; what begins with no letter of A to Z stays as it is."""
-    letters = text.upper()
-    if not letters or not "A" <= letters[0] <= "Z":
+    if not text or not (text[0].isascii() and text[0].isalpha()):
         return text
-    code, last = letters[0], _SOUNDS.get(letters[0], 0)
-    for letter in letters[1:]:
+    first, *others = (each.upper() if each.isascii() else each for each in text)
+    code, last = first, _SOUNDS.get(first, 0)
+    for letter in others:
         digit = _SOUNDS.get(letter, 0)
         if digit and digit != last:
             code += str(digit)
@@ -190,7 +219,7 @@ def _format_number(number: decimal.Decimal, digits: int) -> str | None:
 
 
 def _format_float(value: float, digits: int) -> str | None:
-    if not math.isfinite(value):
+    if digits >= 0 and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     return _format_number(decimal.Decimal(value), digits)
 
@@ -212,10 +241,10 @@ def _overlay(text: str, new: str, start: int, count: int | None = None) -> str:
 
 
 def _conv(text: str, source: int, target: int) -> str | None:
-    """Digits in another base; as many as are digits count, what is wider is the largest word."""
+    """Digits in another base; as many as are digits count, if 64 bits are enough for them."""
     if not (2 <= source <= 36 and 2 <= abs(target) <= 36):
         return None
-    text = text.strip()
+    text = text.strip(" ")
     if not text:
         return None
     minus, number = text[0] == "-", 0
@@ -224,13 +253,13 @@ def _conv(text: str, source: int, target: int) -> str | None:
         if digit >= source:
             break
         number = number * source + digit
-    number = min(number, _WORD - 1)
-    if minus:
-        number = (_WORD - number) % _WORD
+    if number >= _WORD:
+        raise Unfit("Overflow", f"{text!r} needs more than 64 bits")
     if target > 0:
-        return _in_base(number, target)
+        below = (_WORD - number) % _WORD if number < _HALF else _WORD - 1
+        return _in_base(below if minus else number, target)
     number = _signed(number, 64)
-    return ("-" if number < 0 else "") + _in_base(abs(number), -target)
+    return ("-" if minus or number < 0 else "") + _in_base(abs(number), -target)
 
 
 def _in_base(number: int, base: int) -> str:
@@ -252,13 +281,81 @@ def _luhn_check(text: str) -> bool:
     return total % 10 == 0
 
 
-@cache
+def _url_encode(text: str) -> str:
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+_SURROGATES = re.compile("%ed%[ab][0-9a-f]%[89ab][0-9a-f]", re.IGNORECASE)
+
+
+def _url_decode(text: str) -> str:
+    """What is no UTF-8 is shown as �, one for the three bytes of half a character."""
+    if re.search("%(?![0-9a-fA-F]{2})", text):
+        raise Unfit("EvaluationFailed", f"{text!r} is no URL: two digits follow each %")
+    return unquote_plus(_SURROGATES.sub("%EF%BF%BD", text), errors="replace")
+
+
+_NAMED = re.compile(r"\(\?<(?=[a-zA-Z])")  # a group with a name, as Java writes it
+
+
+@lru_cache(1000)
 def regex(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled once."""
+    """The pattern, compiled once; classes like \\w and (?i) are of ASCII, as in Java."""
     try:
-        return re.compile(pattern)
+        return re.compile(_NAMED.sub("(?P<", pattern), re.ASCII)
     except re.error as why:
         raise Unfit("EvaluationFailed", f"{pattern!r} is no regular expression: {why}") from None
+
+
+def regexp_like(text: str, pattern: str) -> bool:
+    """Whether it is found."""
+    return regex(pattern).search(text) is not None
+
+
+def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
+    """What a group matched, '' where nothing did."""
+    compiled = regex(pattern)
+    if not 0 <= group <= compiled.groups:
+        raise Unfit("EvaluationFailed", f"{pattern!r} has no group {group}")
+    found = compiled.search(text)
+    return (found.group(group) or "") if found is not None else ""
+
+
+def regexp_replace(text: str, pattern: str, new: str) -> str:
+    """Every match replaced, $1 in `new` by the group, what follows a backslash by itself."""
+    compiled = regex(pattern)
+    parts = _replacement(new, compiled.groups)
+    return compiled.sub(
+        lambda found: "".join(
+            each if isinstance(each, str) else found.group(each) or "" for each in parts
+        ),
+        text,
+    )
+
+
+@lru_cache(1000)
+def _replacement(new: str, groups: int) -> list[str | int]:
+    """Letters and numbers of groups. A number takes as many digits as there are groups for."""
+    parts, i = list[str | int](), 0
+    while i < len(new):
+        if new[i] == "\\":
+            if i + 1 == len(new):
+                raise Unfit("EvaluationFailed", f"{new!r} ends with a backslash")
+            parts.append(new[i + 1])
+            i += 2
+        elif new[i] == "$":
+            digits = re.match("[0-9]*", new[i + 1 :], re.ASCII)
+            number = digits[0] if digits else ""
+            while len(number) > 1 and int(number) > groups:
+                number = number[:-1]
+            if not number or int(number) > groups:
+                raise Unfit("EvaluationFailed", f"{new!r} names a group that is not there")
+            parts.append(int(number))
+            i += 1 + len(number)
+        else:
+            parts.append(new[i])
+            i += 1
+    return parts
 
 
 def _regexp_count(text: str, pattern: str) -> int:
@@ -267,10 +364,11 @@ def _regexp_count(text: str, pattern: str) -> int:
 
 def _regexp_substr(text: str, pattern: str) -> str | None:
     found = regex(pattern).search(text)
-    return None if found is None else found.group()
+    return (found.group() or None) if found is not None else None
 
 
-def _regexp_instr(text: str, pattern: str) -> int:
+def _regexp_instr(text: str, pattern: str, group: int = 0) -> int:
+    """Where it is found; Spark takes the number of a group and does not look at it."""
     found = regex(pattern).search(text)
     return 0 if found is None else found.start() + 1
 
@@ -315,17 +413,14 @@ def _split_element(text: str, pattern: str, place: int) -> str:
 
 def _make_timestamp(
     year: int, month: int, day: int, hour: int, minute: int, second: float
-) -> dt.datetime:
+) -> dt.datetime | None:
+    if not math.isfinite(second):
+        return None
     start = dt.datetime(year, month, day, hour, minute)
+    second = rounded(second, 6)
     if not (0 <= second < 60 or second == 60):
         raise Unfit("EvaluationFailed", f"second {second} is not one of 0 to 59")
     return start + dt.timedelta(microseconds=round(second * 1_000_000))
-
-
-def _add_months(moment: dt.datetime, months: int) -> dt.datetime:
-    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
-    last = monthrange(year, month + 1)[1]
-    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))
 
 
 def _whole_months_between(start: dt.datetime, end: dt.datetime) -> int:
@@ -352,9 +447,11 @@ RARE: dict[str, Rare] = {
     "try_add": Rare(_try(lambda a, b: a + b), (BIGINT, BIGINT), BIGINT),
     "try_subtract": Rare(_try(lambda a, b: a - b), (BIGINT, BIGINT), BIGINT),
     "try_multiply": Rare(_try(lambda a, b: a * b), (BIGINT, BIGINT), BIGINT),
-    "bround": Rare(half_even, (DOUBLE, INT), DOUBLE),
+    "try_exact": Rare(_try_exact, (STRING, STRING, STRING, INT, INT), STRING),
+    "bround": Rare(_half_even, (DOUBLE, INT), DOUBLE),
     "bround_text": Rare(_half_even_text, (STRING, INT), STRING),
-    "rint": Rare(lambda x: half_even(x, 0), _MATH, DOUBLE),
+    "round_float": Rare(rounded, (DOUBLE, INT), DOUBLE),
+    "rint": Rare(_rint, _MATH, DOUBLE),
     "factorial": Rare(_factorial, (INT,), BIGINT),
     "width_bucket": Rare(_width_bucket, (DOUBLE, DOUBLE, DOUBLE, BIGINT), BIGINT),
     "hypot": Rare(_real(math.hypot), (DOUBLE, DOUBLE), DOUBLE),
@@ -378,12 +475,15 @@ RARE: dict[str, Rare] = {
     "overlay": Rare(_overlay, (STRING, STRING, INT, INT), STRING, 3),
     "bit_length": Rare(lambda text: 8 * len(text.encode()), (STRING,), INT),
     "base64": Rare(lambda text: base64.b64encode(text.encode()).decode(), (STRING,), STRING),
-    "url_encode": Rare(lambda text: quote_plus(text, safe="*"), (STRING,), STRING),
-    "url_decode": Rare(lambda text: unquote_plus(text, errors="strict"), (STRING,), STRING),
+    "url_encode": Rare(_url_encode, (STRING,), STRING),
+    "url_decode": Rare(_url_decode, (STRING,), STRING),
     "luhn_check": Rare(_luhn_check, (STRING,), BOOLEAN),
+    "java_like": Rare(regexp_like, (STRING, STRING), BOOLEAN),
+    "java_extract": Rare(regexp_extract, (STRING, STRING, INT), STRING, 2),
+    "java_replace": Rare(regexp_replace, (STRING, STRING, STRING), STRING),
     "regexp_count": Rare(_regexp_count, (STRING, STRING), INT),
     "regexp_substr": Rare(_regexp_substr, (STRING, STRING), STRING),
-    "regexp_instr": Rare(_regexp_instr, (STRING, STRING), INT),
+    "regexp_instr": Rare(_regexp_instr, (STRING, STRING, INT), INT, 2),
     "get_json_object": Rare(get_json_object, (STRING, STRING), STRING),
     "split_at": Rare(_split_at, (STRING, STRING, INT), STRING),
     "split_get": Rare(_split_get, (STRING, STRING, INT), STRING),
@@ -394,5 +494,5 @@ RARE: dict[str, Rare] = {
     ),
     "make_timestamp": Rare(_make_timestamp, (INT, INT, INT, INT, INT, DOUBLE), TIMESTAMP),
     "whole_months_between": Rare(_whole_months_between, (TIMESTAMP, TIMESTAMP), BIGINT),
-    "timestamp_add_months": Rare(_add_months, (TIMESTAMP, INT), TIMESTAMP),
+    "timestamp_add_months": Rare(add_months, (TIMESTAMP, INT), TIMESTAMP),
 }  # fmt: skip

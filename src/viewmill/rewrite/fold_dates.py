@@ -11,8 +11,6 @@ from viewmill.algebra.types import Date, Interval, Timestamp
 from viewmill.algebra.walk import map_parts
 from viewmill.rewrite.correlation import map_expressions, transform_everywhere
 
-_EPOCH = dt.date(1970, 1, 1).toordinal()
-
 
 def fold_dates(query: Relation) -> Relation:
     """A date plus or minus an interval is a date.
@@ -41,14 +39,9 @@ def _moved(call: Call, moment: Literal, months: int, microseconds: int) -> Expre
     more = dt.timedelta(microseconds=microseconds)
     try:
         if isinstance(call.type, Timestamp) and isinstance(value, dt.datetime):
-            day = _months_later(value.date(), months)
-            return Literal(dt.datetime.combine(day, value.timetz()) + more, call.type, call.span)
+            return Literal(add_months(value, months) + more, call.type, call.span)
         if isinstance(call.type, Date) and type(value) is dt.date:
-            return Literal(_months_later(value, months) + more, call.type, call.span)
+            return Literal(add_months(value, months) + more, call.type, call.span)
     except (OverflowError, ValueError):  # beyond the calendar: the engine says so
         return call
     return call
-
-
-def _months_later(day: dt.date, months: int) -> dt.date:
-    return dt.date.fromordinal(add_months(day.toordinal() - _EPOCH, months) + _EPOCH)

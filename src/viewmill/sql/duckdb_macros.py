@@ -74,9 +74,9 @@ MACROS: tuple[str, ...] = (
                                   CASE WHEN x < 0 THEN '-' ELSE '' END) END""",
     # Half up on the digits that are shown: round(1.005, 2) is 1.01 although 1.005 is stored lower.
     """spark_round(x, digits) AS
-       CASE WHEN abs(x) < 1e15
+       CASE WHEN abs(x) < 1e19
             THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 18)), digits) AS DOUBLE)
-            ELSE round(x, digits) END""",
+            WHEN digits >= 0 THEN x ELSE round(x, digits) END""",
     # Positions count from 1, 0 is 1, negative ones from the end; the length counts from there.
     """spark_start(s, position) AS
        CASE WHEN position > 0 THEN position - 1
@@ -135,6 +135,10 @@ MACROS: tuple[str, ...] = (
     "spark_log10(x) AS CASE WHEN x > 0 THEN log10(x) END",
     "spark_log2(x) AS CASE WHEN x > 0 THEN log2(x) END",
     "spark_log(base, x) AS CASE WHEN x > 0 AND base > 0 THEN ln(x) / ln(base) END",
+    # Java's whole number of NaN is 0; its 1 to the power of NaN or of an infinity is NaN.
+    "spark_or_zero(x) AS CASE WHEN isnan(x) THEN 0 ELSE x END",
+    """spark_pow(x, y) AS CASE WHEN abs(x) = 1 AND (isnan(y) OR isinf(y))
+       THEN CAST('NaN' AS DOUBLE) ELSE pow(x, y) END""",
     "spark_sqrt(x) AS CASE WHEN x < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(x) END",
     """spark_inverse(x, y) AS
        CASE WHEN x < -1 OR (x > 1 AND NOT isnan(x)) THEN CAST('NaN' AS DOUBLE) ELSE y END""",

@@ -37,7 +37,7 @@ from viewmill.algebra.types import (
 from viewmill.errors import Span, TypeMismatch
 from viewmill.program.rare_functions import RARE
 from viewmill.sql import decimals, operators, time_functions
-from viewmill.sql.coercion import cast, constant, implicit, unify
+from viewmill.sql.coercion import cast, common_types, constant, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.operators import is_nullable, make_call
 
@@ -203,8 +203,9 @@ def _check_count(
 # Functions by names of our own, which stand for more than one of Spark's.
 _INNER = frozenset({
     "-", "second_fraction", "shiftleft_long", "shiftright_long", "shiftrightunsigned_long",
-    "bround_text", "format_exact", "split_at", "split_get", "split_element", "split_size",
-    "split_contains", "timestamp_add_months", "whole_months_between",
+    "bround_text", "format_exact", "try_exact", "round_float", "java_like", "java_extract",
+    "java_replace", "split_at", "split_get", "split_element", "split_size", "split_contains",
+    "timestamp_add_months", "whole_months_between",
 })  # fmt: skip
 
 
@@ -305,28 +306,55 @@ def _nullifzero(arguments: Arguments, span: Span | None) -> Expression:
     return _nullif((arguments[0], Literal(0, INT)), span)
 
 
-def _try_divide(arguments: Arguments, span: Span | None) -> Expression:
-    divisor = number(arguments[1], "try_divide")
-    zero = operators.compare("=", divisor, Literal(0, INT), span)
-    quotient = operators.arithmetic("/", arguments[0], divisor, span)
-    return operators.choose([(zero, Literal(None, NULL))], quotient, span)
+def _try_over(sign: str) -> Builder:
+    """/ and %, NULL over zero."""
+
+    def build(arguments: Arguments, span: Span | None) -> Expression:
+        left, right = _lenient(arguments, sign, span)
+        plain = operators.arithmetic(sign, left, right, span)
+        assert isinstance(plain, Call)
+        divisor = _nullifzero(plain.arguments[1:], span)
+        made = Call(sign, (plain.arguments[0], divisor), plain.type, True, span)
+        return _try_wide(sign, made, span)
+
+    return build
 
 
-def _try_mod(arguments: Arguments, span: Span | None) -> Expression:
-    divisor = number(arguments[1], "try_mod")
-    zero = operators.compare("=", divisor, Literal(0, INT), span)
-    rest = operators.arithmetic("%", arguments[0], divisor, span)
-    return operators.choose([(zero, Literal(None, NULL))], rest, span)
+def _lenient(arguments: Arguments, sign: str, span: Span | None) -> Arguments:
+    """Text beside a number is NULL where it is no number."""
+    types = [each.type for each in arguments]
+    if not any(isinstance(each, String) for each in types):
+        return arguments
+    if all(isinstance(each, String) for each in types):
+        raise TypeMismatch(f"{sign} needs numbers, got STRING and STRING", span=span)
+    meeting = common_types(types)
+    assert meeting is not None
+    return tuple(
+        cast(each, meeting, lenient=True) if isinstance(each.type, String) else each
+        for each in arguments
+    )
+
+
+def _try_wide(sign: str, plain: Expression, span: Span | None) -> Expression:
+    """The same, NULL where a decimal of 38 digits has no room for it; narrower ones have room."""
+    type_ = plain.type
+    if not isinstance(type_, Decimal) or type_.precision < decimals.MAX_PRECISION or sign == "%":
+        return plain
+    assert isinstance(plain, Call)
+    texts = (cast(each, STRING) for each in plain.arguments)
+    size = (Literal(type_.precision, INT), Literal(type_.scale, INT))
+    arguments = (Literal(sign, STRING), *texts, *size)
+    return cast(Call("try_exact", arguments, STRING, True, span), type_)
 
 
 def _try(name: str, sign: str) -> Builder:
-    """NULL where a whole number does not fit; other types are wide enough or have infinities."""
+    """NULL where a number does not fit; floats have infinities."""
 
     def build(arguments: Arguments, span: Span | None) -> Expression:
-        left, right = arguments
+        left, right = _lenient(arguments, sign, span)
         plain = operators.arithmetic(sign, left, right, span)
         if not isinstance(plain.type, Integer):
-            return plain
+            return _try_wide(sign, plain, span)
         left, right = cast(left, BIGINT), cast(right, BIGINT)
         if plain.type == BIGINT:
             return Call(name, (left, right), BIGINT, True, span)
@@ -357,7 +385,8 @@ def _bround(arguments: Arguments, span: Span | None) -> Expression:
     if isinstance(rounded.type, Integer):
         if isinstance(digits, Literal) and isinstance(digits.value, int) and digits.value >= 0:
             return rounded.arguments[0]
-        raise NotModelled("bround of whole numbers to tens", span)
+        texts = (cast(rounded.arguments[0], STRING), digits)
+        return cast(make_call("bround_text", texts, STRING, span), rounded.type)
     return cast(make_call("bround", (value, digits), DOUBLE, span), rounded.type)
 
 
@@ -459,9 +488,10 @@ _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "concat_ws": (_concat_ws, 1, None), "pmod": (_pmod, 2, 2), "mod": (_mod, 2, 2),
     "isnan": (_isnan, 1, 1), "-": (_minus, 1, 1), "rlike": (_rlike, 2, 2),
     "isnull": (_isnull, 1, 1), "isnotnull": (_isnotnull, 1, 1),
-    "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2), "try_divide": (_try_divide, 2, 2),
+    "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2),
+    "try_divide": (_try_over("/"), 2, 2),
     "zeroifnull": (_zeroifnull, 1, 1), "nullifzero": (_nullifzero, 1, 1), "hex": (_hex, 1, 1),
-    "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1), "try_mod": (_try_mod, 2, 2),
+    "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1), "try_mod": (_try_over("%"), 2, 2),
     "try_add": (_try("try_add", "+"), 2, 2), "try_subtract": (_try("try_subtract", "-"), 2, 2),
     "try_multiply": (_try("try_multiply", "*"), 2, 2), "bround": (_bround, 1, 2),
     "format_number": (_format_number, 2, 2),

@@ -6,6 +6,7 @@ gives  DuckDB SQL; spark_... functions are the macros of sql.duckdb_macros
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from viewmill.algebra.date_patterns import text_shape
@@ -25,6 +26,7 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import (
+    INT,
     Date,
     Decimal,
     Float,
@@ -32,7 +34,7 @@ from viewmill.algebra.types import (
     Interval,
     Type,
 )
-from viewmill.program.rare_functions import RARE
+from viewmill.program.rare_functions import RARE, Unfit, regex
 from viewmill.sql import render_decimals
 from viewmill.sql.patterns import to_duckdb
 from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
@@ -53,7 +55,7 @@ _TEMPLATES: dict[str, str] = {
     "=": "({0} = {1})", "<>": "({0} <> {1})", "<": "({0} < {1})", "<=": "({0} <= {1})",
     ">": "({0} > {1})", ">=": "({0} >= {1})", "<=>": "({0} IS NOT DISTINCT FROM {1})",
     "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
-    "rlike": "regexp_matches({0}, {1})", "&": "({0} & {1})", "|": "({0} | {1})",
+    "&": "({0} & {1})", "|": "({0} | {1})",
     "^": "xor({0}, {1})", "~": "(~{0})",
     "length": "CAST(length({0}) AS INTEGER)", "ascii": "CAST(ascii({0}) AS INTEGER)",
     "left": "spark_left({0}, {1})", "right": "spark_right({0}, {1})",
@@ -67,7 +69,8 @@ _TEMPLATES: dict[str, str] = {
     "sha2": "sha256({0})", "bit_count": "CAST(bit_count({0}) AS INTEGER)",
     "substring_index": "spark_substring_index({0}, {1}, {2})",
     "repeat": "repeat({0}, {1})", "initcap": "spark_initcap({0})",
-    "sqrt": "spark_sqrt({0})", "ln": "spark_ln({0})", "log10": "spark_log10({0})",
+    "sqrt": "spark_sqrt({0})", "pow": "spark_pow({0}, {1})", "ln": "spark_ln({0})",
+    "log10": "spark_log10({0})",
     "log2": "spark_log2({0})", "log": "spark_log({0}, {1})",
     "asin": "spark_inverse({0}, asin(CASE WHEN abs({0}) <= 1 THEN {0} END))",
     "acos": "spark_inverse({0}, acos(CASE WHEN abs({0}) <= 1 THEN {0} END))",
@@ -96,7 +99,6 @@ _TEMPLATES: dict[str, str] = {
     "date_trunc": "CAST(date_trunc({0}, {1}) AS TIMESTAMP)",
     "trunc": "CAST(date_trunc({1}, {0}) AS DATE)",
     "only_row": "CASE WHEN {1} > 1 THEN error('a subquery has more than one row') ELSE {0} END",
-    "floor": "CAST(floor({0}) AS BIGINT)", "ceil": "CAST(ceil({0}) AS BIGINT)",
 }  # fmt: skip
 
 Query = Callable[[Relation], str]
@@ -255,11 +257,17 @@ def _remainder(call: Call, texts: list[str]) -> str:
     return f"CAST({text} AS {call.type})" if isinstance(call.type, Decimal) else text
 
 
+_ROUNDED_BY_MACRO = 15  # digits behind the point
+
+
 def _round(call: Call, texts: list[str]) -> str:
     digits = call.arguments[1]
     assert isinstance(digits, Literal)
     if isinstance(call.type, Float):
-        return f"CAST(spark_round({texts[0]}, {digits.value}) AS {call.type})"
+        double = f"CAST({texts[0]} AS DOUBLE)" if call.type.bits == 32 else texts[0]
+        many = isinstance(digits.value, int) and digits.value > _ROUNDED_BY_MACRO
+        name = python_name("round_float", 2) if many else "spark_round"
+        return f"CAST({name}({double}, {digits.value}) AS {call.type})"
     if isinstance(call.type, Integer) and isinstance(digits.value, int) and digits.value >= 0:
         return texts[0]
     # One digit more, because round(99.5) has one: DuckDB would keep the type of its argument.
@@ -275,7 +283,7 @@ def _whole(call: Call, texts: list[str]) -> str:
     if isinstance(call.type, Decimal):
         wide = f"CAST({texts[0]} AS {_wide(call.arguments[0].type)})"
         return f"CAST({call.function}({wide}) AS {call.type})"
-    return f"CAST({call.function}({texts[0]}) AS BIGINT)"
+    return f"CAST(spark_or_zero({call.function}({texts[0]})) AS BIGINT)"
 
 
 def _concat(call: Call, texts: list[str]) -> str:
@@ -335,11 +343,55 @@ def _to_timestamp(call: Call, texts: list[str]) -> str:
     return f"spark_parsed({texts[0]}, {shape}, {letters})"
 
 
-def _regexp_replace(call: Call, texts: list[str]) -> str:
-    # Java calls the groups $1, RE2 \\1.
-    new = f"regexp_replace({texts[2]}, '\\$(\\d)', '\\\\\\1', 'g')"
-    return f"regexp_replace({texts[0]}, {texts[1]}, {new}, 'g')"
+# What RE2 lacks or finds elsewhere: (?= and \1 and a++, and the places that \b finds.
+_OF_JAVA = re.compile(r"\(\?|\\[1-9ZbB]|[*+?}]\+")
 
+
+def _is_quick(call: Call) -> bool:
+    """Whether RE2 means by the pattern what Java does; others go by Python, row by row."""
+    pattern = call.arguments[1]
+    text = pattern.value if isinstance(pattern, Literal) else None
+    return isinstance(text, str) and _OF_JAVA.search(text) is None
+
+
+def _quick(call: Call) -> re.Pattern[str] | None:
+    """Such a pattern, compiled."""
+    pattern = call.arguments[1]
+    if not isinstance(pattern, Literal) or not _is_quick(call):
+        return None
+    try:
+        return regex(str(pattern.value))
+    except Unfit:
+        return None
+
+
+def _rlike(call: Call, texts: list[str]) -> str:
+    name = "regexp_matches" if _is_quick(call) else python_name("java_like", 2)
+    return f"{name}({', '.join(texts)})"
+
+
+def _regexp_extract(call: Call, texts: list[str]) -> str:
+    number = call.arguments[2] if len(texts) > 2 else Literal(1, INT)
+    group = number.value if isinstance(number, Literal) else None
+    quick = _quick(call)
+    if quick is not None and isinstance(group, int) and 0 <= group <= quick.groups:
+        return f"regexp_extract({texts[0]}, {texts[1]}, {group})"
+    return f"{python_name('java_extract', len(texts))}({', '.join(texts)})"
+
+
+def _regexp_replace(call: Call, texts: list[str]) -> str:
+    quick, new = _quick(call), call.arguments[2]
+    text = new.value if isinstance(new, Literal) else None
+    if quick is not None and isinstance(text, str) and quick.search("") is None:
+        parts = _GROUPS.split(text)  # letters and numbers of groups in turn
+        known = all(int(each) <= quick.groups for each in parts[1::2])
+        if known and not any("\\" in each or "$" in each for each in parts[::2]):
+            written = duckdb_text(_GROUPS.sub(r"\\\1", text))  # Java calls the groups $1, RE2 \1
+            return f"regexp_replace({texts[0]}, {texts[1]}, {written}, 'g')"
+    return f"{python_name('java_replace', 3)}({', '.join(texts)})"
+
+
+_GROUPS = re.compile(r"\$([0-9])(?![0-9])")
 
 _SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
     "+": _arithmetic, "-": _minus, "*": _arithmetic, "/": _divide, "div": _integral_divide,
@@ -348,5 +400,5 @@ _SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
     "rpad": _pad, "substring": _substring, "replace": _replace, "greatest": _extreme,
     "least": _extreme, "named_struct": _struct, "date_format": _date_format,
     "to_timestamp": _to_timestamp,
-    "regexp_replace": _regexp_replace,
+    "regexp_replace": _regexp_replace, "rlike": _rlike, "regexp_extract": _regexp_extract,
 }  # fmt: skip

@@ -42,14 +42,19 @@ _TEMPLATES = {
     "rtrim": "trim(TRAILING {1} FROM {0})",
     "shiftleft_long": "shiftleft({0}, {1})", "shiftright_long": "shiftright({0}, {1})",
     "shiftrightunsigned_long": "shiftrightunsigned({0}, {1})",
-    "bround_text": "CAST(bround(CAST({0} AS DECIMAL(38,18)), {1}) AS STRING)",
-    "format_exact": "format_number(CAST({0} AS DECIMAL(38,18)), {1})",
+    "bround_text": "CAST(bround({0}, {1}) AS STRING)", "format_exact": "format_number({0}, {1})",
     "split_at": "split({0}, {1})[{2}]", "split_get": "get(split({0}, {1}), {2})",
     "split_element": "element_at(split({0}, {1}), {2})", "split_size": "size(split({0}, {1}))",
     "split_contains": "array_contains(split({0}, {1}), {2})",
     "whole_months_between": "timestampdiff(MONTH, {0}, {1})",
     "timestamp_add_months": "timestampadd(MONTH, {1}, {0})",
 }  # fmt: skip
+_TRIED = {"'+'": "try_add", "'-'": "try_subtract", "'*'": "try_multiply", "'/'": "try_divide"}
+
+
+def _number(argument: Expression) -> Expression:
+    """The number itself, where our own function takes its digits."""
+    return argument.input if isinstance(argument, Cast) else argument
 
 
 class SparkExpressions:
@@ -103,7 +108,11 @@ class SparkExpressions:
 
     def _call(self, call: Call) -> str:
         name = call.function
-        texts = [self.render(each) for each in call.arguments]
+        exact = name in ("bround_text", "format_exact", "try_exact")
+        given = map(_number, call.arguments) if exact else call.arguments
+        texts = [self.render(each) for each in given]
+        if name == "try_exact":
+            return f"CAST({_TRIED[texts[0]]}({texts[1]}, {texts[2]}) AS STRING)"
         if name in _OPERATORS:
             sign = name.upper()
             return f"({f' {sign} '.join(texts)})" if len(texts) > 1 else f"({sign} {texts[0]})"

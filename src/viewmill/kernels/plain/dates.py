@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from viewmill.algebra.dates import add_months
+from viewmill.algebra.dates import day_after_months
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _OUTSIDE = 10**7  # a day that no check lets pass
@@ -42,7 +42,7 @@ def date_day_of_week(day: int) -> int:
 def date_add_months(day: int, months: int) -> int:
     """So many months later; the last day of a shorter month if need be."""
     try:
-        return add_months(int(day), months)
+        return day_after_months(int(day), months)
     except (ValueError, OverflowError):
         return _OUTSIDE
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
+from viewmill.program.evaluate_functions import power
+
 
 def real_floor(x: float) -> float:
-    """The largest whole number that is not larger."""
-    return float(math.floor(x)) if math.isfinite(x) else float(x)
+    """The largest whole number that is not larger; 0 of NaN."""
+    return 0.0 if x != x else float(math.floor(x)) if math.isfinite(x) else float(x)
 
 
 def real_ceil(x: float) -> float:
-    """The smallest whole number that is not smaller."""
-    return float(math.ceil(x)) if math.isfinite(x) else float(x)
+    """The smallest whole number that is not smaller; 0 of NaN."""
+    return 0.0 if x != x else float(math.ceil(x)) if math.isfinite(x) else float(x)
 
 
 def real_sqrt(x: float) -> float:
@@ -45,12 +47,7 @@ def real_log2(x: float) -> float:
 
 def real_pow(x: float, y: float) -> float:
     """x to the power of y."""
-    try:
-        return math.pow(x, y)
-    except OverflowError:
-        return -math.inf if x < 0 and y % 2 == 1 else math.inf
-    except ValueError:
-        return math.inf if x == 0 else math.nan
+    return power(float(x), float(y))
 
 
 def real_sign(x: float) -> float:

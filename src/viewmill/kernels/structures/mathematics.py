@@ -11,14 +11,14 @@ from viewmill.kernels.compiler import structure
 
 @structure
 def real_floor(x):
-    """The largest whole number that is not larger."""
-    return np.floor(x)
+    """The largest whole number that is not larger; 0 of NaN, as Java has it."""
+    return np.floor(x) if x == x else 0.0
 
 
 @structure
 def real_ceil(x):
-    """The smallest whole number that is not smaller."""
-    return np.ceil(x)
+    """The smallest whole number that is not smaller; 0 of NaN, as Java has it."""
+    return np.ceil(x) if x == x else 0.0
 
 
 @structure
@@ -53,8 +53,8 @@ def real_log2(x):
 
 @structure
 def real_pow(x, y):
-    """x to the power of y."""
-    return x**y
+    """x to the power of y; as Java has it, 1 to a power that is no number is none either."""
+    return math.nan if abs(x) == 1.0 and not math.isfinite(y) else x**y
 
 
 @structure

@@ -152,7 +152,7 @@ class Scalar:
         operand = self.emit(call.arguments[0])
         value, null = self.source.name("v"), self.source.name("n")
         self.source.line(f"{value} = 0.0")
-        self.source.line(f"{null} = {operand.null or 'False'} or not {operand.value} > 0.0")
+        self.source.line(f"{null} = {operand.null or 'False'} or {operand.value} <= 0.0")
         with self.source.block(f"if not {null}:"):
             self.source.line(f"{value} = {LOGARITHMS[call.function]}({operand.value})")
         return Operand(value, null)
