@@ -60,6 +60,26 @@ class Decimal:
 
 
 @dataclass(frozen=True)
+class Wide:
+    """A DECIMAL of which a word may not hold every value: a quotient of many digits.
+
+    Nothing is computed of it before it is cast to the DECIMAL that it shows; it is carried and put
+    in order by codes (`deltas.wide_codes`).
+    """
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision},{self.scale})"
+
+    @property
+    def shown(self) -> Decimal:
+        """The type that SQL gives it."""
+        return Decimal(self.precision, self.scale)
+
+
+@dataclass(frozen=True)
 class String:
     """Text, compared as UTF-8 bytes."""
 
@@ -112,7 +132,8 @@ class Nested:
         return self.name
 
 
-Type = Boolean | Integer | Float | Decimal | String | Date | Timestamp | Interval | Null | Nested
+Number = Integer | Float | Decimal | Wide
+Type = Boolean | Number | String | Date | Timestamp | Interval | Null | Nested
 
 BOOLEAN = Boolean()
 INT = Integer(32)
@@ -136,6 +157,9 @@ def is_float_word(type_: Type) -> bool:
     return isinstance(type_, Float)
 
 
-def is_dictionary(type_: Type) -> bool:
-    """Whether values are held as dictionary ids."""
-    return isinstance(type_, String | Nested)
+def may_be_wide(type_: Type) -> bool:
+    """Whether a quotient of this type may be wider than a word, which holds 18 digits.
+
+    With nine of them behind the point as many are left before it: few quotients are that large.
+    """
+    return isinstance(type_, Decimal) and type_.precision > 18 and type_.scale > 9

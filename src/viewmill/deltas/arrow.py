@@ -6,6 +6,7 @@ gives  `Delta`, and Arrow tables of exactly the schema's types
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -36,13 +37,16 @@ from viewmill.algebra.types import (
     String,
     Timestamp,
     Type,
+    Wide,
 )
 from viewmill.deltas.delta import Delta, Mask, Words, float_keys
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.packed import decode_packed, encode_packed
+from viewmill.deltas.wide_codes import OWN
 from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
 
 MICROSECONDS = pa.timestamp("us")
+_LOW = (1 << 64) - 1
 
 # What Arrow raises for values that do not fit.
 UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
@@ -60,7 +64,7 @@ def arrow_type(type_: Type) -> Any:
             return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]
         case Float(bits):
             return pa.float64() if bits == 64 else pa.float32()
-        case Decimal(precision, scale):
+        case Decimal(precision, scale) | Wide(precision, scale):
             return pa.decimal128(precision, scale)
         case String():
             return pa.string()
@@ -313,8 +317,29 @@ def _float_words(array: Any, field: Field, _: Dictionary) -> Words:
 
 
 def _decimal_words(array: Any, field: Field, _: Dictionary) -> Words:
+    return decimal_words(_as_decimals(array, field))
+
+
+def _wide_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
+    array = _as_decimals(array, field)
+    if array.null_count:  # of which the halves are anything
+        array = array.fill_null(decimal.Decimal(0))
+    low, high = _halves(array)
+    words = low.copy()
+    for i in np.flatnonzero((high != (low >> 63)) | _is_code(low)).tolist():
+        number = (int(high[i]) << 64) | (int(low[i]) & _LOW)
+        words[i] = dictionary.wide.code(number)
+    return words
+
+
+def _is_code(words: Words) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = (words >= OWN) | (words <= -OWN)
+    return found
+
+
+def _as_decimals(array: Any, field: Field) -> Any:
     array, type_ = _plain(array), field.type
-    assert isinstance(type_, Decimal)
+    assert isinstance(type_, Decimal | Wide)
     kind = array.type
     if pa.types.is_floating(kind):
         array = _exact_decimals(array, type_)
@@ -324,10 +349,10 @@ def _decimal_words(array: Any, field: Field, _: Dictionary) -> Words:
         _require(array, field, allowed=pa.types.is_decimal(kind))
     if array.type != pa.decimal128(type_.precision, type_.scale):
         array = array.cast(pa.decimal128(type_.precision, type_.scale))
-    return decimal_words(array)
+    return array
 
 
-def _exact_decimals(array: Any, type_: Decimal) -> Any:
+def _exact_decimals(array: Any, type_: Decimal | Wide) -> Any:
     # 10.1 is meant as 10.10; 10.123 has no DECIMAL(12,2) and is refused.
     rounded = array.cast(pa.float64()).cast(pa.decimal128(38, type_.scale))
     same = pc.all(pc.equal(rounded.cast(pa.float64()), array.cast(pa.float64()))).as_py()
@@ -338,15 +363,20 @@ def _exact_decimals(array: Any, type_: Decimal) -> Any:
 
 def decimal_words(array: Any) -> npt.NDArray[np.int64]:
     """The scaled int64 of an Arrow decimal128 array; what is wider is an honest error."""
-    limbs = np.frombuffer(array.buffers()[1], np.int64)
-    limbs = limbs[2 * array.offset : 2 * (array.offset + len(array))]
-    low, high = limbs[0::2], limbs[1::2]
+    low, high = _halves(array)
     bad = high != (low >> 63)
     if array.null_count:
         bad &= ~array.is_null().to_numpy(zero_copy_only=False)
     if bad.any():
         raise OverflowError("a decimal is wider than 64 bits")
     return np.ascontiguousarray(low)
+
+
+def _halves(array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The low and the high half of each value of an Arrow decimal128 array."""
+    halves = np.frombuffer(array.buffers()[1], np.int64)
+    halves = halves[2 * array.offset : 2 * (array.offset + len(array))]
+    return halves[0::2], halves[1::2]
 
 
 def _string_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
@@ -399,6 +429,7 @@ _WORDS: dict[type, Callable[[Any, Field, Dictionary], Words]] = {
     Integer: _integer_words,
     Float: _float_words,
     Decimal: _decimal_words,
+    Wide: _wide_words,
     String: _string_words,
     Date: _date_words,
     Timestamp: _timestamp_words,
@@ -446,6 +477,8 @@ def decode_column(words: Words, mask: Mask | None, field: Field, dictionary: Dic
         return dictionary.decode_nested(words, mask, arrow_type(type_))
     if isinstance(type_, Null):
         return pa.nulls(len(words))
+    if isinstance(type_, Wide):
+        return fixed_width(_wide_halves(words, dictionary), len(words), mask, arrow_type(type_))
     return fixed_width(_as_stored(words, type_), len(words), mask, arrow_type(type_))
 
 
@@ -472,12 +505,26 @@ def _as_stored(words: Words, type_: Type) -> npt.NDArray[Any]:
             with np.errstate(over="ignore"):  # beyond FLOAT is infinity
                 return words.astype(np.float32)
         case Decimal():
-            limbs = np.empty(2 * len(words), np.int64)
-            limbs[0::2] = words
-            limbs[1::2] = words >> 63
-            return limbs
+            return _as_halves(words)
         case _:
             return words
+
+
+def _as_halves(words: Words) -> npt.NDArray[np.int64]:
+    """Decimals as Arrow has them: low, high, low, high."""
+    halves = np.empty(2 * len(words), np.int64)
+    halves[0::2] = words
+    halves[1::2] = words >> 63
+    return halves
+
+
+def _wide_halves(words: Words, dictionary: Dictionary) -> npt.NDArray[np.int64]:
+    halves = _as_halves(words)
+    for i in np.flatnonzero(_is_code(words)).tolist():
+        number = dictionary.wide.number(int(words[i]))
+        halves[2 * i] = np.uint64(number & _LOW).astype(np.int64)
+        halves[2 * i + 1] = number >> 64
+    return halves
 
 
 def fixed_width(stored: npt.NDArray[Any], size: int, mask: Mask | None, type_: Any) -> Any:

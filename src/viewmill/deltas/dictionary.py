@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.late import Sieve, SieveTest
+from viewmill.deltas.wide_codes import WideCodes
 
 Ids = npt.NDArray[np.int64]
 
@@ -83,7 +84,10 @@ class PlainStrings:
 
 
 class Dictionary:
-    """Strings to ids and back; nested values (arrays, structs) go by their printed form."""
+    """Strings to ids and back; nested values (arrays, structs) go by their printed form.
+
+    Numbers wider than a word have codes of their own, `wide`.
+    """
 
     def __init__(self) -> None:
         self._strings: Strings = PlainStrings()
@@ -91,6 +95,7 @@ class Dictionary:
         self._seen: dict[str, int] = {}  # of those that come one by one
         self._nested: dict[int, Any] = {}
         self._nested_ids: dict[str, int] = {}
+        self.wide = WideCodes()
 
     def __len__(self) -> int:
         return len(self._strings)

@@ -21,6 +21,7 @@ from viewmill.algebra.types import (
     Nested,
     String,
     Timestamp,
+    Wide,
 )
 from viewmill.deltas.delta import Mask, Words, word_dtype
 from viewmill.deltas.dictionary import Dictionary
@@ -103,6 +104,18 @@ def _float(value: Any, type_: Any, _: Dictionary) -> float:
 
 
 def _decimal(value: Any, type_: Any, _: Dictionary) -> int:
+    word = _scaled(value, type_)
+    if not -(1 << 63) <= word < 1 << 63:
+        raise _Unfit("wider than 64 bits")
+    return word
+
+
+def _wide(value: Any, type_: Any, dictionary: Dictionary) -> int:
+    return dictionary.wide.code(_scaled(value, type_))
+
+
+def _scaled(value: Any, type_: Any) -> int:
+    """A decimal as a whole number of its last digits."""
     if isinstance(value, bool):
         raise _Unfit
     if isinstance(value, float | np.floating):
@@ -119,8 +132,6 @@ def _decimal(value: Any, type_: Any, _: Dictionary) -> int:
         raise _Unfit(f"more than {type_.scale} digits after the point")
     if abs(word) >= 10**type_.precision:
         raise _Unfit(f"more than {type_.precision} digits")
-    if not -(1 << 63) <= word < 1 << 63:
-        raise _Unfit("wider than 64 bits")
     return word
 
 
@@ -174,6 +185,7 @@ _CONVERT: dict[type, Callable[[Any, Any, Dictionary], Any]] = {
     Integer: _integer,
     Float: _float,
     Decimal: _decimal,
+    Wide: _wide,
     String: _string,
     Date: _date,
     Timestamp: _timestamp,

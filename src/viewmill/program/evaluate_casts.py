@@ -19,6 +19,7 @@ from viewmill.algebra.types import (
     String,
     Timestamp,
     Type,
+    Wide,
 )
 from viewmill.program.float_text import float_text
 from viewmill.program.rare_functions import Unfit
@@ -39,7 +40,7 @@ def convert(value: Any, source: Type, target: Type) -> Any:
             return _integer(value, target)
         case Float():
             return _float(value, target)
-        case Decimal():
+        case Decimal() | Wide():
             return _decimal(value, target)
         case String():
             return _text(value, source)
@@ -78,7 +79,7 @@ def _float(value: Any, target: Float) -> float:
     return float(np.float32(made)) if target.bits == 32 else made
 
 
-def _decimal(value: Any, target: Decimal) -> decimal.Decimal:
+def _decimal(value: Any, target: Decimal | Wide) -> decimal.Decimal:
     if isinstance(value, float):
         value = repr(value)
     exact = decimal.Decimal(value.strip() if isinstance(value, str) else value)

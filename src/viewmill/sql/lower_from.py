@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewmill.algebra.expressions import Call, Column, Expression
+from viewmill.algebra.expressions import Call, Cast, Column, Expression
 from viewmill.algebra.relations import Join, JoinKind, Relation, Scan, Values, one_row
 from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import Wide
 from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName
 from viewmill.sql import operators
 from viewmill.sql.catalog import PlainView, spelled, unknown_table
@@ -136,7 +137,14 @@ def _named(node: exp.Expr, lowered: Lowered, environment: Environment) -> Read:
 def visible(names: list[str], schema: Schema) -> list[Visible]:
     """The columns of `schema` under the names the user knows."""
     pairs = zip(names, schema, strict=True)
-    return [(name, Column(each.name, each.type, each.nullable)) for name, each in pairs]
+    return [(name, _column(each)) for name, each in pairs]
+
+
+def _column(field: Field) -> Expression:
+    column = Column(field.name, field.type, field.nullable)
+    if isinstance(field.type, Wide):  # of a view
+        return Cast(column, field.type.shown, field.nullable)
+    return column
 
 
 # Tables by name.

@@ -19,6 +19,7 @@ from viewmill.algebra.types import (
     String,
     Timestamp,
     Type,
+    Wide,
 )
 
 _DUCKDB_INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
@@ -43,7 +44,9 @@ def duckdb_type(type_: Type) -> str:
             return "VARCHAR"
         case Null():
             return "INTEGER"
-        case Boolean() | Float() | Decimal() | Date() | Timestamp() | Interval() | Nested():
+        case (
+            Boolean() | Float() | Decimal() | Wide() | Date() | Timestamp() | Interval() | Nested()
+        ):
             return str(type_)
 
 

@@ -23,7 +23,14 @@ from viewmill.algebra.relations import (
     Sort,
     Window,
 )
-from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute, transform
+from viewmill.algebra.walk import (
+    columns_of,
+    has_subquery,
+    map_parts,
+    scans,
+    substitute,
+    transform,
+)
 from viewmill.program.evaluate import can_evaluate
 from viewmill.program.program import ByRow, Program
 from viewmill.rewrite.correlation import map_expressions, own_columns
@@ -51,6 +58,8 @@ def compute_by_row(query: Relation) -> Relation:
 
 
 def _lifted(relation: Relation) -> Relation:
+    if not scans(relation):
+        return relation  # the engine computes it, once
     match relation:
         case Filter():
             return _filter(relation)

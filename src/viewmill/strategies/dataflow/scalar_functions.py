@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Call, Expression, Literal
-from viewmill.algebra.types import Decimal, Float, Integer, String, Type
+from viewmill.algebra.types import Decimal, Float, Integer, String, Type, may_be_wide
 from viewmill.strategies.dataflow.shape import NotTaken
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def _divide(scalar: Scalar, expression: Expression, values: list[str]) -> str:
             return f"div_float({zero}, {a}, {b})"
         case Decimal(scale=scale):
             _only(types, Integer | Decimal, expression)
+            if may_be_wide(expression.type):
+                raise NotTaken("a quotient of more digits than 64 bits hold", expression.span)
             scales = [each.scale if isinstance(each, Decimal) else 0 for each in types]
             digits = scale + scales[1] - scales[0]
             if digits < 0:

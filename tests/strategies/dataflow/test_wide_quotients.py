@@ -1,0 +1,98 @@
+"""Quotients of DECIMALs have more digits than a word holds: 100 % of a DECIMAL(7,2), for one."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+
+import viewmill as vm
+
+PERCENT = "SELECT k, x * 100.00 / y AS q FROM r WHERE y <> 0"
+QUERIES = (
+    "SELECT k, sum(x) * 100 / sum(y) AS p FROM r GROUP BY k",
+    "SELECT k, x, sum(x) * 100.0000 / sum(sum(x)) OVER (PARTITION BY k) AS p FROM r GROUP BY k, x",
+    f"{PERCENT} ORDER BY q DESC, k LIMIT 5",
+    f"SELECT q, count(*) AS n FROM ({PERCENT}) GROUP BY q",
+    f"SELECT k, max(q) AS hi, min(q) AS lo, count(DISTINCT q) AS n FROM ({PERCENT}) GROUP BY k",
+    f"SELECT k, q, lag(q) OVER (PARTITION BY k ORDER BY q) AS l, rank() OVER (ORDER BY q) AS n "
+    f"FROM ({PERCENT})",
+    "SELECT k, coalesce(q, 0) AS c, q > 50 AS b FROM "
+    "(SELECT k, CASE WHEN y <> 0 THEN x * 100.00 / y END AS q FROM r)",
+    "SELECT k FROM r GROUP BY k HAVING sum(x) * 100.00 / sum(y) > 95",
+    "SELECT k, round(x * 100.00 / y, 2) AS a, cast(x / y AS DOUBLE) AS b FROM r WHERE y <> 0",
+    f"SELECT q FROM ({PERCENT}) UNION SELECT 100 AS q",
+    "SELECT DISTINCT x * 100.00 / y AS q FROM r WHERE y <> 0",
+    "SELECT r.k, s.q FROM r JOIN "
+    "(SELECT k, sum(x) * 100.00 / sum(y) AS q FROM r GROUP BY k) s ON r.k = s.k",
+    "SELECT k, (SELECT max(x * 100.00 / y) FROM r WHERE y <> 0) AS m FROM r",
+    f"SELECT k FROM r WHERE 100 IN (SELECT q FROM ({PERCENT}) WHERE q = 100)",
+    "SELECT * FROM shares",
+    "SELECT k, q * 2 AS d FROM shares WHERE q > 90",
+    "SELECT max(q) AS m, count(q) AS n FROM shares",
+)
+AMOUNTS = tuple(map(Decimal, ("1.00", "5.00", "33.33", "99999.99", "0.01", "7.77")))
+OTHERS = (Decimal("0.00"), Decimal("-7.77"), None)
+
+
+def _rows(source: random.Random, count: int) -> list[tuple[object, ...]]:
+    return [
+        (source.randrange(3), source.choice(AMOUNTS + OTHERS), source.choice((*AMOUNTS, None)))
+        for _ in range(count)
+    ]
+
+
+def _made(queries: tuple[str, ...]) -> vm.Mill:
+    mill = vm.connect()
+    mill.sql("CREATE TABLE r (k INT, x DECIMAL(7,2), y DECIMAL(7,2))")
+    mill.insert("r", [(1, Decimal("99999.99"), Decimal("0.01")), (2, Decimal(5), Decimal(5))])
+    mill.sql(f"CREATE MATERIALIZED VIEW shares AS {PERCENT}")
+    for i, query in enumerate(queries):
+        strict = "REFRESH POLICY INCREMENTAL STRICT"
+        mill.sql(f"CREATE MATERIALIZED VIEW v{i} {strict} AS {query}")
+    return mill
+
+
+def _drive(queries: tuple[str, ...], seed: int, steps: int) -> None:
+    source, live = random.Random(seed), list[tuple[object, ...]]()
+    with _made(queries) as mill:
+        for _ in range(steps):
+            new = _rows(source, 5)
+            source.shuffle(live)
+            old, live = live[:3], [*live[3:], *new]
+            with mill.batch():
+                mill.insert("r", new)
+                mill.delete("r", old)
+            for i, query in enumerate(queries):
+                assert mill[f"v{i}"].verify() == [], query
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_quotients_wider_than_a_word_equal_recompute(uncompiled, query):
+    _drive((query,), seed=1, steps=8)
+
+
+def test_compiled_triggers_carry_and_order_them():
+    _drive((QUERIES[2], QUERIES[4]), seed=3, steps=6)
+
+
+def test_a_hundred_percent_of_narrow_decimals_is_a_value_and_survives_a_restart(
+    uncompiled, tmp_path
+):
+    with vm.connect(tmp_path / "a.mill") as mill:
+        mill.sql("CREATE TABLE r (k INT, x DECIMAL(7,2))")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT k, sum(x) * 100.0000 / sum(sum(x)) OVER () AS p "
+            "FROM r GROUP BY k"
+        )
+        mill.insert("r", [(1, Decimal("3.00"))])
+        mill.checkpoint()
+        assert mill["v"].rows() == [(1, Decimal(100))]
+    with vm.connect(tmp_path / "a.mill") as mill:
+        assert mill["v"].rows() == [(1, Decimal(100))]
+        mill.insert("r", [(2, Decimal("9.00"))])
+        assert sorted(mill["v"].rows()) == [(1, Decimal(25)), (2, Decimal(75))]
+        assert mill["v"].verify() == []
+        (share, *_) = mill.sql("SELECT p FROM v WHERE p > 70 ORDER BY p DESC").rows()
+        assert share == (Decimal(75),)
