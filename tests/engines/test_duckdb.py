@@ -13,7 +13,7 @@ from tests.sql.lowering import LINES, Tables, lowered, rows
 from viewmill.algebra.types import Nested
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.engines.duckdb import DuckdbEngine
-from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery
+from viewmill.errors import EvaluationFailed, MalformedSQL, Overflow, UnsupportedQuery
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ VALUES = [
     ("-5 div 2", -2),
     ("-5 % 3", -2),
     ("pmod(-5, 3)", 1),
+    ("-2147483648 % -1", 0),
     ("CAST(NULL AS INT) / 0", None),
     ("1.0 / 3", Decimal("0.333333")),
     ("CAST(-2 AS DECIMAL(10,2)) / CAST(3 AS DECIMAL(10,2))", Decimal("-0.6666666666667")),
@@ -47,6 +48,20 @@ VALUES = [
     ("TRY_CAST(300 AS TINYINT)", None),
     ("CAST(1.005D AS DECIMAL(10,2))", Decimal("1.01")),
     ("CAST(-1.005 AS DECIMAL(10,2))", Decimal("-1.01")),
+    ("CAST('42d' AS DOUBLE)", 42.0),
+    ("TRY_CAST('4_2' AS DOUBLE)", None),
+    ("TRY_CAST('4_2' AS DECIMAL(5,1))", None),
+    ("CAST('-INF' AS DOUBLE)", -math.inf),
+    ("CAST('2024-2' AS DATE)", dt.date(2024, 2, 1)),
+    ("CAST('2024-02-03T10:11' AS DATE)", dt.date(2024, 2, 3)),
+    ("CAST('2024-02-03 1:2:3' AS TIMESTAMP)", dt.datetime(2024, 2, 3, 1, 2, 3)),
+    (
+        "CAST('2024-02-03 10:11:12.5+02:30' AS TIMESTAMP)",
+        dt.datetime(2024, 2, 3, 7, 41, 12, 500000),
+    ),
+    ("CAST('2024-02-03 10:11:12 UTC' AS TIMESTAMP)", dt.datetime(2024, 2, 3, 10, 11, 12)),
+    ("TRY_CAST('2024-02-03 24:00:00' AS TIMESTAMP)", None),
+    ("CAST(timestamp '2024-02-29 13:14:15.5' AS DECIMAL(20,6))", Decimal("1709212455.500000")),
     ("CAST('yes' AS BOOLEAN)", True),
     ("CAST(1e10D AS STRING)", "1.0E10"),
     ("CAST(0.0001D AS STRING)", "1.0E-4"),
@@ -102,6 +117,9 @@ VALUES = [
     ("left('hello', -1)", ""),
     ("lpad('7', 3, '')", "7"),
     ("replace('abc', 'b')", "ac"),
+    ("locate('', 'abc', 3)", 1),
+    ("upper('ßé')", "SSÉ"),
+    ("initcap('éa ßb')", "Éa Ssb"),
     ("split_part('a,b,c', ',', -1)", "c"),
     ("'a_c' LIKE 'a\\\\_c'", True),
     ("'abc' LIKE 'a\\\\_c'", False),
@@ -125,6 +143,8 @@ VALUES = [
     ("extract(second FROM timestamp '2020-02-29 10:11:12.9')", Decimal("12.900000")),
     ("date '2020-01-31' + INTERVAL 1 MONTH", dt.date(2020, 2, 29)),
     ("date '2020-01-31' + INTERVAL 1 HOUR", dt.datetime(2020, 1, 31, 1)),
+    ("date '2020-01-31' + INTERVAL 24 HOURS", dt.datetime(2020, 2, 1)),
+    ("INTERVAL '1 00' DAY TO HOUR + date '2020-01-31'", dt.datetime(2020, 2, 1)),
     ("date_trunc('week', date '2020-02-29')", dt.datetime(2020, 2, 24)),
     ("unix_seconds(timestamp '1969-12-31 23:59:59.5')", -1),
     ("datediff('2020-03-01', '2020-02-28')", 2),
@@ -146,6 +166,8 @@ FAILURES = [
     ("CAST('maybe' AS BOOLEAN)", EvaluationFailed),
     ("CAST('nope' AS DATE)", EvaluationFailed),
     ("make_date(2020, 2, 30)", EvaluationFailed),
+    ("CAST('2024-02-03 10:11:12 abc' AS TIMESTAMP)", EvaluationFailed),
+    ("CAST('1_0' AS DOUBLE)", EvaluationFailed),
     ("regexp_extract('abc', 'b', 1)", EvaluationFailed),
     ("regexp_replace('abc', 'b', '$1')", EvaluationFailed),
     ("url_decode('%zz')", EvaluationFailed),
@@ -276,3 +298,16 @@ def test_text_that_a_pattern_cannot_read_is_an_error(engine):
     table = pa.table({"id": [1], "order_id": [7], "quantity": [2]}, schema=arrow_schema(LINES))
     with pytest.raises(EvaluationFailed):
         engine.run(relation, {"lines": table})
+
+
+def test_days_outside_of_the_calendar_are_an_error(engine):
+    """Python said so when the rows were shown, in words of its own."""
+    with pytest.raises(EvaluationFailed, match="years 1 to 9999"):
+        value(engine, "date '2024-02-29' + 10000000")
+
+
+def test_a_pattern_escapes_only_what_means_something(engine):
+    assert value(engine, r"'a\\b' LIKE 'a\\\\b'") is True
+    for pattern in (r"'a\\b'", r"'a\\'"):
+        with pytest.raises(MalformedSQL, match="is no pattern"):
+            value(engine, f"'ab' LIKE {pattern}")

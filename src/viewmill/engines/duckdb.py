@@ -6,6 +6,7 @@ gives  Arrow tables in exactly the algebra's types; DuckDB's errors as ours
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from viewmill.algebra.relations import Relation
@@ -43,11 +45,11 @@ class DuckdbEngine:
         self._connection = duckdb.connect(":memory:")
         for setting in _SETTINGS:
             self._connection.execute(setting)
-        for macro in MACROS:
-            self._connection.execute(f"CREATE MACRO {macro}")
         for name, rare in RARE.items():
             for count in range(rare.least, len(rare.parameters) + 1):
                 self._define(name, rare, count)
+        for macro in MACROS:
+            self._connection.execute(f"CREATE MACRO {macro}")
 
     def _define(self, name: str, rare: Rare, count: int) -> None:
         """A function in Python that takes so many parameters, over columns: these keep NaN."""
@@ -99,7 +101,7 @@ class DuckdbEngine:
             for name, table in tables.items():
                 cursor.register(_internal(name), table)
             with _translated_errors():
-                return cursor.sql(sql).to_arrow_table()
+                return _within_the_calendar(cursor.sql(sql).to_arrow_table())
         finally:
             cursor.close()
 
@@ -116,6 +118,23 @@ def _value(rare: Rare, values: tuple[Any, ...]) -> Any:
 def _internal(name: str) -> str:
     """A registered table's name; names of DuckDB's own tables and functions are out of its way."""
     return f"source {name.lower()}"
+
+
+def _within_the_calendar(table: pa.Table) -> pa.Table:
+    """The rows, unless Python has no name for one of their days."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_date32(field.type):
+            ends = [pa.scalar(each, pa.date32()) for each in (dt.date.min, dt.date.max)]
+        elif pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            moments = (dt.datetime.min, dt.datetime.max)
+            ends = [pa.scalar(each, field.type) for each in moments]
+        else:
+            continue
+        found = pc.min_max(table.column(i))
+        low, high = found["min"], found["max"]
+        if low.is_valid and not (ends[0].value <= low.value and high.value <= ends[1].value):
+            raise EvaluationFailed("a date is outside of the years 1 to 9999")
+    return table
 
 
 def _as_schema(table: pa.Table, wanted: pa.Schema) -> pa.Table:

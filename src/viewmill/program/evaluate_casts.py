@@ -23,6 +23,7 @@ from viewmill.algebra.types import (
 )
 from viewmill.program.float_text import float_text
 from viewmill.program.rare_functions import Unfit
+from viewmill.program.text_values import read_date, read_decimal, read_real, read_timestamp
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -75,14 +76,21 @@ def _float(value: Any, target: Float) -> float:
     if isinstance(value, dt.datetime):
         made = (value - _EPOCH) / dt.timedelta(seconds=1)
     else:
-        made = float(value.strip() if isinstance(value, str) else value)
-    return float(np.float32(made)) if target.bits == 32 else made
+        made = read_real(value) if isinstance(value, str) else float(value)
+    if target.bits == 64:
+        return made
+    with np.errstate(over="ignore"):
+        return float(np.float32(made))
 
 
 def _decimal(value: Any, target: Decimal | Wide) -> decimal.Decimal:
-    if isinstance(value, float):
-        value = repr(value)
-    exact = decimal.Decimal(value.strip() if isinstance(value, str) else value)
+    if isinstance(value, dt.datetime):
+        micros = (value - _EPOCH) // dt.timedelta(microseconds=1)
+        exact = decimal.Decimal(micros).scaleb(-6)
+    elif isinstance(value, str):
+        exact = read_decimal(value)
+    else:
+        exact = decimal.Decimal(repr(value) if isinstance(value, float) else value)
     if not exact.is_finite():
         raise Unfit("Overflow", "not finite")
     unit = decimal.Decimal(1).scaleb(-target.scale)
@@ -106,8 +114,7 @@ def _date(value: Any) -> dt.date:
         return value.date()
     if isinstance(value, dt.date):
         return value
-    year, month, day = (int(each) for each in value.strip().split("-"))
-    return dt.date(year, month, day)
+    return read_date(value)
 
 
 def _timestamp(value: Any) -> dt.datetime:
@@ -116,8 +123,7 @@ def _timestamp(value: Any) -> dt.datetime:
     if isinstance(value, dt.date):
         return dt.datetime(value.year, value.month, value.day)
     if isinstance(value, str):
-        made = dt.datetime.fromisoformat(value.strip())
-        return made.astimezone(dt.UTC).replace(tzinfo=None) if made.tzinfo else made
+        return read_timestamp(value)
     micros = math.trunc(value * 1_000_000)
     return _EPOCH + dt.timedelta(microseconds=micros)
 

@@ -21,6 +21,7 @@ from viewmill.algebra.types import Decimal, Float, Integer
 from viewmill.program.rare_functions import (
     RARE,
     Unfit,
+    initcap,
     regexp_extract,
     regexp_like,
     regexp_replace,
@@ -137,7 +138,9 @@ def _split_part(call: Call, text: str, delimiter: str, part: int) -> str:
 
 
 def _locate(call: Call, part: str, text: str, position: int = 1) -> int:
-    return 0 if position < 1 else text.find(part, position - 1) + 1
+    if position < 1 or not part:
+        return int(position >= 1)
+    return text.find(part, position - 1) + 1
 
 
 def _pad(left: bool) -> Function:
@@ -176,10 +179,6 @@ def _substring_index(call: Call, text: str, delimiter: str, count: int) -> str:
 
 def _hex(call: Call, value: Any) -> str:
     return f"{value & _WORD:X}" if isinstance(value, int) else str(value).encode().hex().upper()
-
-
-def _initcap(call: Call, text: str) -> str:
-    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
 
 
 # Days and moments.
@@ -345,7 +344,7 @@ FUNCTIONS: dict[str, Function] = {
     "substring_index": _substring_index, "to_timestamp": _to_timestamp,
     "months_between": _months_between, "bit_count": lambda call, n: (n & _WORD).bit_count(),
     "hex": _hex, "sha2": lambda call, text, size: sha256(text.encode()).hexdigest(),
-    "initcap": _initcap, "repeat": lambda call, text, n: text * max(n, 0),
+    "initcap": _plain(initcap), "repeat": lambda call, text, n: text * max(n, 0),
     "ascii": lambda call, text: ord(text[0]) if text else 0,
     "md5": lambda call, text: md5(text.encode(), usedforsecurity=False).hexdigest(),
     "sha1": lambda call, text: sha1(text.encode(), usedforsecurity=False).hexdigest(),

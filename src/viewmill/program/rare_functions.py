@@ -24,6 +24,7 @@ from viewmill.algebra.dates import add_months
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INT,
     STRING,
@@ -31,6 +32,7 @@ from viewmill.algebra.types import (
     Type,
 )
 from viewmill.program.json_paths import get_json_object
+from viewmill.program.text_values import read_date, read_real, read_timestamp
 
 
 class Unfit(ValueError):
@@ -373,6 +375,11 @@ def _regexp_instr(text: str, pattern: str, group: int = 0) -> int:
     return 0 if found is None else found.start() + 1
 
 
+def initcap(text: str) -> str:
+    """Words with a capital first."""
+    return " ".join(word[:1].title() + word[1:].lower() for word in text.split(" "))
+
+
 # The parts of a text between what a pattern matches.
 
 
@@ -492,6 +499,12 @@ RARE: dict[str, Rare] = {
     "split_contains": Rare(
         lambda text, by, part: part in split(text, by), (STRING, STRING, STRING), BOOLEAN
     ),
+    "text_upper": Rare(str.upper, (STRING,), STRING),
+    "text_lower": Rare(str.lower, (STRING,), STRING),
+    "text_initcap": Rare(initcap, (STRING,), STRING),
+    "text_date": Rare(read_date, (STRING,), DATE),
+    "text_timestamp": Rare(read_timestamp, (STRING,), TIMESTAMP),
+    "text_real": Rare(read_real, (STRING,), DOUBLE),
     "make_timestamp": Rare(_make_timestamp, (INT, INT, INT, INT, INT, DOUBLE), TIMESTAMP),
     "whole_months_between": Rare(_whole_months_between, (TIMESTAMP, TIMESTAMP), BIGINT),
     "timestamp_add_months": Rare(add_months, (TIMESTAMP, INT), TIMESTAMP),

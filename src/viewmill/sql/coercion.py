@@ -8,9 +8,10 @@ gives  the same expressions with `Cast` nodes where Spark would convert, so that
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, InvalidOperation
 from decimal import Decimal as Number
+from typing import TypeVar
 
 from viewmill.algebra.expressions import Cast, Expression, Literal
 from viewmill.algebra.types import (
@@ -32,10 +33,12 @@ from viewmill.algebra.types import (
     Type,
 )
 from viewmill.errors import Span, TypeMismatch
+from viewmill.program.text_values import read_date, read_decimal, read_timestamp
 from viewmill.sql import decimals
 from viewmill.sql.not_modelled import NotModelled
 
 _EXACT = Context(prec=200)
+T = TypeVar("T")
 
 
 def common_type(a: Type, b: Type) -> Type | None:
@@ -123,16 +126,13 @@ def convert(value: object, source: Type, target: Type) -> object | None:
         case Decimal() if isinstance(source, Integer | Decimal):
             return _decimal(value, target)
         case Decimal() if isinstance(source, String):
-            try:
-                return _decimal(str(value).strip(), target)
-            except InvalidOperation:
-                return None
+            return _decimal(_read(read_decimal, value), target)
         case Float(bits=64) if isinstance(source, Integer | Decimal) and value is not None:
             return float(str(value))
         case Date() if isinstance(source, String):
-            return _date(str(value))
+            return _read(read_date, value)
         case Timestamp() if isinstance(source, String):
-            return _timestamp(str(value))
+            return _read(read_timestamp, value)
         case Timestamp() if isinstance(source, Date) and isinstance(value, dt.date):
             return dt.datetime(value.year, value.month, value.day)
         case String() if isinstance(source, Integer | Decimal):
@@ -142,30 +142,22 @@ def convert(value: object, source: Type, target: Type) -> object | None:
 
 
 def _decimal(value: object, target: Decimal) -> Number | None:
-    if not isinstance(value, int | Number | str):
+    if not isinstance(value, int | Number):
         return None
-    number = Number(value)
-    if not number.is_finite():
+    unit = Number(1).scaleb(-target.scale)
+    try:
+        number = Number(value).quantize(unit, ROUND_HALF_UP, context=_EXACT)
+    except InvalidOperation:  # more digits than any type has
         return None
-    number = number.quantize(Number(1).scaleb(-target.scale), ROUND_HALF_UP, context=_EXACT)
     return number if len(number.as_tuple().digits) <= target.precision else None
 
 
-def _date(text: str) -> dt.date | None:
+def _read(reader: Callable[[str], T], value: object) -> T | None:
+    """Text that is none of its kind is left to the engine, which says so."""
     try:
-        return dt.date.fromisoformat(text.strip()) if len(text.strip()) == 10 else None
-    except ValueError:
+        return reader(value) if isinstance(value, str) else None
+    except (ValueError, ArithmeticError):
         return None
-
-
-def _timestamp(text: str) -> dt.datetime | None:
-    try:
-        value = dt.datetime.fromisoformat(text.strip()) if len(text.strip()) >= 10 else None
-    except ValueError:
-        return None
-    if value is None or value.tzinfo is None:
-        return value
-    return value.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def is_castable(source: Type, target: Type) -> bool:

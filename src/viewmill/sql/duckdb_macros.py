@@ -15,7 +15,10 @@ MACROS: tuple[str, ...] = (
        CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE a / b END""",
     """spark_remainder(a, b) AS
        CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER) ELSE a % b END""",
-    "spark_pmod(a, b) AS CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END",
+    # The lowest number over -1 is no whole number to DuckDB, nor what is left of it.
+    "spark_left_over(a, b) AS CASE WHEN b = -1 THEN a - a ELSE a % b END",
+    """spark_pmod(a, b) AS CASE WHEN spark_left_over(a, b) < 0
+       THEN spark_left_over(spark_left_over(a, b) + b, b) ELSE spark_left_over(a, b) END""",
     """spark_pmod_float(a, b) AS
        CASE WHEN b = 0 AND a IS NOT NULL THEN 1 // CAST(b AS INTEGER)
             ELSE spark_pmod(a, b) END""",
@@ -45,6 +48,20 @@ MACROS: tuple[str, ...] = (
     """spark_whole(x) AS
        CASE WHEN x IS NOT NULL AND spark_whole_or_null(x) IS NULL
             THEN x || ' (not a whole number)' ELSE spark_whole_or_null(x) END""",
+    # Text of the usual shape is read by DuckDB, other by Python.
+    """spark_real(x) AS
+       CASE WHEN regexp_full_match(x, '[+-]?[0-9]{1,30}([.][0-9]{0,30})?([eE][+-]?[0-9]{1,2})?')
+            THEN CAST(x AS DOUBLE) ELSE spark_text_real_1(x) END""",
+    "spark_float(x) AS spark_real(x)",
+    """spark_decimal(x) AS
+       CASE WHEN contains(x, '_') THEN x || ' (not a number)' ELSE trim(x, ' \t\n\r') END""",
+    """spark_date(x) AS
+       CASE WHEN regexp_full_match(x, '[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}')
+            THEN CAST(x AS DATE) ELSE spark_text_date_1(x) END""",
+    """spark_timestamp(x) AS
+       CASE WHEN regexp_full_match(x, '[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}'
+                 || '( ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?)?')
+            THEN CAST(x AS TIMESTAMP) ELSE spark_text_timestamp_1(x) END""",
     """spark_truth_or_null(x) AS
        CASE WHEN lower(trim(x)) IN ('t', 'true', 'y', 'yes', '1') THEN TRUE
             WHEN lower(trim(x)) IN ('f', 'false', 'n', 'no', '0') THEN FALSE END""",
@@ -98,14 +115,21 @@ MACROS: tuple[str, ...] = (
     """spark_locate(sub, s, position) AS
        CASE WHEN sub IS NULL OR s IS NULL OR position IS NULL THEN NULL
             WHEN position < 1 THEN 0
+            WHEN sub = '' THEN 1
             WHEN instr(substring(s, position), sub) = 0 THEN 0
             ELSE instr(substring(s, position), sub) + position - 1 END""",
     """spark_lpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
        ELSE lpad(s, greatest(count, 0), pad) END""",
     """spark_rpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
        ELSE rpad(s, greatest(count, 0), pad) END""",
-    """spark_initcap(s) AS array_to_string(list_transform(
-       string_split(lower(s), ' '), lambda w: upper(left(w, 1)) || substring(w, 2)), ' ')""",
+    # Letters of ASCII by DuckDB, others as Java has them: ß is SS.
+    """spark_upper(s) AS
+       CASE WHEN strlen(s) = length(s) THEN upper(s) ELSE spark_text_upper_1(s) END""",
+    """spark_lower(s) AS
+       CASE WHEN strlen(s) = length(s) THEN lower(s) ELSE spark_text_lower_1(s) END""",
+    """spark_initcap(s) AS CASE WHEN strlen(s) <> length(s) THEN spark_text_initcap_1(s)
+       ELSE array_to_string(list_transform(string_split(lower(s), ' '),
+            lambda w: upper(left(w, 1)) || substring(w, 2)), ' ') END""",
     # Counted from the right by what stands in the mirror.
     """spark_first_parts(s, delimiter, count) AS
        array_to_string(list_slice(string_split(s, delimiter), 1, count), delimiter)""",

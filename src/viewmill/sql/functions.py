@@ -204,7 +204,9 @@ def _check_count(
 _INNER = frozenset({
     "-", "second_fraction", "shiftleft_long", "shiftright_long", "shiftrightunsigned_long",
     "bround_text", "format_exact", "try_exact", "round_float", "java_like", "java_extract",
-    "java_replace", "split_at", "split_get", "split_element", "split_size", "split_contains",
+    "java_replace", "text_upper", "text_lower", "text_initcap", "text_date", "text_timestamp",
+    "text_real",
+    "split_at", "split_get", "split_element", "split_size", "split_contains",
     "timestamp_add_months", "whole_months_between",
 })  # fmt: skip
 

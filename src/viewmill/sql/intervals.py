@@ -35,6 +35,16 @@ def lower_interval(node: exp.Expr, span: Span | None) -> Literal:
     return Literal(_single(value.name, _singular(unit.name), span), INTERVAL, span)
 
 
+def has_hours(node: exp.Expr) -> bool:
+    """Whether an interval counts hours, minutes or seconds."""
+    return any(_is_fine(each.args.get("unit")) for each in node.find_all(exp.Interval))
+
+
+def _is_fine(unit: exp.Expr | None) -> bool:
+    last = unit.expression if isinstance(unit, exp.IntervalSpan) else unit
+    return last is not None and _singular(last.name) not in (*_MONTHS, "DAY", "WEEK")
+
+
 def _singular(unit: str) -> str:
     return unit.upper().removesuffix("S")
 

@@ -20,14 +20,14 @@ from viewmill.algebra.expressions import (
     Literal,
     SortKey,
 )
-from viewmill.algebra.types import BOOLEAN, NULL, STRING, Integer, Nested
+from viewmill.algebra.types import BOOLEAN, NULL, STRING, TIMESTAMP, Date, Integer, Interval, Nested
 from viewmill.errors import Span, TypeMismatch, UnsupportedQuery
 from viewmill.sql import aggregates, functions, operators
 from viewmill.sql.catalog import ring_in
-from viewmill.sql.coercion import explicit_cast
+from viewmill.sql.coercion import cast, explicit_cast
 from viewmill.sql.data_types import type_of
 from viewmill.sql.environment import Environment
-from viewmill.sql.intervals import lower_interval
+from viewmill.sql.intervals import has_hours, lower_interval
 from viewmill.sql.literals import joined_text, number_literal, whole_number
 from viewmill.sql.lower_quantified import lower_quantified
 from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
@@ -228,8 +228,21 @@ class ExpressionLowering:
             node = node.this
         result = self.lower(node)
         for outer, right in zip(reversed(spine), reversed(rights), strict=True):
-            result = build(sign, result, self.lower(right), self.span(outer))
+            left, other = self._moments(result, self.lower(right), outer)
+            result = build(sign, left, other, self.span(outer))
         return result
+
+    def _moments(
+        self, left: Expression, right: Expression, node: exp.Expr
+    ) -> tuple[Expression, Expression]:
+        """A date beside hours is a moment, be they whole days."""
+        match left.type, right.type:
+            case (Date(), Interval()) if has_hours(node.expression):
+                return cast(left, TIMESTAMP), right
+            case (Interval(), Date()) if has_hours(node.this):
+                return left, cast(right, TIMESTAMP)
+            case _:
+                return left, right
 
     def _operands(self, node: exp.Expr) -> list[Expression]:
         """What stands between the signs of a chain of AND or of OR, which leans to the left."""

@@ -34,7 +34,7 @@ from viewmill.algebra.types import (
     Type,
     is_numeric,
 )
-from viewmill.errors import Span, TypeMismatch
+from viewmill.errors import MalformedSQL, Span, TypeMismatch
 from viewmill.sql import decimals
 from viewmill.sql.coercion import cast, common_type, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
@@ -253,8 +253,24 @@ def matches(
         implicit(pattern, STRING, name.upper()),
     )
     if name != "rlike":
+        _check_escapes(arguments[1], escape, span)
         arguments += (Literal(escape, STRING),)
     return make_call(name, arguments, BOOLEAN, span)
+
+
+def _check_escapes(pattern: Expression, escape: str, span: Span | None) -> None:
+    """Only _, % and the escape itself can be escaped."""
+    text = pattern.value if isinstance(pattern, Literal) else None
+    if not isinstance(text, str) or not escape:
+        return
+    rest = text.replace(escape * 2, "")
+    after = [each[:1] for each in rest.split(escape)[1:]]
+    if any(each not in ("_", "%") for each in after):
+        raise MalformedSQL(
+            f"{text!r} is no pattern",
+            detail=f"Behind {escape} comes _, % or {escape} once more.",
+            span=pattern.span or span,
+        )
 
 
 # Choice.

@@ -56,7 +56,9 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
         case (Timestamp(), Decimal()):
             micros = f"CAST(epoch_us({text}) AS DECIMAL(20,0))"
             return f"CAST({micros} * CAST(0.000001 AS DECIMAL(6,6)) AS {name})"
+        case (String(), Float(64)):
+            return f"spark_real({text})"
         case (String(), Date() | Timestamp() | Decimal() | Float()):
-            return f"CAST(trim({text}) AS {name})"
+            return f"CAST(spark_{name.lower().split('(')[0]}({text}) AS {name})"
         case _:
             return f"CAST({text} AS {name})"

@@ -57,6 +57,7 @@ _TEMPLATES: dict[str, str] = {
     "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
     "&": "({0} & {1})", "|": "({0} | {1})",
     "^": "xor({0}, {1})", "~": "(~{0})",
+    "upper": "spark_upper({0})", "lower": "spark_lower({0})",
     "length": "CAST(length({0}) AS INTEGER)", "ascii": "CAST(ascii({0}) AS INTEGER)",
     "left": "spark_left({0}, {1})", "right": "spark_right({0}, {1})",
     "instr": "CAST(instr({0}, {1}) AS INTEGER)",
@@ -250,6 +251,10 @@ def _remainder(call: Call, texts: list[str]) -> str:
     # Whole numbers and decimals over zero are errors to DuckDB too, floats are not.
     is_float, is_pmod = isinstance(call.type, Float), call.function == "pmod"
     text = f"({texts[0]} % {texts[1]})"
+    divisor = call.arguments[1]
+    is_usual = isinstance(divisor, Literal) and divisor.value != -1
+    if isinstance(call.type, Integer) and not is_usual:
+        text = f"spark_left_over({texts[0]}, {texts[1]})"
     if is_pmod:
         text = f"spark_pmod{'_float' if is_float else ''}({texts[0]}, {texts[1]})"
     elif is_float:
