@@ -50,6 +50,8 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
             if shown is not None:
                 return emit_first_rows(query, top, bottom, shown, strategy)
             return emit_window(query, top, bottom, strategy)
+        case Sort():
+            raise NotTaken("the view is ordered by something that it does not show", bottom.span)
         case Limit() if not isinstance(bottom.input, Sort):
             raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", bottom.span)
         case _:
