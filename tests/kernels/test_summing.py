@@ -10,7 +10,9 @@ import viewmill as vm
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Integer
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Factor, Product
 from viewmill.kernels.build import TriggerMaintainer
+from viewmill.kernels.stores import LentWords
 from viewmill.kernels.summing import _KEPT, _TRIED, Summing
 
 SCHEMA = Schema((Field("k", Integer(64), nullable=False),))
@@ -98,3 +100,36 @@ def test_both_ways_keep_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
                 mill.delete("t", kept.pop(0))
             assert mill["v"].verify() == []
     assert min(ways.values()) >= _TRIED // 2
+
+
+def test_a_product_keeps_its_rows_though_they_were_lent() -> None:
+    """What is summed is kept to be taken back, longer than the kernel lends what it emitted."""
+    whole = [np.arange(4, dtype=np.int64), np.ones(4, np.int64)]
+    lent = Delta(SCHEMA, LentWords(whole, 3), (None,), whole[-1][:3], 3, is_from_kernel=True)
+    (factor,) = Product(SCHEMA, (Factor((0,), lent),)).factors
+    whole[0][:] = whole[1][:] = -7
+    assert factor.rows.columns[0].tolist() == [0, 1, 2]
+    assert factor.rows.multiplicities().tolist() == [1, 1, 1]
+
+
+def test_keys_are_not_looked_at_where_nothing_takes_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    repeat = Summing.repeat
+
+    def counted(self: Summing, delta: Delta, size: int) -> bool:
+        looked.append(size)
+        return repeat(self, delta, size)
+
+    monkeypatch.setattr(Summing, "repeat", counted)
+    monkeypatch.setattr(TriggerMaintainer, "_product_feed", lambda *_: None)
+    with vm.connect() as mill:
+        for table in ("r (a INT, b INT)", "s (a INT, c INT)", "t (c INT, d INT)"):
+            mill.sql(f"CREATE TABLE {table} UNCHECKED")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v STRATEGY view_tree AS SELECT s.a, SUM(r.b * t.d) AS x"
+            " FROM r JOIN s ON r.a = s.a JOIN t ON s.c = t.c GROUP BY s.a"
+        )
+        for _ in range(5):
+            mill.insert("t", pa.table({"c": [1] * 300, "d": range(300)}))
+        assert mill["v"].verify() == []
+    assert len(looked) == 1

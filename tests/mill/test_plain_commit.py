@@ -9,6 +9,7 @@ import pytest
 
 import viewmill as vm
 from viewmill.errors import ViewmillError
+from viewmill.runtime.in_process.runtime import InProcessRuntime
 
 _TABLE = "CREATE TABLE t (k BIGINT, g STRING, x BIGINT) UNCHECKED"
 # Two blocks: the first one's changes are lent to the second.
@@ -78,3 +79,26 @@ def test_listeners_keep_what_they_got(mill: vm.Mill) -> None:
         for row, times in change:
             total[tuple(row)] = total.get(tuple(row), 0) + times
     assert {row for row, n in total.items() if n} == set(mill.view("top"))
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_way_of_rows_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether there is a short way, or none because a block reads the table twice."""
+    looked: list[str] = []
+    look = InProcessRuntime._line
+
+    def counted(self: InProcessRuntime, table: str) -> Any:
+        looked.append(table)
+        return look(self, table)
+
+    monkeypatch.setattr(InProcessRuntime, "_line", counted)
+    with vm.connect() as made:
+        made.sql(_TABLE)
+        made.sql("CREATE TABLE u (k BIGINT, x BIGINT) UNCHECKED")
+        made.sql("CREATE MATERIALIZED VIEW v AS SELECT a.x FROM u a JOIN u b ON a.k = b.x")
+        made.sql("CREATE MATERIALIZED VIEW w AS SELECT g, sum(x) AS s FROM t GROUP BY g")
+        for _ in range(3):
+            made.insert("u", [(1, 2), (2, 1)])
+            made.insert("t", [(1, "a", 2)])
+        assert made["v"].verify() == made["w"].verify() == []
+    assert sorted(looked) == ["t", "u"]

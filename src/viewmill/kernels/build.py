@@ -277,11 +277,13 @@ class TriggerMaintainer:
 
         False if nothing takes it so, or if a row fails: row by row it is found out which.
         """
+        # Of rows with multiplicities, and all that are lent have some, a product has a copy.
         whole = Product(delta.schema, (Factor(tuple(range(len(delta.schema))), delta),))
         if input not in self._summed_feeds:
             self._summed_feeds[input] = self._product_feed(input, whole)
         feed = self._summed_feeds[input]
         if feed is None:
+            self._feeds[input].summing.end()
             return False
         try:
             self._apply_product(feed, whole)

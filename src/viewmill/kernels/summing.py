@@ -71,6 +71,10 @@ class Summing:
         """Whether the next batch whose keys repeat is summed."""
         return not self.is_tried or self._tried % 2 == 0
 
+    def end(self) -> None:
+        """Nothing takes rows that were summed: no batch is looked at from now on."""
+        self._keys = ()
+
     def note(self, nanoseconds: int, size: int) -> None:
         """A batch of so many rows took so long, by the way that was the next one."""
         way = self._tried % 2

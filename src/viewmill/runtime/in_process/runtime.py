@@ -43,7 +43,7 @@ class InProcessRuntime:
         self._families: dict[int, Family] = {}
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
-        self._lines: dict[str, _Line] = {}  # by table
+        self._lines: dict[str, _Line | None] = {}  # by table
         self._rows_only: dict[str, bool] = {}  # by table: whether it is enough to hand rows on
         self._nothing: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
@@ -178,9 +178,10 @@ class InProcessRuntime:
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
         """The same for rows of one table: what comes most often, in few steps where nothing is
         measured or in parts, and every block reads one thing that changes."""
-        line = self._lines.get(table)
-        if line is None:
-            line = self._line(table)
+        try:
+            line = self._lines[table]
+        except KeyError:
+            line = self._lines[table] = self._line(table)
         is_timed = delta.size >= _TIMED_ROWS and self._is_timed(delta.size)
         if is_timed or line is None or self._families or self._watched or self._moving:
             wide = _Turn({table: delta}, {})
@@ -248,8 +249,7 @@ class InProcessRuntime:
         route = self._route((table,))
         if any(len(reads) > 1 for _, reads in route):
             return None
-        line = self._lines[table] = [(block, *reads[0]) for block, reads in route]
-        return line
+        return [(block, *reads[0]) for block, reads in route]
 
     def _route(self, sources: tuple[str, ...]) -> list[tuple[Block, list[tuple[str, str]]]]:
         """The blocks that a change of the sources may reach, in order, and what each reads."""
