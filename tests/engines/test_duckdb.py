@@ -148,6 +148,8 @@ VALUES = [
     ("date_trunc('week', date '2020-02-29')", dt.datetime(2020, 2, 24)),
     ("unix_seconds(timestamp '1969-12-31 23:59:59.5')", -1),
     ("datediff('2020-03-01', '2020-02-28')", 2),
+    ("date_format(timestamp '2020-03-01 04:05:06', 'dd \\'of\\' MM')", "01 of 03"),
+    ("to_timestamp('2020-03-01T04:05', 'yyyy-MM-dd\\'T\\'HH:mm')", dt.datetime(2020, 3, 1, 4, 5)),
 ]
 
 

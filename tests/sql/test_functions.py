@@ -133,6 +133,7 @@ def test_constants_are_converted_at_once():
     [
         ("customer AND true OR id", "OR needs a BOOLEAN, got BIGINT", "id"),
         ("day * 2", "* needs numbers, got DATE", "day"),
+        ("'5' * customer", "* needs numbers, got STRING and STRING", "'5' * customer"),
         ("day = 5", "DATE and INT cannot be compared", "day = 5"),
         ("substring(customer)", "substring takes 2 to 3 arguments, got 1", "customer"),
         ("row_number()", "row_number needs an OVER clause", "row_number"),

@@ -11,7 +11,14 @@ _LETTERS = {
     "d": ("1,2", "day"), "HH": ("2", "hour"), "H": ("1,2", "hour"), "mm": ("2", "minute"),
     "ss": ("2", "second"), "SSS": ("3", "millisecond"), "SSSSSS": ("6", "microsecond"),
 }  # fmt: skip
-_PARTS = re.compile("|".join(sorted(_LETTERS, key=len, reverse=True)) + "|[A-Za-z']|[^A-Za-z']+")
+_WORDS = "|".join(sorted(_LETTERS, key=len, reverse=True))
+QUOTED = "'(?:[^']|'')*'"  # text as it is, in which two quotes are one
+_PARTS = re.compile(f"{QUOTED}|{_WORDS}|[A-Za-z']|[^A-Za-z']+")
+
+
+def unquoted(part: str) -> str:
+    """What quoted text in a pattern stands for."""
+    return part[1:-1].replace("''", "'") or "'"
 
 
 @cache
@@ -30,6 +37,8 @@ def text_shape(pattern: str) -> str | None:
             width, unit = _LETTERS[part]
             made += f"(?P<{unit}>[0-9]{{{width}}})"
             said.append(unit)
+        elif part[0] == "'" and len(part) > 1:
+            made += re.escape(unquoted(part))
         elif part[0].isalpha() or part == "'":
             return None
         else:

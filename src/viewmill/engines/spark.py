@@ -173,7 +173,8 @@ def _translated_errors() -> Iterator[None]:
 
 
 _TOO_LARGE = ("OVERFLOW", "OUT_OF_RANGE")
-_FAILED = ("INVALID_INPUT", "CANNOT_PARSE", "INVALID_ARRAY_INDEX", "DATETIME", "USER_RAISED")
+_FAILED = ("INVALID_INPUT", "CANNOT_PARSE", "CANNOT_DECODE", "INVALID_ARRAY_INDEX", "DATETIME",
+           "USER_RAISED", "INVALID_PARAMETER_VALUE", "INVALID_REGEXP")  # fmt: skip
 
 
 def translate(error: PySparkException | Py4JJavaError) -> ViewmillError:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from viewmill.algebra.date_patterns import text_shape
+from viewmill.algebra.date_patterns import QUOTED, text_shape, unquoted
 from viewmill.algebra.dates import add_months
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
@@ -289,15 +289,17 @@ def _formatter(pattern: str) -> Callable[[dt.datetime], str]:
     return remembered if _FINE.isdisjoint(pattern) else write
 
 
+_QUOTED = re.compile(QUOTED)
+
+
 def _parts(pattern: str) -> list[str | Callable[[dt.datetime], str]]:
     """What stands in a pattern: letters as they are, and what is put in their stead."""
     parts: list[str | Callable[[dt.datetime], str]] = []
     i = 0
     while i < len(pattern):
-        if pattern[i] == "'":
-            end = pattern.find("'", i + 1)
-            parts.append(pattern[i + 1 : end] or "'")
-            i = end + 1
+        if (text := _QUOTED.match(pattern, i)) is not None:
+            parts.append(unquoted(text[0]))
+            i = text.end()
             continue
         found = next((each for each in _LETTERS if pattern.startswith(each[0], i)), None)
         parts.append(pattern[i] if found is None else found[1])

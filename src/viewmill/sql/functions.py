@@ -327,10 +327,9 @@ def _lenient(arguments: Arguments, sign: str, span: Span | None) -> Arguments:
     types = [each.type for each in arguments]
     if not any(isinstance(each, String) for each in types):
         return arguments
-    if all(isinstance(each, String) for each in types):
-        raise TypeMismatch(f"{sign} needs numbers, got STRING and STRING", span=span)
     meeting = common_types(types)
-    assert meeting is not None
+    if meeting is None or all(isinstance(each, String) for each in types):
+        return arguments  # as the operator says
     return tuple(
         cast(each, meeting, lenient=True) if isinstance(each.type, String) else each
         for each in arguments
@@ -343,7 +342,7 @@ def _try_wide(sign: str, plain: Expression, span: Span | None) -> Expression:
     if not isinstance(type_, Decimal) or type_.precision < decimals.MAX_PRECISION or sign == "%":
         return plain
     assert isinstance(plain, Call)
-    texts = (cast(each, STRING) for each in plain.arguments)
+    texts = map(_digits, plain.arguments)
     size = (Literal(type_.precision, INT), Literal(type_.scale, INT))
     arguments = (Literal(sign, STRING), *texts, *size)
     return cast(Call("try_exact", arguments, STRING, True, span), type_)
@@ -377,17 +376,22 @@ def _shift(name: str) -> Builder:
     return build
 
 
+def _digits(number: Expression) -> Expression:
+    """A number as text, of a constant too: Spark is given the number itself."""
+    return Cast(number, STRING, number.nullable, False, number.span)
+
+
 def _bround(arguments: Arguments, span: Span | None) -> Expression:
     rounded = _round(arguments, span)
     assert isinstance(rounded, Call)
     if isinstance(rounded.type, Decimal):
-        texts = (cast(rounded.arguments[0], STRING), rounded.arguments[1])
+        texts = (_digits(rounded.arguments[0]), rounded.arguments[1])
         return cast(make_call("bround_text", texts, STRING, span), rounded.type)
     value, digits = cast(rounded.arguments[0], DOUBLE), rounded.arguments[1]
     if isinstance(rounded.type, Integer):
         if isinstance(digits, Literal) and isinstance(digits.value, int) and digits.value >= 0:
             return rounded.arguments[0]
-        texts = (cast(rounded.arguments[0], STRING), digits)
+        texts = (_digits(rounded.arguments[0]), digits)
         return cast(make_call("bround_text", texts, STRING, span), rounded.type)
     return cast(make_call("bround", (value, digits), DOUBLE, span), rounded.type)
 
@@ -398,7 +402,7 @@ def _format_number(arguments: Arguments, span: Span | None) -> Expression:
         raise NotModelled("format_number by a pattern", span)
     digits = implicit(arguments[1], INT, "format_number")
     if isinstance(value.type, Decimal | Integer):
-        return Call("format_exact", (cast(value, STRING), digits), STRING, True, span)
+        return Call("format_exact", (_digits(value), digits), STRING, True, span)
     return Call("format_number", (cast(value, DOUBLE), digits), STRING, True, span)
 
 

@@ -84,7 +84,8 @@ def _numbers(
     if isinstance(left.type, Null) and isinstance(right.type, Null):
         return cast(left, DOUBLE), cast(right, DOUBLE)
     if isinstance(left.type, String) and isinstance(right.type, String):
-        return cast(left, DOUBLE), cast(right, DOUBLE)
+        hint = "Convert one of them with CAST."
+        raise TypeMismatch(f"{sign} needs numbers, got STRING and STRING", hint=hint, span=span)
     left, right = _literal_as_decimal(left, right), _literal_as_decimal(right, left)
     exact_left, exact_right = decimals.as_decimal(left.type), decimals.as_decimal(right.type)
     has_decimal = isinstance(left.type, Decimal) or isinstance(right.type, Decimal)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from viewmill.algebra.date_patterns import QUOTED, unquoted
+
 # Spark's letters and strftime's, as DuckDB knows it.
 _LETTERS = {
     "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d",
@@ -12,7 +14,8 @@ _LETTERS = {
 }  # fmt: skip
 # sqlglot marks those of a fixed width.
 _PARSED = {**{b: a for a, b in _LETTERS.items()}, "%Y": "yyyy", "%f": "SSSSSS"}
-_SPARK = re.compile("|".join(sorted(_LETTERS, key=len, reverse=True)) + r"|[A-Za-z]+|[^A-Za-z]+")
+_WORDS = "|".join(sorted(_LETTERS, key=len, reverse=True))
+_SPARK = re.compile(f"{QUOTED}|{_WORDS}|[A-Za-z]+|[^A-Za-z']+|'")
 
 
 def to_spark(parsed: str) -> str | None:
@@ -42,7 +45,9 @@ def to_duckdb(spark: str) -> str | None:
     for part in _SPARK.findall(spark):
         if part in _LETTERS:
             made += _LETTERS[part]
-        elif part[0].isalpha() or "'" in part:
+        elif part[0] == "'" and len(part) > 1:
+            made += unquoted(part).replace("%", "%%")
+        elif part[0].isalpha() or part == "'":
             return None
         else:
             made += part.replace("%", "%%")
