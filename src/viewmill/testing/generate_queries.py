@@ -49,6 +49,12 @@ _LITERALS = {
     "TIMESTAMP": ("TIMESTAMP '2024-02-29 12:00:00'", "TIMESTAMP '1970-01-01 00:00:00'"),
 }
 
+# More than are compared one by one.
+_LONG_LISTS = {
+    "INT": ", ".join(map(str, range(-1, 20, 2))),
+    "STRING": ", ".join(f"'{each}'" for each in ("a", *range(20))),
+}
+
 
 def _decimal_parts(type_: str) -> tuple[int, int]:
     precision, scale = type_[len("DECIMAL(") : -1].split(",")
@@ -201,6 +207,8 @@ class Expressions:
             word = self.pick("IS NULL", "IS NOT NULL")
             return both(f"({{}} {word})", a, type="BOOLEAN")
         if kind == "in":
+            if type_ in _LONG_LISTS and self.draw(st.booleans()):
+                return both(f"({{}} IN ({_LONG_LISTS[type_]}))", a, type="BOOLEAN")
             return both("({} IN ({}, {}))", a, b, self.leaf(type_), type="BOOLEAN")
         if kind == "between":
             return both("({} BETWEEN {} AND {})", a, b, self.leaf(type_), type="BOOLEAN")

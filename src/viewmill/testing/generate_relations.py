@@ -18,6 +18,7 @@ from viewmill.testing.generate_queries import Expressions, Query, Text, both
 from viewmill.testing.generate_values import shown_value
 
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")
+_WORDS = ("'a'", "'é'")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class _Relations:
     def rows(self, depth: int) -> Rows:
         """Some relation, at most so deep."""
         if depth == 0:
-            return self._table()
+            return self._table() if self.draw(st.integers(0, 7)) else self._constants()
         makers: tuple[Callable[[int], Rows], ...] = (
             self._select, self._join, self._join, self._group, self._group, self._set,
             self._window, self._window, self._top, self._test, self._test, self._grouping_sets,
@@ -82,6 +83,16 @@ class _Relations:
         columns = tuple(each for each in table.columns if each.type != "FLOAT")
         names = ", ".join(each.name for each in columns)
         return Rows(both(f"(SELECT {names} FROM {table.name})"), columns)
+
+    def _constants(self) -> Rows:
+        """Rows that stand in the query itself."""
+        rows = [
+            f"({self.pick('0', '1', 'NULL')}, {self.pick(_WORDS[0], _WORDS[1], 'NULL')})"
+            for _ in range(self.draw(st.integers(0, 2)))
+        ]
+        values = ", ".join(["(1, 'a')", *rows])
+        columns = (Column("k", "INT"), Column("s", "STRING"))
+        return Rows(both(f"(SELECT k, s FROM (VALUES {values}) {self.name()}(k, s))"), columns)
 
     def _made(self, template: str, parts: Sequence[Text], columns: Sequence[Column]) -> Rows:
         return Rows(both(f"({template})", *parts), tuple(columns))
@@ -116,6 +127,8 @@ class _Relations:
         columns += [Column(f"r{i}", c.type) for i, c in enumerate(right.columns[:2])]
         shown += [f"{b}.{c.name} AS r{i}" for i, c in enumerate(right.columns[:2])]
         template = f"SELECT {', '.join(shown)} FROM {{}} {a} {word} {{}} {b} ON {{}}"
+        if word == "JOIN" and self.draw(st.booleans()):
+            template = f"SELECT {', '.join(shown)} FROM {{}} {a}, {{}} {b} WHERE {{}}"
         return self._made(template, [left.text, right.text, on], columns)
 
     def _on(self, left: Rows, right: Rows, a: str, b: str) -> Text:
@@ -279,7 +292,7 @@ class _Relations:
         if calls[0].type == "INT" and self.draw(st.booleans()):
             outer = self.name()
             names = ", ".join(f"{outer}.{each.name}" for each in made)
-            sign = self.pick("<= 2", "= 1", "> 1")
+            sign = self.pick("<= 2", "= 1", "= 2", "> 1", "<> 2", "IN (1, 3)", "BETWEEN 2 AND 3")
             template = f"SELECT {names} FROM {{}} {outer} WHERE {outer}.w2 {sign}"
             return self._made(template, [rows.text], made)
         return rows
@@ -291,7 +304,7 @@ class _Relations:
         kind = self.pick("rank", "offset", "value", "frame", "frame", "count", "range")
         if kind == "rank":
             word = self.pick("ROW_NUMBER", "RANK", "DENSE_RANK")
-            return both(f"CAST({word}() {whole} AS INT)", type="INT")
+            return Text(f"{word}() {whole}", f"CAST({word}() {whole} AS INT)", "INT")
         if kind == "offset":
             word = self.pick("LAG", "LEAD")
             return both(f"{word}({x}, {self.pick('1', '2')}) {whole}", type=column.type)
