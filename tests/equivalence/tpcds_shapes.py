@@ -121,6 +121,21 @@ QUERIES = {
           WHERE a.customer = b.customer AND b.customer = c.customer
             AND a.kind = 's' AND b.kind = 's' AND c.kind = 'w' AND a.y = 1999 AND b.y = 2000
             AND c.y = 2000 AND CASE WHEN a.total > 0 THEN b.total ELSE 0 END <= c.total""",
+    5: """WITH stores AS (
+            SELECT s_store_name AS name, SUM(price) AS sales, SUM(amount) AS returned
+            FROM (SELECT ss_store_sk AS store, ss_date_sk AS day, ss_price AS price,
+                         CAST(0 AS DECIMAL(7,2)) AS amount FROM store_sales
+                  UNION ALL SELECT sr_store_sk, sr_date_sk, CAST(0 AS DECIMAL(7,2)), sr_amount
+                  FROM store_returns) q, date_dim, store
+            WHERE q.day = d_date_sk AND q.store = s_store_sk AND d_year = 2000
+            GROUP BY s_store_name),
+          web AS (
+            SELECT i_brand AS name, SUM(ws_price) AS sales, CAST(0 AS DECIMAL(7,2)) AS returned
+            FROM web_sales, item WHERE ws_item_sk = i_item_sk GROUP BY i_brand)
+          SELECT channel, name, SUM(sales) AS sales, SUM(returned) AS returned FROM (
+            SELECT 'store' AS channel, name, sales, returned FROM stores
+            UNION ALL SELECT 'web', name, sales, returned FROM web) x
+          GROUP BY ROLLUP (channel, name) ORDER BY channel, name, sales LIMIT 20""",
     6: """SELECT ca_state, COUNT(*) AS n FROM address, customer, store_sales, item i
           WHERE ca_addr_sk = c_addr_sk AND c_customer_sk = ss_customer_sk
             AND ss_item_sk = i.i_item_sk AND i.i_current_price > 1.2 * (
@@ -181,6 +196,11 @@ QUERIES = {
            FROM web_sales, item, customer LEFT JOIN address ON c_addr_sk = ca_addr_sk
            WHERE ws_item_sk = i_item_sk AND ws_customer_sk = c_customer_sk
            GROUP BY ROLLUP (i_item_id, ca_state, ca_city)""",
+    20: """SELECT i_item_id, i_class, SUM(ws_price) AS revenue,
+             SUM(ws_price) * 100.0000 / NULLIF(SUM(SUM(ws_price)) OVER (PARTITION BY i_class), 0)
+               AS ratio
+           FROM web_sales, item WHERE ws_item_sk = i_item_sk AND i_category IN ('Books', 'Music')
+           GROUP BY i_item_id, i_class ORDER BY i_class, i_item_id, ratio LIMIT 10""",
     21: """SELECT inv_warehouse, i_item_id,
              SUM(CASE WHEN d_date < DATE '2000-03-11' THEN inv_quantity ELSE 0 END) AS before,
              SUM(CASE WHEN d_date >= DATE '2000-03-11' THEN inv_quantity ELSE 0 END) AS after
@@ -265,6 +285,18 @@ QUERIES = {
            SELECT COALESCE(web.item, shop.item) AS item, COALESCE(web.d_date, shop.d_date) AS day,
                   web.total AS web_total, shop.total AS shop_total
            FROM web FULL OUTER JOIN shop ON web.item = shop.item AND web.d_date = shop.d_date""",
+    58: """WITH s AS (SELECT i_item_id AS item, SUM(ss_price) AS rev FROM store_sales, item
+                      WHERE ss_item_sk = i_item_sk GROUP BY i_item_id),
+                w AS (SELECT i_item_id AS item, SUM(ws_price) AS rev FROM web_sales, item
+                      WHERE ws_item_sk = i_item_sk GROUP BY i_item_id)
+           SELECT s.item, s.rev / ((s.rev + w.rev) / 2) * 100 AS deviation FROM s, w
+           WHERE s.item = w.item AND s.rev + w.rev > 1 AND s.rev BETWEEN 0.5 * w.rev AND 9 * w.rev
+           ORDER BY s.item, deviation LIMIT 5""",
+    61: """SELECT p.total AS part, q.total AS whole, p.total / NULLIF(q.total, 0) * 100 AS share
+           FROM (SELECT SUM(ss_price) AS total FROM store_sales, store
+                 WHERE ss_store_sk = s_store_sk AND s_state = 'CA') p,
+                (SELECT SUM(ss_price) AS total FROM store_sales) q
+           LIMIT 100""",
     67: """SELECT * FROM (
              SELECT i_category, i_class, i_brand, d_qoy, sales,
                     RANK() OVER (PARTITION BY i_category ORDER BY sales DESC) AS rk
