@@ -15,7 +15,7 @@ import viewmill as vm
         # What does not begin at multiples of the slide is not put together from panes.
         ("window(ts, '10 minutes', '2 minutes', '1 minute')", "dataflow"),
         ("window(ts, '10 minutes', '4 minutes', '1 minute')", "dataflow"),
-        ("window(ts, '70 minutes', '1 minute', '10 seconds')", "recompute"),  # too many per row
+        ("window(ts, '70 minutes', '1 minute', '10 seconds')", "dataflow"),  # joined with them
         ("window(ts, '10 minutes', '4 minutes', '8 minutes')", "shared_window"),
         ("window(ts, '70 minutes', '1 minute')", "shared_window"),
     ],
