@@ -61,7 +61,7 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Wide:
-    """A DECIMAL of which a word may not hold every value: a quotient of many digits.
+    """A DECIMAL of which a word may not hold every value: a quotient or a product of many digits.
 
     Nothing is computed of it before it is cast to the DECIMAL that it shows; it is carried and put
     in order by codes (`deltas.wide_codes`).
@@ -158,8 +158,8 @@ def is_float_word(type_: Type) -> bool:
 
 
 def may_be_wide(type_: Type) -> bool:
-    """Whether a quotient of this type may be wider than a word, which holds 18 digits.
+    """Whether what is computed of this type may be wider than a word, which holds 18 digits.
 
-    With nine of them behind the point as many are left before it: few quotients are that large.
+    With nine of them behind the point as many are left before it: few values are that large.
     """
     return isinstance(type_, Decimal) and type_.precision > 18 and type_.scale > 9

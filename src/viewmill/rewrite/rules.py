@@ -27,7 +27,7 @@ from viewmill.rewrite.push_semi_joins import push_semi_joins
 from viewmill.rewrite.split_windows import split_windows
 from viewmill.rewrite.subqueries_as_joins import subqueries_as_joins
 from viewmill.rewrite.union_as_distinct import union_as_distinct
-from viewmill.rewrite.widen_quotients import widen_quotients
+from viewmill.rewrite.widen_decimals import widen_decimals
 
 Rule = Callable[[Relation], Relation]
 
@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
     push_filters,
     merge_projects,
     drop_trivial,
-    widen_quotients,
+    widen_decimals,
 )
 
 # What turns subqueries into joins, for the strategies that want none. A UNION is a DISTINCT before

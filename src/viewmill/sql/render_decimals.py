@@ -6,7 +6,7 @@ gives  DuckDB SQL over HUGEINT: the digits without the point, divided, rounded h
 
 from __future__ import annotations
 
-from viewmill.algebra.types import Decimal, Type
+from viewmill.algebra.types import Decimal, Type, may_be_wide
 from viewmill.sql.decimals import MAX_PRECISION
 
 _NARROW = 18  # digits that surely fit 64 bits
@@ -71,6 +71,9 @@ def multiply(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str
     """Left * right in the type of the result."""
     assert isinstance(result, Decimal)
     lost = a.scale + b.scale - result.scale
+    if max(a.precision, b.precision) <= _NARROW and may_be_wide(result):
+        # Of two that fit 64 bits DuckDB makes one that does.
+        left = f"CAST({left} AS DECIMAL({_NARROW + 1},{a.scale}))"
     if lost <= 0:
         # What DuckDB cannot hold does not fit the result either.
         return f"CAST(({left} * {right}) AS {result})"

@@ -28,6 +28,8 @@ QUERIES = (
     "(SELECT k, sum(x) * 100.00 / sum(y) AS q FROM r GROUP BY k) s ON r.k = s.k",
     "SELECT k, (SELECT max(x * 100.00 / y) FROM r WHERE y <> 0) AS m FROM r",
     f"SELECT k FROM r WHERE 100 IN (SELECT q FROM ({PERCENT}) WHERE q = 100)",
+    "SELECT k, cast(x AS DECIMAL(18,8)) * cast(y AS DECIMAL(18,8)) AS m FROM r",
+    "SELECT k, cast(cast(x AS STRING) AS DECIMAL(38,18)) AS m FROM r",
     "SELECT * FROM shares",
     "SELECT k, q * 2 AS d FROM shares WHERE q > 90",
     "SELECT max(q) AS m, count(q) AS n FROM shares",

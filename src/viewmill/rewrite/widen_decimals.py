@@ -1,4 +1,4 @@
-"""Give quotients of many digits a type that holds them."""
+"""Give quotients, products and texts of many digits a type that holds them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from viewmill.algebra.relations import (
     inputs,
 )
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import Decimal, Type, Wide, may_be_wide
+from viewmill.algebra.types import Decimal, Integer, Type, Wide, may_be_wide
 from viewmill.algebra.walk import Rewrite, expressions, map_parts, walk_relations
 from viewmill.rewrite.correlation import transform_everywhere
 
@@ -38,8 +38,8 @@ from viewmill.rewrite.correlation import transform_everywhere
 _CARRIED = ("min", "max", "lag", "lead", "first_value", "last_value", "nth_value")
 
 
-def widen_quotients(query: Relation) -> Relation:
-    """A shown or grouped quotient of DECIMALs that may be wider than a word becomes `Wide`.
+def widen_decimals(query: Relation) -> Relation:
+    """A shown or grouped DECIMAL that was computed and may be wider than a word becomes `Wide`.
 
     before  Project: a / b AS x, a AS y          x DECIMAL(38,17)
     after   Project: CAST(a / b AS wide) AS x, a AS y
@@ -175,9 +175,11 @@ def _narrow(query: Relation) -> Relation:
 
 
 def _may_widen(part: Expression) -> bool:
+    """Whether a part makes digits: sums have hardly more than what they add."""
     if isinstance(part, Cast):
-        return isinstance(part.input.type, Wide)
-    return isinstance(part, Call) and part.function == "/" and isinstance(part.type, Decimal)
+        return not isinstance(part.input.type, Decimal | Integer)
+    is_made = isinstance(part, Call) and part.function in ("/", "*")
+    return is_made and isinstance(part.type, Decimal)
 
 
 def _even(relation: SetOperation) -> SetOperation:
