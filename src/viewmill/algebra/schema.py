@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from viewmill.algebra.types import Type
@@ -50,3 +50,20 @@ class Schema:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.fields))
+
+
+def free_name(wish: str, taken: Iterable[str]) -> str:
+    """`wish`, or `wish_2` and so on if a column has that name already, whatever its case."""
+    return free_names((wish,), taken)[0]
+
+
+def free_names(wishes: Iterable[str], taken: Iterable[str]) -> tuple[str, ...]:
+    """The same for several names, which differ from one another too."""
+    known, found = {each.lower() for each in taken}, []
+    for wish in wishes:
+        name, count = wish, 2
+        while name.lower() in known:
+            name, count = f"{wish}_{count}", count + 1
+        known.add(name.lower())
+        found.append(name)
+    return tuple(found)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from viewmill.algebra.expressions import Call, Column, Expression, Literal, Over
 from viewmill.algebra.relations import Filter, Limit, Project, Relation, Sort, Window
+from viewmill.algebra.schema import free_name
 from viewmill.algebra.types import BOOLEAN, INT
 from viewmill.algebra.walk import transform
 
-RANK = "#rank"
+_RANK = "#rank"
 
 
 def limit_as_rank(query: Relation) -> Relation:
@@ -29,15 +30,16 @@ def _ranked(relation: Relation) -> Relation:
         return relation
     sort = relation.input
     number = Over("row_number", (), (), sort.keys, None, INT, False, span=relation.span)
-    ranked = Window(sort.input, ((RANK, number),), relation.span)
+    rank = free_name(_RANK, sort.input.schema.names)
+    ranked = Window(sort.input, ((rank, number),), relation.span)
     rows: Relation = ranked
     if relation.count is not None:
-        rows = Filter(rows, _compare("<=", relation.offset + relation.count))
+        rows = Filter(rows, _compare(rank, "<=", relation.offset + relation.count))
     if relation.offset:
-        rows = Filter(rows, _compare(">", relation.offset))
+        rows = Filter(rows, _compare(rank, ">", relation.offset))
     columns = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in relation.schema)
     return Project(rows, columns)
 
 
-def _compare(function: str, bound: int) -> Expression:
-    return Call(function, (Column(RANK, INT, False), Literal(bound, INT)), BOOLEAN, False)
+def _compare(rank: str, function: str, bound: int) -> Expression:
+    return Call(function, (Column(rank, INT, False), Literal(bound, INT)), BOOLEAN, False)

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Aggregate, Relation, Values
+from viewmill.algebra.relations import Relation, Values
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float
 from viewmill.program.program import Program
@@ -27,9 +27,15 @@ from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, writ
 from viewmill.strategies.aggregate_index.by_key import surely
 from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
-from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.compose import refuse_division
-from viewmill.strategies.dataflow.linear import Top, columns_as, not_null, projected, used_columns
+from viewmill.strategies.dataflow.linear import (
+    Top,
+    columns_as,
+    counted,
+    not_null,
+    projected,
+    used_columns,
+)
 from viewmill.strategies.dataflow.operators.sinks import Sink
 from viewmill.strategies.dataflow.operators.writer import Writer
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -85,10 +91,9 @@ class _Rows:
 
     def _keep_levels(self) -> str:
         kind = Ordered(self._level_field, _COUNT, 1, None, self._key_fields)
-        counted = (("#count", count_rows()),)
         first = (*self._key_fields, self._level_field)
         rows = projected(self._rows(), self._first_columns())
-        return self.writer.state("levels", kind, Aggregate(rows, columns_as(first), counted))
+        return self.writer.state("levels", kind, counted(rows, first))
 
     def _keep_rows(self, top: Top) -> tuple[str, tuple[Field, ...]]:
         """The rows by key and level, with the other columns that are shown."""
@@ -98,8 +103,7 @@ class _Rows:
         first = (*self._key_fields, self._level_field)
         kind = Listed(first, rest, _COUNT, journal=True)
         rows = projected(self._rows(), (*self._first_columns(), *columns_as(rest)))
-        counted = Aggregate(rows, columns_as((*first, *rest)), (("#count", count_rows()),))
-        return self.writer.state("listed", kind, counted), rest
+        return self.writer.state("listed", kind, counted(rows, (*first, *rest))), rest
 
     def _first_columns(self) -> tuple[tuple[str, Expression], ...]:
         pairs = zip(self._key_fields, self.key, strict=True)

@@ -14,13 +14,14 @@ from viewmill.algebra.conditions import filtered
 from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Column, Expression, Literal, walk
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
-from viewmill.algebra.schema import Field
+from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, Nested, Null
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
-from viewmill.strategies.dataflow.aggregates import Payload, count_rows, zero_if_null
+from viewmill.strategies.dataflow.aggregates import Payload, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
+from viewmill.strategies.dataflow.linear import counted
 from viewmill.strategies.dataflow.moments import with_pivots
 from viewmill.strategies.dataflow.percentiles import RANKED, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -308,7 +309,8 @@ class _Groups(_Writer):
 
     def _definition(self) -> Relation:
         kept = self.payload.kept
-        calls = tuple((each.slot.name, each.definition) for each in kept)
+        names = free_names((each.slot.name for each in kept), (name for name, _ in self.keys))
+        calls = tuple(zip(names, (each.definition for each in kept), strict=True))
         by = () if self.is_global else self.keys
         group = Aggregate(with_pivots(self.base(), by, self.payload.moments), by, calls)
         keys: tuple[Named, ...] = tuple(
@@ -316,7 +318,10 @@ class _Groups(_Writer):
         )
         if self.is_global:
             keys = self.keys
-        slots = tuple((e.slot.name, zero_if_null(e.slot.name, e.definition.type)) for e in kept)
+        slots = tuple(
+            (each.slot.name, zero_if_null(name, each.definition.type))
+            for name, each in zip(names, kept, strict=True)
+        )
         present = (("present", Literal(1, BIGINT)),) if self.is_global else ()
         return Project(group, (*keys, *slots, *present))
 
@@ -357,9 +362,10 @@ class _Bag(_Writer):
             self.source.line(f"e = keyed_at({self.state}, t)")
             with self.source.block("if e == -1:"):
                 self.source.line("continue")
-            self.source.line(f"count = int_at({self.state}, e, 0)")
-            with self.source.block("if count != 0:"):
-                self.emit_row(self._read(fields), fields, "count")
+            count = self.source.name("count")
+            self.source.line(f"{count} = int_at({self.state}, e, 0)")
+            with self.source.block(f"if {count} != 0:"):
+                self.emit_row(self._read(fields), fields, count)
 
     def _read(self, fields: Sequence[Field]) -> list[Operand]:
         bound = self.bind_key(fields)
@@ -367,9 +373,7 @@ class _Bag(_Writer):
 
     def _definition(self) -> Relation:
         project = Project(self.base(), self.shape.outputs)
-        fields = self.query.schema.fields
-        keys = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in fields)
-        return Aggregate(project, keys, (("#count", count_rows()),))
+        return counted(project, self.query.schema.fields)
 
 
 def _sql_of(query: Relation) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Aggregate, Named, Relation, Values
-from viewmill.algebra.schema import Field
+from viewmill.algebra.relations import Named, Relation, Values
+from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import Boolean, Float, String
 from viewmill.program.states import Keyed, Listed, Slot, Sorted, State
-from viewmill.strategies.dataflow.aggregates import Argument, count_rows, extreme_slots
-from viewmill.strategies.dataflow.linear import columns_as, not_null, projected
+from viewmill.strategies.dataflow.aggregates import Argument, extreme_slots
+from viewmill.strategies.dataflow.linear import counted, not_null, projected
 from viewmill.strategies.dataflow.source import Source
 
 
@@ -24,7 +24,8 @@ class GroupValues:
         assert argument.value is not None
         self.argument, self.groups, self.group, self.source = argument, groups, group, source
         self.value: Expression = argument.value
-        self.field = Field("#value", self.value.type, False)
+        name = free_name("#value", (each.name for each in groups.key))
+        self.field = Field(name, self.value.type, False)
         self.kind = Listed(groups.key, (self.field,), (Slot("count", "int"),), journal=True)
         self.state = source.name(f"values_{argument.number}")
         self.order = source.name(f"order_{argument.number}") if argument.extreme else ""
@@ -59,12 +60,9 @@ class GroupValues:
     def definition(self, rows: Relation, keys: tuple[Named, ...]) -> Relation:
         """Group, value, count."""
         where = () if self.argument.where is None else (self.argument.where,)
-        shown = projected(filtered(rows, where), (*keys, ("#value", self.value)))
-        value = Column("#value", self.value.type, self.value.nullable)
-        fields = (*self.groups.key, self.field)
-        return Aggregate(
-            filtered(shown, (not_null(value),)), columns_as(fields), (("#count", count_rows()),)
-        )
+        shown = projected(filtered(rows, where), (*keys, (self.field.name, self.value)))
+        value = Column(self.field.name, self.value.type, self.value.nullable)
+        return counted(filtered(shown, (not_null(value),)), (*self.groups.key, self.field))
 
     def add_value(self, value: str) -> str:
         """Write what counts a value; gives the name of 1 if it is new, -1 if it was the last."""

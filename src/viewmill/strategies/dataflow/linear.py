@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from viewmill.algebra.conditions import conjuncts, filtered
+from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression
-from viewmill.algebra.relations import Named, Project, Relation, Scan, Sort
-from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BOOLEAN
+from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan, Sort
+from viewmill.algebra.schema import Field, free_name
+from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
@@ -96,6 +97,13 @@ def substituted(
 def projected(relation: Relation, outputs: Iterable[Named]) -> Relation:
     """A projection."""
     return Project(relation, tuple(outputs))
+
+
+def counted(rows: Relation, fields: Iterable[Field]) -> Aggregate:
+    """Every row of these columns, and in a last column how often it is there."""
+    keys = columns_as(fields)
+    count = free_name("#count", (name for name, _ in keys))
+    return Aggregate(rows, keys, ((count, AggregateCall("count", (), BIGINT, False)),))
 
 
 def not_null(expression: Expression) -> Expression:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate, Column, Expression, Literal
-from viewmill.algebra.relations import Aggregate as Group
 from viewmill.algebra.relations import Named, Relation
-from viewmill.algebra.schema import Field
+from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.program.states import Keyed, Ordered, Slot, State
-from viewmill.strategies.dataflow.linear import columns_as, not_null, projected
+from viewmill.strategies.dataflow.linear import counted, not_null, projected
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 
@@ -88,7 +87,8 @@ class RankedValues:
 
     def __init__(self, kept: Percentiles, groups: Keyed, group: str, source: Source) -> None:
         self.kept, self.groups, self.group, self.source = kept, groups, group, source
-        self.level = Field("#value", DOUBLE, False)
+        name = free_name("#value", (each.name for each in groups.key))
+        self.level = Field(name, DOUBLE, False)
         self.kind = Ordered(self.level, (Slot("count", "int"),), watched=0, first=groups.key)
         self.state = source.name(f"ranks_{kept.number}")
 
@@ -100,12 +100,9 @@ class RankedValues:
     def states(self, rows: Relation, keys: tuple[Named, ...]) -> list[State]:
         """What is kept: group, value, count."""
         where = () if self.kept.where is None else (self.kept.where,)
-        shown = projected(filtered(rows, where), (*keys, ("#value", self.kept.value)))
-        value = Column("#value", DOUBLE, self.kept.value.nullable)
-        counted = Aggregate("count", (), BIGINT, False)
-        definition = Group(
-            filtered(shown, (not_null(value),)), columns_as(self.kind.key), (("#count", counted),)
-        )
+        shown = projected(filtered(rows, where), (*keys, (self.level.name, self.kept.value)))
+        value = Column(self.level.name, DOUBLE, self.kept.value.nullable)
+        definition = counted(filtered(shown, (not_null(value),)), self.kind.key)
         return [State(self.state, self.kind, definition)]
 
     def lift(self, scalar: Scalar, word: dict[str, int]) -> None:

@@ -27,6 +27,7 @@ from viewmill.algebra.relations import (
     Scan,
     Sort,
 )
+from viewmill.algebra.schema import free_name
 from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
 from viewmill.errors import Span
@@ -295,12 +296,7 @@ class _Builder:
     def _name(self, members: list[tuple[str, Expression]]) -> str:
         """A name that reads like the column, unique among variables."""
         if id(members) not in self.names:
-            wish = _wish(members[0][1])
-            taken = set(self.names.values())
-            name, count = wish, 2
-            while name in taken:
-                name, count = f"{wish}_{count}", count + 1
-            self.names[id(members)] = name
+            self.names[id(members)] = free_name(_wish(members[0][1]), self.names.values())
         return self.names[id(members)]
 
     def block(
@@ -362,7 +358,10 @@ def _is_same(expression: Expression, member: Expression) -> bool:
 def _wish(expression: Expression) -> str:
     while isinstance(expression, Cast):
         expression = expression.input
-    return expression.name.split(".")[-1] if isinstance(expression, Column) else "x"
+    # What definitions add to columns has a colon in its name.
+    return (
+        expression.name.split(".")[-1].replace(":", "_") if isinstance(expression, Column) else "x"
+    )
 
 
 def _linear(query: Relation) -> tuple[tuple[Expression, ...], tuple[Named, ...], Relation]:

@@ -44,12 +44,12 @@ class Definitions:
     # Views.
 
     def view(self, view: View) -> Relation:
-        """A view: its keys as "view.variable", its slots as "view.slot"."""
+        """A view: its keys as "view.variable", its slots as "view:slot"."""
         if view.is_leaf:
             return self._leaf(view)
         slots = self.numbers.by_signature[view.name]
         calls = tuple(
-            (f"{view.name}.{slot.name}", _sum(self._product(view, signature)))
+            (f"{view.name}:{slot.name}", _sum(self._product(view, signature)))
             for signature, slot in slots.items()
         )
         return _without_null(Aggregate(self._joined(view), self._keys(view), calls), view.keys)
@@ -61,7 +61,7 @@ class Definitions:
         )
         slots = self.numbers.by_signature[view.name]
         calls = tuple(
-            (f"{view.name}.{slot.name}", _lifted(dict(signature).get(alias, Factor())))
+            (f"{view.name}:{slot.name}", _lifted(dict(signature).get(alias, Factor())))
             for signature, slot in slots.items()
         )
         return _without_null(Aggregate(self._rows(alias), keys, calls), view.keys)
@@ -123,7 +123,7 @@ class Definitions:
             if name in view.keys
         )
         count = AggregateCall("count", (), BIGINT, False)
-        return Aggregate(distinct, keys, ((f"{view.name}.keys", count),))
+        return Aggregate(distinct, keys, ((f"{view.name}:keys", count),))
 
     def _product(self, view: View, signature: Signature) -> Expression:
         """The product that a slot sums, of the children's slots and the view's own variable."""
@@ -140,7 +140,7 @@ class Definitions:
     def _slot_column(self, view: View, signature: Signature) -> Expression:
         slot = self.numbers.by_signature[view.name][signature]
         type_ = _slot_type(slot, view, signature)
-        return Column(f"{view.name}.{slot.name}", type_, False)
+        return Column(f"{view.name}:{slot.name}", type_, False)
 
     # States.
 
@@ -161,7 +161,7 @@ class Definitions:
     def _counted(self, place: Place, view: View) -> Relation:
         """The state of an indicator: how many keys of its table each of its keys stands for."""
         keys = tuple((f.name, self._column(view, f.name)) for f in place.kind.key)
-        count = Column(f"{view.name}.keys", BIGINT, False)
+        count = Column(f"{view.name}:keys", BIGINT, False)
         return Project(self._indicator(view), (*keys, ("keys", count)))
 
     def _fused(self, place: Place) -> Relation:
@@ -180,14 +180,14 @@ class Definitions:
             ]
             for slot in place.kind.payload:
                 value = own.get(slot.name, _zero(types[slot.name]))
-                outputs.append((f"{prefix}.{slot.name}", value))
+                outputs.append((f"{prefix}:{slot.name}", value))
             side = Project(self.view(view), tuple(outputs))
             union = side if union is None else SetOperation("union", True, union, side)
         assert union is not None
         first = f"{place.state}.{place.views[0].name}"
         named = tuple((f.name, Column(f"{first}.{f.name}", f.type, f.nullable)) for f in keys)
         calls = tuple(
-            (s.name, _sum(Column(f"{first}.{s.name}", types[s.name], False)))
+            (f":{s.name}", _sum(Column(f"{first}:{s.name}", types[s.name], False)))
             for s in place.kind.payload
         )
         return _without_null(Aggregate(union, named, calls), tuple(f.name for f in keys))
@@ -203,7 +203,7 @@ class Definitions:
         """The root."""
         root = self.numbers.root
         calls = tuple(
-            (each.slot.name, _sum(self._root_value(each))) for each in self.numbers.root_slots
+            (f":{each.slot.name}", _sum(self._root_value(each))) for each in self.numbers.root_slots
         )
         keys = tuple((name, self._from_child(root, name)) for name in root.keys)
         total = _without_null(Aggregate(self._joined(root), keys, calls), root.keys)

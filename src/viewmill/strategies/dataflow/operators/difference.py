@@ -11,6 +11,7 @@ from __future__ import annotations
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import Aggregate, Named, Relation, SetOperation
+from viewmill.algebra.schema import free_names
 from viewmill.algebra.types import BIGINT, Decimal
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Slot
@@ -51,7 +52,7 @@ class _Difference:
         both = SetOperation("union", True, self._side(0), self._side(1))
         totals = tuple(
             (name, AggregateCall("sum", (Column(name, BIGINT, False),), Decimal(38, 0), True))
-            for name in ("#left", "#right")
+            for name in self._counts
         )
         return Aggregate(both, columns_as(self.fields), totals)
 
@@ -60,11 +61,17 @@ class _Difference:
         shown: tuple[Named, ...] = tuple(
             (field.name, leaf.columns[name]) for field, name in zip(self.fields, names, strict=True)
         )
+        left, right = self._counts
         one: tuple[Named, ...] = (
-            ("#left", Literal(1 - number, BIGINT)),
-            ("#right", Literal(number, BIGINT)),
+            (left, Literal(1 - number, BIGINT)),
+            (right, Literal(number, BIGINT)),
         )
         return projected(leaf.relation(), (*shown, *one))
+
+    @property
+    def _counts(self) -> tuple[str, ...]:
+        """What says how often a row is there on either side."""
+        return free_names(("#left", "#right"), (field.name for field in self.fields))
 
     def program(self) -> Program:
         """The program."""

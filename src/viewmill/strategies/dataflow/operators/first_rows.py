@@ -13,13 +13,12 @@ are walked through, up to the first hidden one that stays so.
 from __future__ import annotations
 
 from viewmill.algebra.expressions import Column, Literal
-from viewmill.algebra.relations import Aggregate, Relation, Values, Window
+from viewmill.algebra.relations import Relation, Values, Window
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Float, String
 from viewmill.program.program import Program
 from viewmill.program.states import Passing, Slot, Sorted, SortWord
-from viewmill.strategies.dataflow.aggregates import count_rows
-from viewmill.strategies.dataflow.linear import Top, columns_as, leaf_of, projected
+from viewmill.strategies.dataflow.linear import Top, columns_as, counted, leaf_of, projected
 from viewmill.strategies.dataflow.operators.window import (
     column_name,
     compared,
@@ -32,7 +31,6 @@ from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 _MOST = 1024  # rows that are walked through after each batch
 _RESERVED = ("q", "end", "rank", "copies", "mark", "now", "times", "rebuild", "min", "max")
-_COUNT = "#count"
 
 
 def shown_ranks(top: Top, window: Window) -> tuple[int, int] | None:
@@ -110,10 +108,9 @@ class _FirstRows:
         rows = projected(
             self.leaf.relation(), [(f.name, self.columns[f.name]) for f in self.fields]
         )
-        keys = columns_as(self.fields)
-        counted = Aggregate(rows, keys, ((_COUNT, count_rows()),))
-        count = Column(_COUNT, BIGINT, False)
-        return projected(counted, (*keys, ("count", count), ("mark", Literal(0, BIGINT))))
+        groups = counted(rows, self.fields)
+        *keys, (_, count) = columns_as(groups.schema)
+        return projected(groups, (*keys, ("count", count), ("mark", Literal(0, BIGINT))))
 
     # The program.
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Aggregate, Named, Relation
-from viewmill.algebra.schema import Field
+from viewmill.algebra.relations import Named, Relation
+from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.walk import substitute
 from viewmill.program.program import Program
 from viewmill.program.states import Listed, Slot
-from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import (
     Top,
     columns_as,
+    counted,
     fields_of,
     not_null,
     projected,
@@ -100,9 +100,11 @@ class _Join:
     def _declare(self, path: Path) -> None:
         scan = self.graph.scans[path.alias]
         members = [self.graph.classes[i].members[path.alias] for i in path.classes]
+        computed = [f"{path.alias}.key{n}" for n in range(len(members))]
+        names = zip(free_names(computed, scan.schema.names), members, strict=True)
         first = tuple(
-            Field(f"{path.alias}.key{n}" if not is_column(each) else _name(each), each.type, False)
-            for n, each in enumerate(members)
+            Field(_name(each) if is_column(each) else name, each.type, False)
+            for name, each in names
         )
         known = {_name(each) for each in members if is_column(each)}
         needed = self._needed(path.alias) - known
@@ -126,8 +128,7 @@ class _Join:
         rows = filtered(self.graph.scans[alias], [*self.graph.where[alias], *present])
         first = tuple((f.name, each) for f, each in zip(kind.first, members, strict=True))
         rest = columns_as(kind.rest)
-        keys = columns_as((*fields_of(first), *kind.rest))
-        return Aggregate(projected(rows, (*first, *rest)), keys, (("#count", count_rows()),))
+        return counted(projected(rows, (*first, *rest)), (*fields_of(first), *kind.rest))
 
     # Triggers.
 

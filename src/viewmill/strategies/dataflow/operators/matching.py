@@ -18,12 +18,11 @@ from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Join, Relation
-from viewmill.algebra.schema import Field
+from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed
-from viewmill.strategies.dataflow.aggregates import count_rows
-from viewmill.strategies.dataflow.linear import Top, columns_as, projected
+from viewmill.strategies.dataflow.linear import Top, columns_as, counted, projected
 from viewmill.strategies.dataflow.operators.sides import MATCHES, Side, Sides, sides_of
 from viewmill.strategies.dataflow.operators.sinks import Sink
 from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
@@ -270,13 +269,15 @@ class _ByRow(_Matching):
 def matches_definition(side: Side, sides: Sides) -> Relation:
     """Each row of a side, how often it is there, and how many rows of the other it meets."""
     other = sides.other(side)
-    mine = Aggregate(side.rows(), columns_as(side.row), (("#count", count_rows()),))
-    theirs = projected(other.rows(), (*columns_as(other.row), ("#one", Literal(1, BIGINT))))
+    mine = counted(side.rows(), side.row)
+    rows = columns_as(mine.schema)
+    names = (field.name for field in (*mine.schema, *other.row))
+    one, matches = free_names(("#one", "#matches"), names)
+    theirs = projected(other.rows(), (*columns_as(other.row), (one, Literal(1, BIGINT))))
     equal = [_equal(a, b) for a, b in zip(side.first, other.first, strict=True)]
     met = Join("left", mine, theirs, together((*equal, *sides.residual)))
-    count = Column("#count", BIGINT, False)
-    one = AggregateCall("count", (Column("#one", BIGINT, True),), BIGINT, False)
-    return Aggregate(met, (*columns_as(side.row), ("#count", count)), (("#matches", one),))
+    count = AggregateCall("count", (Column(one, BIGINT, True),), BIGINT, False)
+    return Aggregate(met, rows, ((matches, count),))
 
 
 def _equal(left: Field, right: Field) -> Expression:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Aggregate, Join, Named, Relation
+from viewmill.algebra.relations import Join, Named, Relation
 from viewmill.algebra.schema import Field
 from viewmill.algebra.walk import columns_of, substitute
 from viewmill.program.states import Indexed, Listed, Slot
-from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import (
     Leaf,
-    columns_as,
+    counted,
     leaf_of,
     not_null,
     projected,
@@ -91,13 +90,12 @@ class Side:
     def listed(self) -> tuple[Listed, Relation]:
         """The rows by key."""
         kind = Listed(self.first, self.rest, COUNT, journal=True)
-        counted = Aggregate(self.rows(), columns_as(self.row), (("#count", count_rows()),))
-        return kind, counted
+        return kind, counted(self.rows(), self.row)
 
     def counted(self) -> tuple[Indexed, Relation]:
         """How many rows there are by key."""
         kind = Indexed(self.first, COUNT, journal=True)
-        return kind, Aggregate(self.rows(), columns_as(self.first), (("#count", count_rows()),))
+        return kind, counted(self.rows(), self.first)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Aggregate, Relation, Sort, Values
+from viewmill.algebra.relations import Relation, Sort, Values
 from viewmill.program.states import Indexed, Passing, Slot
-from viewmill.strategies.dataflow.aggregates import count_rows
-from viewmill.strategies.dataflow.linear import Top, columns_as
+from viewmill.strategies.dataflow.linear import Top, counted
 from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
 from viewmill.strategies.dataflow.scalar import Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -21,6 +20,7 @@ class Sink:
     def __init__(self, writer: Writer, top: Top, *, passing: bool) -> None:
         self.writer, self.top, self.passing = writer, top, passing
         self.fields = writer.query.schema.fields
+        self.count = writer.source.name("count")
         if not self.fields:
             raise NotTaken("a view without columns")
         if passing:
@@ -31,10 +31,8 @@ class Sink:
             self.state = writer.state("rows", kind, self._definition())
 
     def _definition(self) -> Relation:
-        keys = columns_as(self.fields)
         query = self.writer.query
-        rows = query.input if isinstance(query, Sort) else query
-        return Aggregate(rows, keys, (("#count", count_rows()),))
+        return counted(query.input if isinstance(query, Sort) else query, self.fields)
 
     def take(self, scalar: Scalar, times: str) -> None:
         """Write what adds the row at hand, if it passes the filter above the operator.
@@ -70,9 +68,9 @@ class Sink:
             source.line(f"e = indexed_at({state}, t)")
             with source.block("if e == 0:"):
                 source.line("continue")
-            source.line(f"count = int_at({state}, e, 0)")
-            with source.block("if count != 0:"):
-                self._emit("count")
+            source.line(f"{self.count} = int_at({state}, e, 0)")
+            with source.block(f"if {self.count} != 0:"):
+                self._emit(self.count)
 
     def _emit(self, times: str) -> None:
         source = self.writer.source

@@ -15,17 +15,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from viewmill.algebra.expressions import Call, Column, Expression, Literal, Over, SortKey
-from viewmill.algebra.relations import Aggregate, Named, Relation, Values, Window
+from viewmill.algebra.relations import Named, Relation, Values, Window
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Integer
 from viewmill.algebra.walk import substitute
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Passing, Slot
-from viewmill.strategies.dataflow.aggregates import count_rows
 from viewmill.strategies.dataflow.linear import (
     Leaf,
     Top,
-    columns_as,
+    counted,
     leaf_of,
     projected,
     refuse_subqueries,
@@ -126,7 +125,7 @@ class _Window:
     def _definition(self, fields: Sequence[Field]) -> Relation:
         named: tuple[Named, ...] = tuple((f.name, self.columns[f.name]) for f in fields)
         rows = projected(self.leaf.relation(), named)
-        return Aggregate(rows, columns_as(fields), (("#count", count_rows()),))
+        return counted(rows, fields)
 
     def _call(self, name: str, over: Over) -> WindowCall:
         kind = Spread if over.function in MOMENTS else CALLS.get(over.function)
