@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from time import thread_time_ns
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill import errors
-from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.arrow import shown_row
 from viewmill.deltas.delta import Delta, concat
@@ -34,7 +32,6 @@ from viewmill.errors import (
 from viewmill.kernels import (
     column_reader,
     compiler,
-    ordered_stores,
     payloads,
     sorted_stores,
     stores,
@@ -43,63 +40,16 @@ from viewmill.kernels import (
 )
 from viewmill.kernels.compiler import WORD
 from viewmill.kernels.enumerator import Enumerator
-from viewmill.kernels.feed import Feed, Functions, Kernel
+from viewmill.kernels.feed import Feed, Kernel
+from viewmill.kernels.functions import functions_in, functions_of
 from viewmill.kernels.lookups import Lookups, text_table
-from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
+from viewmill.kernels.new_stores import Touching, new_failure, new_outlet, new_scratch, new_store
 from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
-from viewmill.kernels.plain import tree_stores as plain_tree_stores
-from viewmill.kernels.product_feed import ProductFeed, Scratch
-from viewmill.kernels.source import PLAIN, STRUCTURES, load_source, without_head
+from viewmill.kernels.product_feed import ProductFeed
+from viewmill.kernels.source import without_head
 from viewmill.program.program import Message, ProductTrigger, Program, Triggers
-from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, Sorted, StateKind
-
-_MOST_ARGUMENTS = 64  # of a ring whose lift is one function for all
-
-
-class Store(Protocol):
-    """Where a state lives."""
-
-    handle: Any
-
-    def make_room(self) -> bool: ...
-    def commit(self) -> None: ...
-    def rollback(self) -> None: ...
-    def show_committed(self, on: bool) -> None: ...
-    def clear(self) -> None: ...
-    def load_payload(self, keys: npt.NDArray[np.int64], payload: payloads.Payload) -> None: ...
-    def export_payload(self) -> tuple[npt.NDArray[np.int64], payloads.Payload]: ...
-    @property
-    def nbytes(self) -> int: ...
-
-
-@runtime_checkable
-class Touching(Protocol):
-    """A store that knows which keys were touched, in which order."""
-
-    def touched_key(self, t: int) -> tuple[int, ...]: ...
-
-
-class Outlet(Protocol):
-    """Where emitted rows gather."""
-
-    handle: Any
-
-    def take(self) -> Delta: ...
-    def lend(self) -> Delta: ...
-    def clear(self) -> None: ...
-
-
-class Failure(Protocol):
-    """Where the first failure is noted."""
-
-    handle: Any
-    words: Any  # the first is not zero if there is one
-
-    @property
-    def row(self) -> int: ...
-    def noted(self) -> bool: ...
-    def take(self) -> tuple[int, int]: ...
+from viewmill.program.states import Indexed, Listed, StateKind
 
 
 def build(
@@ -121,7 +71,7 @@ class TriggerMaintainer:
         self._body, self._dictionary = body, dictionary
         if compiled:
             dictionary.speed_up(column_reader)
-        self._stores = {each.name: _new_store(each.kind, compiled) for each in program.states}
+        self._stores = {each.name: new_store(each.kind, compiled) for each in program.states}
         self._all = tuple(self._stores.values())
         kinds = [each.kind for each in program.states]
         self._commits = [
@@ -143,8 +93,8 @@ class TriggerMaintainer:
         self.products: Callable[[str, Shape], ProductTrigger | None] | None = None
         self._product_feeds: dict[tuple[str, Shape], ProductFeed | None] = {}
         self._summed_feeds: dict[str, ProductFeed | None] = {}  # of them, by input
-        self._outlet = _new_outlet(program.output, compiled)
-        self._failure: Failure = stores.Failure() if compiled else plain_stores.Failure()
+        self._outlet = new_outlet(program.output, compiled)
+        self._failure = new_failure(compiled)
         self._noted = self._failure.words
         ids = [dictionary.intern(each) for each in body.texts]
         made = text_store.Texts if compiled else plain_stores.Texts
@@ -157,7 +107,7 @@ class TriggerMaintainer:
                 store.bind_texts(texts, text_table(body.lookups))
         handles = tuple(each.handle for each in self._all)
         end = (self._texts.handle, self._failure.handle)
-        functions = _load(program, body, compiled)
+        functions = functions_of(program, body, compiled)
         self._feeds = {
             each.input: Feed(
                 _schema_of(program, each.input),
@@ -302,8 +252,8 @@ class TriggerMaintainer:
 
     def _new_product_feed(self, input: str, trigger: ProductTrigger) -> ProductFeed:
         states = [each.handle for each in self._all]
-        functions = _functions(self.program.strategy, without_head(trigger.source), self.compiled)
-        scratch = [_new_scratch(kind, self.compiled) for _, kind in trigger.scratch]
+        functions = functions_in(self.program.strategy, without_head(trigger.source), self.compiled)
+        scratch = [new_scratch(kind, self.compiled) for _, kind in trigger.scratch]
         made = text_store.Texts if self.compiled else plain_stores.Texts
         texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
         return ProductFeed(
@@ -564,74 +514,5 @@ def _has_journal(kind: StateKind) -> bool:
     return not isinstance(kind, Indexed | Listed) or kind.journal
 
 
-def _new_store(kind: StateKind, compiled: bool) -> Store:
-    match kind:
-        case Keyed():
-            return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
-        case Indexed():
-            return tree_stores.IndexedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Passing():
-            return tree_stores.PassingStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Listed():
-            return tree_stores.ListedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Ordered():
-            if compiled:
-                return ordered_stores.OrderedStore(kind)
-            return plain_ordered_stores.OrderedStore(kind)
-        case Sorted():
-            if compiled:
-                return sorted_stores.SortedStore(kind)
-            return plain_sorted_stores.SortedStore(kind)
-
-
-def _new_scratch(kind: Indexed, compiled: bool) -> Scratch:
-    return tree_stores.ScratchStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-
-
-def _new_outlet(schema: Schema, compiled: bool) -> Outlet:
-    return stores.Outlet(schema) if compiled else plain_stores.Outlet(schema)
-
-
 def _schema_of(program: Program, name: str) -> Schema:
     return next(each.schema for each in program.inputs if each.name == name)
-
-
-def _load(program: Program, body: Triggers, compiled: bool) -> Functions:
-    return _functions(program.strategy, without_head(body.source), compiled, body.rings)
-
-
-@cache
-def _functions(
-    strategy: str, source: str, compiled: bool,
-    rings: tuple[tuple[str, Ring], ...] = (),
-) -> Functions:  # fmt: skip
-    """The functions of a program; programs that differ only in names share them."""
-    header = f"Triggers of {strategy}."
-    own = {n: f for prefix, ring in rings for n, f in ring_functions(prefix, ring).items()}
-    if not compiled:
-        plain = load_source(strategy, source, PLAIN, header)
-        for function in plain.values():
-            function.__globals__.update(own)
-        # Infinity minus infinity is NaN, here as in compiled code, without a warning from NumPy.
-        quiet = np.errstate(invalid="ignore", over="ignore")
-        return lambda name, arguments: quiet(plain[name])
-    functions = load_source(strategy, source, STRUCTURES, header)
-    for name, function in functions.items():  # they may call one another
-        function.__globals__[name] = compiler.structure(function)
-        function.__globals__.update({n: compiler.inlined(f) for n, f in own.items()})
-
-    @cache
-    def compiled_function(name: str, arguments: tuple[Any, ...]) -> Kernel:
-        return compiler.compile_kernel(functions[name], arguments)
-
-    return compiled_function
-
-
-def ring_functions(prefix: str, ring: Ring) -> dict[str, Callable[..., Any]]:
-    """A user's functions by the names that trigger source calls."""
-    named = {"add": ring.add, "negate": ring.negate, "multiply": ring.multiply}
-    if ring.finish is not None:
-        named["finish"] = ring.finish
-    lifts = ring.lifts(_MOST_ARGUMENTS)
-    named |= {f"lift_{i}": lift for i, lift in enumerate(lifts)}
-    return {f"{prefix}_{name}": function for name, function in named.items()}
