@@ -363,6 +363,8 @@ class TriggerMaintainer:
         self._apply_opposite()
         for store in self._all:
             store.rollback()
+        if self.enumerator is not None:
+            self.enumerator.moves += 1
         if self._has_notes:  # they are in no journal
             self._is_loaded = self._is_incomplete = True
 
@@ -406,6 +408,8 @@ class TriggerMaintainer:
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace a state by the rows of its definition."""
+        if self.enumerator is not None:
+            self.enumerator.moves += 1
         self._is_loaded = any(each.derived for each in self.program.states)
         self.is_lost = False
         kind = self._kind(state)

@@ -49,6 +49,7 @@ class Enumerator:
         self._enumeration, self._functions = enumeration, functions
         self._stores, self._outlet, self._end, self._check = stores, outlet, end, check
         self._kernel: Callable[..., int] | None = None
+        self.moves = 0  # how often rows went to other places though the result is the same
 
     def deltas(self, rows: int = _ROWS) -> Iterator[Delta]:
         """The rows, at most so many at a time; the states must not change in between."""

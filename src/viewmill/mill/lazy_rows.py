@@ -32,11 +32,11 @@ def lazy_batches(core: Core, entry: ViewEntry) -> Iterator[Any] | None:
 
 
 def _batches(core: Core, entry: ViewEntry, deltas: Iterator[Delta]) -> Iterator[Any]:
-    refreshes = entry.refreshes
+    begun = entry.refreshes, entry.enumerator.moves
     while True:
         with core.lock:
             core.require_open()
-            if entry.refreshes != refreshes or entry.dropped:
+            if (entry.refreshes, entry.enumerator.moves) != begun or entry.dropped:
                 raise InvalidArgument(
                     f'view "{entry.name}" changed while its rows were read',
                     detail="A factorized view makes its rows when they are asked for.",
