@@ -16,15 +16,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
 import viewmill as vm
 from viewmill.bench.clock import time_calls
 from viewmill.bench.report import Report, Say
 from viewmill.bench.stream import Batch, row_count, stream, tables_of
+from viewmill.engines.duckdb import connect
 from viewmill.mill.mill import Mill
-from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
 
 LARGE, MIDDLE, SMALL, SINGLE = 10_000, 1_000, 100, 1
@@ -146,10 +145,8 @@ def _feed(report: Report, mill: Mill, number: int, size: int, batches: list[Batc
 
 
 def _recompute(report: Report, workload: Workload, sql: str) -> None:
-    with duckdb.connect() as connection:
+    with connect() as connection:
         connection.execute("SET threads = 1")
-        for macro in MACROS:
-            connection.execute(f"CREATE MACRO {macro}")
         for name, rows in workload.tables.items():
             connection.register("rows", rows)
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")

@@ -38,34 +38,41 @@ _SETTINGS = (
 )
 
 
+def connect() -> Any:
+    """A new DuckDB in memory that knows what rendered queries call."""
+    connection = duckdb.connect(":memory:")
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    for name, rare in RARE.items():
+        for count in range(rare.least, len(rare.parameters) + 1):
+            _define(connection, name, rare, count)
+    for macro in MACROS:
+        connection.execute(f"CREATE MACRO {macro}")
+    return connection
+
+
+def _define(connection: Any, name: str, rare: Rare, count: int) -> None:
+    """A function in Python that takes so many parameters, over columns: these keep NaN."""
+
+    def compute(*columns: pa.ChunkedArray) -> pa.Array:
+        rows = zip(*(each.to_pylist() for each in columns), strict=True)
+        return pa.array([_value(rare, each) for each in rows], arrow_type(rare.result))
+
+    # DuckDB reads the number of parameters from the signature.
+    names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(count))
+    vars(compute)["__signature__"] = Signature(list(names))
+    connection.create_function(
+        python_name(name, count), compute,
+        [duckdb_type(each) for each in rare.parameters[:count]], duckdb_type(rare.result),
+        type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
+    )  # fmt: skip
+
+
 class DuckdbEngine:
     """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
     def __init__(self) -> None:
-        self._connection = duckdb.connect(":memory:")
-        for setting in _SETTINGS:
-            self._connection.execute(setting)
-        for name, rare in RARE.items():
-            for count in range(rare.least, len(rare.parameters) + 1):
-                self._define(name, rare, count)
-        for macro in MACROS:
-            self._connection.execute(f"CREATE MACRO {macro}")
-
-    def _define(self, name: str, rare: Rare, count: int) -> None:
-        """A function in Python that takes so many parameters, over columns: these keep NaN."""
-
-        def compute(*columns: pa.ChunkedArray) -> pa.Array:
-            rows = zip(*(each.to_pylist() for each in columns), strict=True)
-            return pa.array([_value(rare, each) for each in rows], arrow_type(rare.result))
-
-        # DuckDB reads the number of parameters from the signature.
-        names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(count))
-        vars(compute)["__signature__"] = Signature(list(names))
-        self._connection.create_function(
-            python_name(name, count), compute,
-            [duckdb_type(each) for each in rare.parameters[:count]], duckdb_type(rare.result),
-            type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
-        )  # fmt: skip
+        self._connection = connect()
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
