@@ -47,6 +47,7 @@ from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
 
 MICROSECONDS = pa.timestamp("us")
 _LOW = (1 << 64) - 1
+_COMPUTED = re.compile(r"#.*\.\d+_\d+$")  # as blocks name what they compute row by row
 
 # What Arrow raises for values that do not fit.
 UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
@@ -543,6 +544,6 @@ __all__ = [
 
 
 def shown_row(delta: Delta, row: int, dictionary: Dictionary) -> str:
-    """A row of a delta for an error: id = 3, name = 'ann'."""
+    """A row of a delta for an error: id = 3, name = 'ann'. What was computed for it is left out."""
     one = decode_delta(delta.take(np.array([row])), dictionary).to_pylist()[0]
-    return ", ".join(f"{name} = {value!r}" for name, value in one.items())
+    return ", ".join(f"{name} = {x!r}" for name, x in one.items() if not _COMPUTED.match(name))
