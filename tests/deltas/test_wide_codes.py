@@ -35,7 +35,8 @@ def test_what_a_word_holds_is_its_own_code() -> None:
 
 def test_numbers_without_room_between_them_are_an_honest_error() -> None:
     codes = WideCodes()
-    codes.code(2**126)
-    codes.code(2**126 + 2)
+    low, high, middle = (codes.code(2**126 + each) for each in (0, 16, 8))
+    assert low < middle < high
     with pytest.raises(OverflowError, match="next to one another"):
-        codes.code(2**126 + 1)
+        codes.code(2**126 + 12)
+    assert codes.code(2**126 + 8) == middle
