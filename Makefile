@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup demo test check format golden fuzz crash bench docs clean
+.PHONY: help setup demo test check format golden fuzz mutate crash bench docs clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
@@ -68,9 +68,15 @@ golden: $(READY)  ## Rewrite golden outputs; review the diff
 	$(say) "rewriting golden outputs: read the diff before you commit it"
 	@$(BIN)/python -m pytest tests/golden -q --update-golden
 
-fuzz: $(READY)  ## Random queries against DuckDB, as long as asked: make fuzz MINUTES=10 SEED=7
+fuzz: $(READY)  ## Random queries and sessions against DuckDB, as long as asked: make fuzz MINUTES=10 SEED=7
 	$(say) "random schemas, queries, rows and deletes for $(MINUTES) minutes"
 	@$(BIN)/python -m viewmill.testing.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(COMPILED),--compiled)
+	$(say) "random sessions for $(MINUTES) minutes in each lane"
+	@for lane in memory durable compiled; do \
+	  $(BIN)/python -m viewmill.testing.sessions --lane $$lane --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)); done
+
+mutate: $(READY)  ## Plant mistakes and see whether the tests notice: make mutate COUNT=50 SEED=1
+	@$(BIN)/python tools/mutate.py --count $(or $(COUNT),50) --seed $(or $(SEED),1)
 
 crash: $(READY)  ## Long kill and restart sweeps
 	$(say) "killing and restarting"

@@ -81,6 +81,10 @@ class UnsupportedQuery(ViewmillError):
     """No strategy, or no engine, can take the query."""
 
 
+class BrokenView(ViewmillError):
+    """A view that could not be opened; the detail says why."""
+
+
 class InvalidArgument(ViewmillError):
     """A call of the Python interface that cannot be meant."""
 
@@ -122,6 +126,10 @@ class EvaluationFailed(ViewmillError):
 
 class SourceBroken(ViewmillError):
     """A source that cannot be what it was: rows lost, another checkpoint, another pipeline."""
+
+
+class RefusedCode(ViewmillError):
+    """Generated code with anything but triggers in it. It is not run."""
 
 
 # What the machine lacks.

@@ -1,11 +1,22 @@
 """Sinks: a table is replaced whole, and the net of the changes is the view."""
 
+import datetime as dt
+
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from viewmill.cli.spec import Sink
-from viewmill.cli.write_sinks import as_changes, catch_up, difference, write_changes, write_table
+from viewmill.cli.write_sinks import (
+    as_changes,
+    catch_up,
+    claim,
+    difference,
+    write_changes,
+    write_table,
+)
+from viewmill.errors import InvalidArgument, WrongFormat
 
 ANN_TWICE = pa.table({"name": ["ann", "ann", None], "n": pa.array([1, 1, 2], pa.int64())})
 BOB = pa.table({"name": ["ann", "bob"], "n": pa.array([1, 7], pa.int64())})
@@ -67,3 +78,24 @@ def test_a_multiplicity_becomes_as_many_rows(tmp_path):
 def test_no_difference_between_equal_bags():
     changes = as_changes(ANN_TWICE, [1, 1, 1])
     assert difference(ANN_TWICE, changes).num_rows == 0
+
+
+def test_places_of_others_are_left_alone(tmp_path):
+    sink = Sink("v", tmp_path / "out", "parquet")
+    claim([sink], tmp_path)
+    write_table(sink, BOB)
+    claim([sink], tmp_path)  # what was written before is ours
+    with pytest.raises(InvalidArgument, match="in the place of"):
+        claim([Sink("w", tmp_path / "out", "parquet")], tmp_path)
+    (tmp_path / "mine.csv").write_text("precious")
+    for other in (Sink("v", tmp_path / "mine.csv", "csv"), Sink("v", tmp_path, "csv", "changes")):
+        with pytest.raises(WrongFormat, match="files of others"):
+            claim([other], tmp_path)
+
+
+def test_moments_say_that_they_are_utc_and_are_read_back(tmp_path):
+    rows = pa.table({"t": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us"))})
+    sink = Sink("v", tmp_path / "out", "parquet", "changes")
+    path = catch_up(sink, rows, 1)
+    assert pq.read_schema(path).field("t").type.tz == "UTC"
+    assert catch_up(sink, rows, 2) is None

@@ -34,7 +34,7 @@ def on_t(start, size, multiplicity, k, k_null, f, v, v_null, x, x_null, groups, 
         if x_null[i] == 0:
             keyed_add(groups, e, 4, m)
             if is_finite(x[i]):
-                keyed_add_sum(groups, e, 5, x[i] * m)
+                exact_add(groups, e, 5, x[i], m)
             elif is_nan(x[i]):
                 keyed_add(groups, e, 8, m)
             elif x[i] > 0:

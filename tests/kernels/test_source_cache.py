@@ -123,3 +123,38 @@ def test_views_that_differ_in_name_share_a_kernel(
         if name == "first":
             files = written
     assert written == files > 0
+
+
+def test_the_cache_belongs_to_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path / "a"))
+    text = "def one():\n    return 1\n"
+    source.load_source("tiny", text, None)
+    kernels = tmp_path / "a" / "kernels"
+    assert kernels.stat().st_mode & 0o777 == 0o700
+    for mode in (0o777, 0o770):  # others could have put something there
+        monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path / str(mode)))
+        kernels = tmp_path / str(mode) / "kernels"
+        kernels.mkdir(parents=True)
+        kernels.chmod(mode)
+        (kernels / "planted.py").write_text("")
+        source.load_source("tiny", text, None)
+        assert kernels.stat().st_mode & 0o777 == 0o700
+        assert not (kernels / "planted.py").exists()
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path / "b"))
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    function = source.load_source("tiny", text, None)["one"]
+    assert str(tmp_path) not in function.__code__.co_filename
+
+
+def test_a_damaged_cache_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path))
+    text = "def add(x):\n    return x + 1\n"
+    for damage in (None, b"", b"\x80\x05garbage" * 50):
+        files = [each for each in tmp_path.rglob("*") if each.suffix in (".nbi", ".nbc")]
+        assert bool(files) == (damage is not None)
+        for each in files:
+            each.write_bytes(damage or b"")
+        function = source.load_source("frail", text, None)["add"]
+        assert compiler.compile_kernel(function, (compiler.WORD,))(1) == 2

@@ -96,7 +96,7 @@ def test_products_of_sparse_blocks_are_associative_and_distribute(a: Any, b: Any
 
     def join(*parts: Any) -> Any:
         made: list[Fraction] = []
-        cofactor.cofactor_join(made, [block(p[1]) for p in parts], [p[0] for p in parts])
+        cofactor.cofactor_join(made, [], [block(p[1]) for p in parts], (), [p[0] for p in parts])
         return (sum(p[0] for p in parts), made)
 
     assert join(join(a, b), c) == join(a, join(b, c)) == join(a, b, c)

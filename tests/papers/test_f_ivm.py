@@ -90,7 +90,7 @@ def test_example_2_4_and_3_2_count_the_join(figure_2c):
     figure_2c.sql(f"CREATE MATERIALIZED VIEW v STRATEGY view_tree AS SELECT COUNT(*) AS n {JOINED}")
     fill(figure_2c)
     assert figure_2c["v"].rows() == [(10,)]
-    assert state(figure_2c, "by_A") == {  # V_R and V_ST of Figure 2d, fused
+    assert state(figure_2c, "by_a") == {  # V_R and V_ST of Figure 2d, fused
         (1,): (2, 4), (2,): (1, 2), (3,): (1, 0),
     }  # fmt: skip
     assert state(figure_2c, "v_s") == {(1, 1): (2,), (2, 1): (1,), (2, 2): (1,)}  # by C, A
@@ -103,7 +103,7 @@ def test_example_4_1_a_change_of_t_climbs_the_tree(figure_2c):
     # dT = {(c1,d1) -> -1, (c2,d2) -> 3}
     figure_2c.apply("T", [{"C": 1, "D": 1, "m": -1}, {"C": 2, "D": 2, "m": 3}], multiplicity="m")
     assert figure_2c["v"].rows() == [(15,)]  # 10 and 5
-    assert state(figure_2c, "by_A") == {  # V_ST: a1 4 + 1, a2 2 + 3
+    assert state(figure_2c, "by_a") == {  # V_ST: a1 4 + 1, a2 2 + 3
         (1,): (2, 5), (2,): (1, 5), (3,): (1, 0),
     }  # fmt: skip
     assert state(figure_2c, "v_t") == {(2,): (5,), (3,): (1,)}
@@ -248,8 +248,8 @@ def test_examples_7_5_and_7_6_the_result_as_payloads(figure_2c):
     shown = f"SELECT /*+ VARIABLE_ORDER(A(B, C(D, E))) */ R.A, R.B, S.C, T.D {JOINED}"
     mill.sql(f"CREATE MATERIALIZED VIEW v RESULT FACTORIZED AS {shown}")
     # Figure 2e, factorized: V_ST a1 {c1:2, c2:2}, a2 {c2:2}; root {a1:8, a2:2}
-    assert state(mill, "v_C_in_s_t") == {(1, 1): (2,), (1, 2): (2,), (2, 2): (2,)}
-    assert state(mill, "v_A_in_r_s_t") == {(1,): (8,), (2,): (2,)}
+    assert state(mill, "v_c_in_s_t") == {(1, 1): (2,), (1, 2): (2,), (2, 2): (2,)}
+    assert state(mill, "v_a_in_r_s_t") == {(1,): (8,), (2,): (2,)}
     assert state(mill, "v_r_rows") == {(1, 1): (1,), (1, 2): (1,), (2, 3): (1,), (3, 4): (1,)}
     assert state(mill, "v_t_rows") == {(1, 1): (1,), (2, 2): (1,), (2, 3): (1,), (3, 4): (1,)}
     assert (mill["v"].count(), mill["v"].count(distinct=True)) == (10, 8)
@@ -379,4 +379,4 @@ def test_example_7_3_the_payload_of_a2(figure_2c: Mill) -> None:
 
 @pytest.mark.parametrize(("attributes", "aggregates"), [(43, 990), (27, 406), (3, 10)])
 def test_the_degree_m_ring_has_so_many_aggregates(attributes: int, aggregates: int) -> None:
-    assert Moments(tuple("x" * attributes)).width == aggregates
+    assert Moments(tuple("x" * attributes)).size == aggregates

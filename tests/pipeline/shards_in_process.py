@@ -89,7 +89,8 @@ class LocalShards:
             self.sources[name] = Source(name, frame, multiplicity="m", schema=columns)
         for name, sql in views.items():
             self.placement.define(self.mill, name, sql, "", self.sources)
-        self.placement.prepare(self.mill, list(self.sources.values()))
+        self.placement.check(self.mill, list(self.sources.values()))
+        self.placement.prepare()
         self.layout = self.placement._layout
         assert self.layout is not None
         self.stores = {key: MemoryStore() for key in self.layout.keys}

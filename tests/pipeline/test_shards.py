@@ -177,13 +177,26 @@ def test_killed_workers_cost_nothing_but_time(spark, tmp_path):
 
 
 def test_what_shards_cannot_do_is_said(spark, tmp_path):
-    one = {"total": VIEWS["total"]}
+    two = {name: VIEWS[name] for name in ("total", "by_customer")}
     write_orders(tmp_path / "orders", "a", orders(0))
-    with pipeline(spark, tmp_path, one) as pipe:
+    with pipeline(spark, tmp_path, two) as pipe:
+        pipe.sink("by_customer", path=tmp_path / "table")
         pipe.run_once()
-    pipe = pipeline(spark, tmp_path, {**one, "more": VIEWS["by_customer"]})
-    with pipe, pytest.raises(ForbiddenChange, match="state of other views"):
+        before = {name: sorted(pipe[name].rows()) for name in two}
+    # A view is missing, comes, or is another one: a refused start changes nothing.
+    with pipeline(spark, tmp_path, {"total": VIEWS["total"]}) as pipe:
+        with pytest.raises(ForbiddenChange, match="state of other views"):
+            pipe.run_once()
+        for name in ("more", "by_customer"):
+            with pytest.raises(ForbiddenChange, match=f"views changed: {name}"):
+                pipe.view(name, "SELECT customer, count(*) AS n FROM orders GROUP BY customer")
+    with pipeline(spark, tmp_path, two) as pipe:
+        assert {name: sorted(pipe[name].rows()) for name in two} == before
+        pipe.sink("by_customer", path=tmp_path / "table")
         pipe.run_once()
+        table = pq.read_table(tmp_path / "table").to_pylist()
+        assert sorted(tuple(row.values()) for row in table) == before["by_customer"]
+        assert pipe.verify("by_customer") == []
     with pytest.raises(ForbiddenChange, match="made with placement 'shards'"):
         vm.Pipeline(spark, tmp_path / "storage")
     with pytest.raises(InvalidArgument, match="shards=0"):

@@ -175,7 +175,7 @@ def test_spark_compiles_whole_plans_only_where_it_computes(spark, tmp_path, pipe
     key = "spark.sql.codegen.wholeStage"
     for frame, whole in ((rows.where("v > 1").select("k"), "false"), (rows.distinct(), "true")):
         placement = InDriver(spark)
-        placement.prepare(pipe.mill, [Source("rows", frame)])
+        placement.check(pipe.mill, [Source("rows", frame)])
         with placement.settings():
             assert spark.conf.get(key) == whole
         assert spark.conf.get(key) == "true"

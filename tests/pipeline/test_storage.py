@@ -63,6 +63,7 @@ def test_directory_of_something_else(tmp_path):
 def test_streams_come_back_in_their_first_order(tmp_path):
     storage = Storage.open(tmp_path / "storage")
     assert storage.in_order(["orders", "lines"]) == ["orders", "lines"]
+    storage.keep_order(["orders", "lines"])
     storage.checkpoint.mkdir()
     assert storage.in_order(["lines", "orders"]) == ["orders", "lines"]
     with pytest.raises(ForbiddenChange, match="were orders, lines, now they are orders"):

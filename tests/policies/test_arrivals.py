@@ -81,8 +81,22 @@ def test_accuracy_is_how_near_predictions_came() -> None:
     arrivals.say(Expectation(20.0, basis="hint"))
     arrivals.note(20, 0, 120, 0)
     assert arrivals.accuracy.of_rows == 1.0
+    arrivals.say(Expectation(20.0, basis="hint"))
     arrivals.note(10, 0, 140, 0)
     assert arrivals.accuracy.of_rows == 0.75
+
+
+def test_a_hint_is_forgotten_when_the_deltas_have_come_that_it_is_about() -> None:
+    arrivals = _history(100, 10, 10, 10, 10)
+    arrivals.say(Expectation(5000.0, basis="hint"))
+    assert arrivals.expect(140, 0).rows == 5000
+    arrivals.note(10, 0, 140, 50 * SECOND)
+    assert arrivals.expect(150, 50 * SECOND).rows == 10
+    arrivals.say(Expectation(5000.0, deltas=2.0, basis="hint"), deltas=2)
+    arrivals.note(10, 0, 150, 60 * SECOND)
+    assert (arrivals.expect(160, 0).rows, arrivals.expect(160, 0).deltas) == (5000, 1)
+    arrivals.note(10, 0, 160, 70 * SECOND)
+    assert arrivals.expect(170, 70 * SECOND).basis == "history"
 
 
 def test_deletes_are_part_of_what_is_expected() -> None:

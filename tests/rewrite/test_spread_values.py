@@ -12,11 +12,9 @@ import viewmill as vm
     ("window", "strategy"),
     [
         ("window(ts, '10 minutes')", "dataflow"),
-        # What does not begin at multiples of the slide is not put together from panes.
-        ("window(ts, '10 minutes', '2 minutes', '1 minute')", "dataflow"),
-        ("window(ts, '10 minutes', '4 minutes', '1 minute')", "dataflow"),
-        ("window(ts, '70 minutes', '1 minute', '10 seconds')", "dataflow"),  # joined with them
-        ("window(ts, '10 minutes', '4 minutes', '8 minutes')", "shared_window"),
+        ("window(ts, '10 minutes', '2 minutes', '1 minute')", "shared_window"),
+        ("window(ts, '10 minutes', '4 minutes', '1 minute')", "shared_window"),
+        ("window(ts, '70 minutes', '1 minute', '10 seconds')", "shared_window"),
         ("window(ts, '70 minutes', '1 minute')", "shared_window"),
     ],
 )

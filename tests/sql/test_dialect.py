@@ -12,7 +12,6 @@ from viewmill.errors import MalformedSQL, UnsupportedQuery
 from viewmill.sql.dialect import (
     PartRangeSuffix,
     PartSuffix,
-    PatternSuffix,
     PlainSpark,
     Viewmill,
     WindowSuffix,
@@ -21,6 +20,7 @@ from viewmill.sql.dialect import (
     suffixes_of,
     tokenize,
 )
+from viewmill.sql.parse_match import PatternSuffix
 from viewmill.sql.spans import span_of
 from viewmill.sql.transpile import transpile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.sql.lowering import LINES, Tables, lowered, parse, view
 
-from viewmill.algebra.display import display
+from viewmill.algebra.display import display, display_expression
 from viewmill.algebra.relations import Foreign, Limit, Sort, Window
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import scans, walk_relations
@@ -85,6 +85,14 @@ def test_rank_keeps_its_ties():
     ("outputs", "names"),
     [
         ("count(*)", "count(1)"),
+        ("DATE '2024-01-01'", "DATE '2024-01-01'"),
+        ("CAST('2024-01-01' AS DATE)", "CAST(2024-01-01 AS DATE)"),
+        ("1.5D", "1.5"),
+        ("-2.5D", "-2.5"),
+        ("10L", "10"),
+        ("1.5BD", "1.5"),
+        ("1e3", "1000.0"),
+        ("1.5e-7", "1.5E-7"),
         ("sum(amount)", "sum(amount)"),
         ("variance(weight)", "variance(weight)"),
         ("count(DISTINCT id)", "count(DISTINCT id)"),
@@ -147,8 +155,7 @@ def test_two_outputs_of_one_name_are_an_error():
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT transform(array(1, 2), x -> x + 1) AS a FROM orders",
-        "SELECT date_format(day, 'G') AS a FROM orders",
+        "SELECT x FROM orders LATERAL VIEW explode(array(1, 2)) e AS x",
         "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n+1 FROM r WHERE n < 3) SELECT n FROM r",
     ],
 )
@@ -156,6 +163,19 @@ def test_what_the_algebra_lacks_becomes_foreign(engine, sql):
     relation = lowered(sql, engine=engine)
     assert isinstance(relation, Foreign)
     assert relation.reason
+
+
+def test_a_function_that_only_the_engine_knows_takes_arguments_that_are_modelled(engine):
+    relation = lowered("SELECT array(CAST(weight AS INT), 1) AS a FROM orders", engine=engine)
+    call = relation.outputs[0][1]
+    assert display_expression(call) == "ARRAY(CAST(orders.weight AS INT), 1)"
+    assert str(call.type) == "ARRAY<INT>"
+
+
+@pytest.mark.parametrize("name", ["list_value", "epoch_ms", "strftime", "string_split"])
+def test_a_function_that_only_duckdb_has_is_unknown(engine, name):
+    with pytest.raises(UnknownName, match=f'there is no function "{name}"'):
+        lowered(f"SELECT {name}(customer, id) AS a FROM orders", engine=engine)
 
 
 def test_without_an_engine_foreign_is_refused():

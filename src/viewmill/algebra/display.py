@@ -23,6 +23,7 @@ from viewmill.algebra.expressions import (
     Over,
     ScalarSubquery,
     SortKey,
+    is_engine_function,
 )
 from viewmill.algebra.relations import (
     Aggregate as AggregateRelation,
@@ -48,7 +49,7 @@ from viewmill.algebra.walk import expressions, queries
 # How tightly an operator binds; what binds less than its surroundings gets parentheses.
 _BINDING = {
     "or": 1, "and": 2, "not": 3, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "<=>": 4,
-    "like": 4, "ilike": 4, "rlike": 4, "|": 5, "^": 6, "&": 7, "||": 8, "+": 8, "-": 8,
+    "like": 4, "rlike": 4, "|": 5, "^": 6, "&": 7, "||": 8, "+": 8, "-": 8,
     "*": 9, "/": 9, "%": 9, "div": 9,
 }  # fmt: skip
 _ATOM = 10
@@ -177,6 +178,8 @@ def _wrap(text: str, own: int, around: int) -> str:
 
 def _call(call: Call, binding: int) -> str:
     name, arguments = call.function, call.arguments
+    if is_engine_function(name):
+        return _engine_call(arguments)
     own = _BINDING.get(name, _ATOM)
     shown = name.upper() if name.isalpha() else name
     if name == "not":
@@ -195,6 +198,15 @@ def _call(call: Call, binding: int) -> str:
     return _wrap(text, own, binding)
 
 
+def _engine_call(arguments: Sequence[Expression]) -> str:
+    """The SQL of a call that only the engine computes, with its arguments in place."""
+    text, *given = arguments
+    shown = str(text.value) if isinstance(text, Literal) else ""
+    for i, each in reversed(list(enumerate(given))):
+        shown = shown.replace(f"`@{i}`", display_expression(each))
+    return shown
+
+
 def _case(case: Case) -> str:
     whens = "".join(
         f" WHEN {display_expression(when)} THEN {display_expression(then)}"
@@ -207,6 +219,8 @@ def _aggregate(call: Aggregate) -> str:
     arguments = _list(call.arguments) or ("*" if call.function == "count" else "")
     distinct = "DISTINCT " if call.distinct else ""
     where = "" if call.where is None else f" FILTER (WHERE {display_expression(call.where)})"
+    if is_engine_function(call.function):
+        return _engine_call(call.arguments) + where
     return f"{call.function}({distinct}{arguments}){where}"
 
 
@@ -220,6 +234,8 @@ def _over(call: Over) -> str:
     if call.frame is not None:
         parts.append(display_frame(call.frame))
     nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+    if is_engine_function(call.function):
+        return f"{_engine_call(call.arguments)}{nulls} OVER ({' '.join(parts)})"
     return f"{call.function}({arguments}){nulls} OVER ({' '.join(parts)})"
 
 

@@ -167,6 +167,27 @@ Expression = (
 )
 
 
+_ENGINE = "engine "
+
+
+def engine_function(name: str) -> str:
+    """What a function is called that only the engine computes.
+
+    Its first argument is the call as Spark SQL, in which the others stand as `@0`, `@1`.
+    """
+    return _ENGINE + name
+
+
+def not_modelled(function: str) -> str:
+    """Why a strategy does not take a function that only the engine computes."""
+    return f"{function.removeprefix(_ENGINE)} is not modelled: only the engine computes it"
+
+
+def is_engine_function(function: str) -> bool:
+    """Whether only the engine computes the function."""
+    return function.startswith(_ENGINE)
+
+
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside, queries left out."""
     match expression:

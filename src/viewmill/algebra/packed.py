@@ -14,6 +14,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import BIGINT, DOUBLE, Nested, Type
 
 _COFACTOR = "STRUCT<n:BIGINT,names:ARRAY<STRING>,sums:ARRAY<DOUBLE>,products:ARRAY<DOUBLE>>"
+_COMPUTED = _COFACTOR[:-1] + ",central:ARRAY<DOUBLE>>"
 _REGRESSION = (
     "STRUCT<n:BIGINT,label:STRING,names:ARRAY<STRING>,intercept:DOUBLE,"
     "coefficients:ARRAY<DOUBLE>,r2:DOUBLE>"
@@ -27,8 +28,8 @@ LARGEST = 1e150
 class Moments:
     """The count of rows, and the sums and products of columns.
 
-    Words: n, the sums, the upper triangle of the products by rows. `is_solved` shows them as the
-    linear regression of the first column on the others.
+    Words: n, the sums, the upper triangle of the products by rows, then what rounding took from
+    each. `is_solved` shows them as the linear regression of the first column on the others.
     """
 
     names: tuple[str, ...]
@@ -36,15 +37,21 @@ class Moments:
     is_single = False
 
     @property
-    def width(self) -> int:
-        """How many words."""
+    def size(self) -> int:
+        """How many numbers."""
         m = len(self.names)
         return 1 + m + m * (m + 1) // 2
 
     @property
+    def width(self) -> int:
+        """How many words: each number has two."""
+        return 2 * self.size
+
+    @property
     def carrier(self) -> str:
-        """The type in which an engine computes them."""
-        return _COFACTOR
+        """The type in which an engine computes them: also the products around the means, or an
+        empty list if it does not know them."""
+        return _COMPUTED
 
 
 @dataclass(frozen=True)

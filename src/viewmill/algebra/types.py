@@ -61,10 +61,10 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Wide:
-    """A DECIMAL of which a word may not hold every value: a quotient or a product of many digits.
+    """A DECIMAL of more than 18 digits where it is kept: one word does not hold every value.
 
-    Nothing is computed of it before it is cast to the DECIMAL that it shows; it is carried and put
-    in order by codes (`deltas.wide_codes`).
+    Columns of tables and views have this type. Values are carried by codes (`deltas.wide_codes`);
+    what computes with one casts it to the DECIMAL that it shows.
     """
 
     precision: int
@@ -157,9 +157,18 @@ def is_float_word(type_: Type) -> bool:
     return isinstance(type_, Float)
 
 
-def may_be_wide(type_: Type) -> bool:
-    """Whether what is computed of this type may be wider than a word, which holds 18 digits.
+def kept_type(type_: Type) -> Type:
+    """The type of a column that holds values of a type."""
+    if isinstance(type_, Decimal) and may_be_wide(type_):
+        return Wide(type_.precision, type_.scale)
+    return type_
 
-    With nine of them behind the point as many are left before it: few values are that large.
-    """
-    return isinstance(type_, Decimal) and type_.precision > 18 and type_.scale > 9
+
+def shown_type(type_: Type) -> Type:
+    """The type that SQL gives to the values of a column."""
+    return type_.shown if isinstance(type_, Wide) else type_
+
+
+def may_be_wide(type_: Type) -> bool:
+    """Whether a value of this type may be wider than a word, which holds 18 digits."""
+    return isinstance(type_, Decimal) and type_.precision > 18

@@ -56,17 +56,24 @@ def parse_bytes(text: str | int) -> int:
     return size
 
 
-def parse_duration(text: str) -> int:
-    """How many microseconds `text` means; several terms add up.
+def parse_duration(text: str, *, signed: bool = False) -> int:
+    """How many microseconds `text` means; several terms add up. Only `signed` ones are negative.
 
     >>> parse_duration("10 minutes"), parse_duration("1 hour 30 minutes")
     (600000000, 5400000000)
+    >>> parse_duration("-5 seconds", signed=True)
+    -5000000
     """
     terms = text.split()
     if not terms or len(terms) % 2:
         raise InvalidArgument(f"not a duration: '{text}'", hint=_DURATION_HINT)
     pairs = zip(terms[::2], terms[1::2], strict=True)
-    return sum(to_microseconds(_number(number, _DURATION_HINT), unit) for number, unit in pairs)
+    total = 0
+    for text_of, unit in pairs:
+        number = _number(text_of, _DURATION_HINT)
+        sign = -1 if signed and number < 0 else 1
+        total += sign * to_microseconds(sign * number, unit)
+    return total
 
 
 def to_microseconds(number: Decimal | int, unit: str) -> int:

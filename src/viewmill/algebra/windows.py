@@ -7,6 +7,8 @@ from typing import Literal as OneOf
 
 from viewmill.algebra.units import interval_sql
 
+LONGEST = 2**62  # microseconds or rows: so moments and lengths add up within 64 bits
+
 
 @dataclass(frozen=True)
 class SlidingWindow:
@@ -23,6 +25,7 @@ class SlidingWindow:
     slide: int
     column: str = ""  # of the source
     lateness: int = 0  # the watermark stays this far behind the largest time
+    offset: int = 0  # windows end this far after the multiples of `slide`
 
     def last_end(self, reached: int) -> int:
         """Where the last window ends, if time (or the number of rows) has come this far.
@@ -30,7 +33,17 @@ class SlidingWindow:
         >>> SlidingWindow("rows", 100, 10).last_end(57)
         50
         """
-        return reached // self.slide * self.slide
+        return reached - (reached - self.offset) % self.slide
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """Where windows end and where they begin: step and offset of each progression.
+
+        >>> SlidingWindow("time", 7, 3).edges, SlidingWindow("time", 6, 3).edges
+        (((3, 0), (3, 2)), ((3, 0),))
+        """
+        end, start = self.offset % self.slide, (self.offset - self.size) % self.slide
+        return tuple((self.slide, each) for each in dict.fromkeys((end, start)))
 
     def __str__(self) -> str:
         if self.unit == "rows":

@@ -56,7 +56,7 @@ class RelativeTrigger:
         relative: Any = pkgutil.resolve_name("viewmill.kernels.structures.relative")
         # The cache of kernels must see a change of the structure, which is in another file.
         text = hashlib.blake2b(Path(relative.__file__).read_bytes(), digest_size=6).hexdigest()
-        functions = load("relative_index", FIGURE_2C, None, f"VWAP, figure 2c over {text}.")
+        functions = load("relative_index", FIGURE_2C, None, f"VWAP, figure 2c over {text}.", _USED)
         for each in functions.values():
             each.__globals__.update({name: getattr(relative, name) for name in _USED})
         word, words = compiler.WORD, compiler.WORDS

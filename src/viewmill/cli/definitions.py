@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from viewmill.cli.spec import Spec
 from viewmill.errors import CyclicViews, InvalidArgument, NameTaken, Span, ViewmillError
+from viewmill.sql.common_tables import is_common_table
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import (
     CreateMaterializedView,
@@ -127,9 +128,8 @@ def _define(statement: Statement, file: Path) -> Definition:
 
 def tables_read(query: exp.Expr) -> frozenset[str]:
     """The names a query reads, in lower case, without those it defines itself in WITH."""
-    own = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
-    names = {table.name.lower() for table in query.find_all(exp.Table)}
-    return frozenset(names - own)
+    tables = (table for table in query.find_all(exp.Table) if not is_common_table(table))
+    return frozenset(table.name.lower() for table in tables)
 
 
 def in_order(definitions: Iterable[Definition]) -> list[Definition]:

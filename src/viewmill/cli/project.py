@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import viewmill as vm
+from viewmill.algebra.names import quoted
 from viewmill.cli.definitions import Definition, dependents, read_definitions
 from viewmill.cli.spec import Spec
 from viewmill.errors import ForbiddenChange, InvalidArgument, ViewmillError, nearest
@@ -159,9 +160,11 @@ def _drop(
             continue
         kind = noted[name][0] if name in noted else kinds[name]
         if name in tables:
-            mill.sql(f"DROP TABLE `{name}`")
+            mill.sql(f"DROP TABLE {quoted(name)}")
         elif name in views or kind == "VIEW":
-            mill.sql(f"DROP {'MATERIALIZED ' if name in views else ''}VIEW IF EXISTS `{name}`")
+            mill.sql(
+                f"DROP {'MATERIALIZED ' if name in views else ''}VIEW IF EXISTS {quoted(name)}"
+            )
 
 
 def _create_own(mill: Mill) -> None:

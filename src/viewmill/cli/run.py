@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from viewmill.algebra.names import quoted
 from viewmill.cli.arguments import SPEC, JsonOption, SpecFile, SpecOption
 from viewmill.cli.definitions import Definition
 from viewmill.cli.project import check, define, durable_mill, set_policies
@@ -16,7 +17,7 @@ from viewmill.cli.spec import Sink, Spec, read_spec
 from viewmill.cli.status import status_grid
 from viewmill.cli.take_files import Taken, new_files, read_notes, take_files
 from viewmill.cli.terminal import print_json, print_text, progress, remark, results
-from viewmill.cli.write_sinks import catch_up, follow, write_table
+from viewmill.cli.write_sinks import catch_up, claim, follow, write_table
 from viewmill.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
@@ -60,10 +61,11 @@ def run(
         for line in define(mill, definitions, start_over=_tables(anew, definitions)):
             remark(line)
         set_policies(project, mill)
+        claim(project.sinks, project.storage)
         rows = _take(mill, project, sinks, batch_rows)
         for each in views:
             if each.key in anew:
-                mill.sql(f"REFRESH MATERIALIZED VIEW `{each.name}` FULL")
+                mill.sql(f"REFRESH MATERIALIZED VIEW {quoted(each.name)} FULL")
             elif each.key in wanted:
                 mill[each.name].refresh()
         written = {sink.view: str(_write(mill, sink)) for sink in sinks}

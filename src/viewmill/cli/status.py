@@ -15,12 +15,17 @@ def status(spec: SpecOption = SPEC, mill: MillOption = None, json: JsonOption = 
     """Show how fresh each view is, its rows, its strategy and its memory."""
     with open_mill(spec, mill) as opened:
         found = {view: opened[view].status() for view in sorted(opened.views())}
+        broken = opened.broken()
     if json:
-        print_json(found)
-    elif not found:
-        print_text("there are no views")
-    else:
+        lost = {name: {"freshness": "broken", "error": why} for name, why in broken.items()}
+        print_json({**found, **lost})
+        return
+    if found:
         results().print(status_grid(found))
+    elif not broken:
+        print_text("there are no views")
+    for name, why in broken.items():
+        print_text(f"{name} is broken: {why}")
 
 
 def status_grid(found: dict[str, dict[str, Any]]) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from viewmill.algebra.names import quoted
 from viewmill.cli.project import FILES, select
 from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Source, Spec
@@ -105,7 +106,9 @@ def digest_file(file: Path) -> str:
 
 def file_schema(mill: Mill, source: Source) -> pa.Schema:
     """The columns that the files of a source may have."""
-    schema: pa.Schema = select(mill, f"SELECT * FROM `{source.name}` LIMIT 0").to_arrow().schema
+    schema: pa.Schema = (
+        select(mill, f"SELECT * FROM {quoted(source.name)} LIMIT 0").to_arrow().schema
+    )
     if source.change:
         return schema.append(pa.field(source.change, pa.string()))
     if source.multiplicity:

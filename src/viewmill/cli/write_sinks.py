@@ -7,6 +7,7 @@ a gap, `catch_up` writes the difference first.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from itertools import count
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Format, Sink
+from viewmill.errors import InvalidArgument, WrongFormat
+from viewmill.mill.readers import in_utc
 
 if TYPE_CHECKING:
     from viewmill.mill.changes import Change
@@ -32,10 +35,49 @@ OPTIONS: dict[Format, str] = {
 }
 
 
+def claim(sinks: Iterable[Sink], storage: Path) -> None:
+    """Refuse a place that another sink has, or that holds what this project did not write there.
+
+    What it wrote is noted in its storage, before it is written.
+    """
+    file = storage / "sinks.json"
+    notes: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+    for sink in sinks:
+        place, view = str(_place(sink).absolute()), sink.view.lower()
+        if notes.get(place, view) != view:
+            raise InvalidArgument(
+                f"the sink of {sink.view} is in the place of that of {notes[place]}",
+                detail=place,
+                hint="Give every sink a path of its own.",
+            )
+        if place not in notes and _holds_files(_place(sink)):
+            raise WrongFormat(
+                f"the sink of {sink.view} would replace or join files of others",
+                detail=f"This project did not write {place}.",
+                hint="Give the sink another path, or remove what is there.",
+            )
+        notes[place] = view
+    if notes:
+        fresh = file.with_suffix(".tmp")
+        fresh.write_text(json.dumps(notes, indent=1))
+        os.replace(fresh, file)
+
+
+def _place(sink: Sink) -> Path:
+    """The file of a table, the directory of changes."""
+    suffix = f".{sink.format}"
+    if sink.mode == "changes" or sink.path.suffix == suffix:
+        return sink.path
+    return sink.path / f"table{suffix}"
+
+
+def _holds_files(place: Path) -> bool:
+    return any(place.iterdir()) if place.is_dir() else place.exists()
+
+
 def write_table(sink: Sink, rows: pa.Table) -> Path:
     """Replace the sink's file by these rows."""
-    suffix = f".{sink.format}"
-    path = sink.path if sink.path.suffix == suffix else sink.path / f"table{suffix}"
+    path = _place(sink)
     _write_file(rows, path, sink.format)
     return path
 
@@ -116,7 +158,8 @@ def _write_file(table: pa.Table, path: Path, format: Format) -> None:
     hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with duckdb.connect() as connection:
-            connection.register("rows_now", table)
+            # A moment in Parquet says that it is UTC, or Spark reads it as local time.
+            connection.register("rows_now", in_utc(table) if format == "parquet" else table)
             connection.execute(f"COPY rows_now TO {_text(hidden)} ({OPTIONS[format]})")
         with hidden.open("rb") as written:
             os.fsync(written.fileno())

@@ -38,15 +38,14 @@ from viewmill.algebra.types import (
     Timestamp,
     Type,
     Wide,
+    kept_type,
 )
 from viewmill.deltas.delta import Delta, Mask, Words, float_keys
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.packed import decode_packed, encode_packed
-from viewmill.deltas.wide_codes import OWN
 from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
 
 MICROSECONDS = pa.timestamp("us")
-_LOW = (1 << 64) - 1
 _COMPUTED = re.compile(r"#.*\.\d+_\d+$")  # as blocks name what they compute row by row
 
 # What Arrow raises for values that do not fit.
@@ -96,7 +95,7 @@ def from_arrow_type(type_: Any) -> Type:
     if pa.types.is_floating(type_):
         return DOUBLE if type_.bit_width == 64 else FLOAT
     if pa.types.is_decimal(type_):
-        return Decimal(min(type_.precision, 38), type_.scale)
+        return kept_type(Decimal(min(type_.precision, 38), type_.scale))
     if (
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
@@ -325,17 +324,7 @@ def _wide_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
     array = _as_decimals(array, field)
     if array.null_count:  # of which the halves are anything
         array = array.fill_null(decimal.Decimal(0))
-    low, high = _halves(array)
-    words = low.copy()
-    for i in np.flatnonzero((high != (low >> 63)) | _is_code(low)).tolist():
-        number = (int(high[i]) << 64) | (int(low[i]) & _LOW)
-        words[i] = dictionary.wide.code(number)
-    return words
-
-
-def _is_code(words: Words) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = (words >= OWN) | (words <= -OWN)
-    return found
+    return dictionary.wide.encode(*_halves(array))
 
 
 def _as_decimals(array: Any, field: Field) -> Any:
@@ -520,11 +509,8 @@ def _as_halves(words: Words) -> npt.NDArray[np.int64]:
 
 
 def _wide_halves(words: Words, dictionary: Dictionary) -> npt.NDArray[np.int64]:
-    halves = _as_halves(words)
-    for i in np.flatnonzero(_is_code(words)).tolist():
-        number = dictionary.wide.number(int(words[i]))
-        halves[2 * i] = np.uint64(number & _LOW).astype(np.int64)
-        halves[2 * i + 1] = number >> 64
+    halves = np.empty(2 * len(words), np.int64)
+    halves[0::2], halves[1::2] = dictionary.wide.decode(words)
     return halves
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.deltas.delta import Delta
+from viewmill.deltas.delta import Delta, concat
 
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
@@ -27,6 +27,45 @@ def consolidate(delta: Delta) -> Delta:
     result = delta.take(first[order])
     result.multiplicity = totals[order]
     return result
+
+
+def cancelled(delta: Delta) -> Delta:
+    """The delta without what comes and goes again; all other rows as they are, in their order."""
+    if not delta.size or not delta.deletes:
+        return delta
+    first, group = group_rows(delta.words())
+    signs = delta.multiplicities()
+    totals, comes = np.zeros(len(first), np.int64), np.zeros(len(first), np.bool_)
+    goes = comes.copy()
+    np.add.at(totals, group, signs)
+    comes[group[signs > 0]] = goes[group[signs < 0]] = True
+    mixed = comes & goes
+    is_first = np.zeros(delta.size, np.bool_)
+    is_first[first] = True
+    kept = ~mixed[group] | (is_first & (totals[group] != 0))
+    result = delta.take(kept)
+    result.multiplicity = np.where(mixed[group], totals[group], signs)[kept]
+    return result
+
+
+def without(rows: Delta, later: Delta) -> Delta:
+    """`rows` as they were before `later` came, in order of arrival.
+
+    Where rows only came, of equal ones the last are taken away.
+    """
+    if not later.size:
+        return rows
+    if later.deletes or (rows.multiplicities() != 1).any():
+        return consolidate(concat(rows.schema, [rows, later.negated()]))
+    _, group = group_rows(np.concatenate([later.words(), rows.words()[::-1]]))
+    counts = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+    np.add.at(counts, group[: later.size], later.multiplicities())
+    own = group[later.size :]
+    order = np.argsort(own, kind="stable")
+    starts = np.searchsorted(own[order], own[order])
+    ranks = np.empty(len(own), np.int64)
+    ranks[order] = np.arange(len(own)) - starts
+    return rows.take((ranks >= counts[own])[::-1])
 
 
 def group_rows(

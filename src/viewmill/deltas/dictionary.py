@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.late import Sieve, SieveTest
-from viewmill.deltas.wide_codes import WideCodes
+from viewmill.deltas.wide_codes import OWN, WideCodes, Wides
 
 Ids = npt.NDArray[np.int64]
 
@@ -39,6 +39,7 @@ class Faster(Protocol):
     """How strings and columns are read by compiled code."""
 
     def strings(self) -> Strings: ...
+    def wides(self) -> Wides: ...
     def reader(self, types: Sequence[Any], strings: Strings) -> Reader | None: ...
     def sieve(
         self, types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings
@@ -95,7 +96,7 @@ class Dictionary:
         self._seen: dict[str, int] = {}  # of those that come one by one
         self._nested: dict[int, Any] = {}
         self._nested_ids: dict[str, int] = {}
-        self.wide = WideCodes()
+        self._wide: Wides = WideCodes()
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -125,10 +126,20 @@ class Dictionary:
                     self._strings.intern(plain.value(id_))
         return self._strings
 
+    @property
+    def wide(self) -> Wides:
+        """The codes of numbers that are wider than a word."""
+        if self._faster is not None and isinstance(self._wide, WideCodes):
+            plain, self._wide = self._wide, self._faster.wides()
+            for i in range(len(plain)):
+                self._wide.code(plain.number(OWN + i))
+        return self._wide
+
     def intern(self, value: str) -> int:
         """The id of a string, new if need be."""
         found = self._seen.get(value)
         if found is None:
+            value.encode()  # half a character (a lone surrogate) is no text: no file can hold it
             found = self._seen[value] = self._strings.intern(value)
         return found
 

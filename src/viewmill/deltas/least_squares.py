@@ -1,6 +1,6 @@
 """Linear regression from moments: count, sums and products are all it needs.
 
-takes  n, the sums, the upper triangle of the products by rows
+takes  n, the sums, the upper triangle of the products by rows, and what rounding took from each
 gives  intercept, coefficients and R², solved on centred and scaled moments
 
 Raw moments of postcodes and salaries are ill-conditioned, and one-hot columns are collinear: of all
@@ -9,7 +9,10 @@ solutions the shortest is taken, as numpy's lstsq does.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,95 @@ Floats = npt.NDArray[np.float64]
 _CUTOFF = 1e-11
 
 
+# Shares of a sum of squares: what rounding leaves, to the digits of one float and of two; and what
+# is left of a variance that has lost most of its digits.
+_ROUNDED, _ROUNDED_TWICE, _FEW_DIGITS = 1e-13, 1e-28, 1e-10
+UNKNOWN = np.nan  # what rounding took, where an engine does not say
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers do not carry what is computed from them."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers of two parts each, the second one what rounding took from the first."""
+
+    high: Floats
+    low: Floats
+
+    def __getitem__(self, at: Any) -> Pairs:
+        return Pairs(self.high[at], self.low[at])
+
+    def times(self, other: Pairs) -> Pairs:
+        """The product, number by number."""
+        high, low = _two_product(self.high, other.high)
+        return Pairs(*_two_sum(high, low + (self.high * other.low + self.low * other.high)))
+
+    def plus(self, other: Pairs) -> Pairs:
+        """The sum."""
+        high, low = _two_sum(self.high, other.high)
+        return Pairs(*_two_sum(high, low + (self.low + other.low)))
+
+    def minus(self, other: Pairs) -> Pairs:
+        """The difference."""
+        return self.plus(Pairs(-other.high, -other.low))
+
+    def outer(self) -> Pairs:
+        """All products of two of the numbers."""
+        return self[:, np.newaxis].times(self[np.newaxis, :])
+
+
+def read_pairs(m: int, numbers: Floats, lows: Floats) -> tuple[Pairs, bool]:
+    """The full symmetric matrix of count, sums and products of m columns, and whether the second
+    parts are known."""
+    is_known = bool(np.isfinite(lows).all())
+    low = lows if is_known else np.zeros_like(numbers)
+    return Pairs(_square(m + 1, numbers), _square(m + 1, low)), is_known
+
+
+def low_parts(numbers: Floats, m: int, covariances: Sequence[float]) -> Floats:
+    """What rounding took from count, sums and products, by the covariances of all pairs; UNKNOWN
+    if those are not given."""
+    n, sums = float(numbers[0]), numbers[1 : m + 1]
+    lows = np.zeros_like(numbers)
+    if not covariances or n == 0.0:
+        return lows + (UNKNOWN if n else 0.0)
+    whole = Pairs(sums, np.zeros(m)).outer()
+    share = whole.high / n
+    back, rest = _two_product(share, np.array(n))
+    below = ((whole.high - back) - rest + whole.low) / n
+    upper = np.triu_indices(m)
+    around = Pairs(np.array(covariances) * n, np.zeros(len(covariances)))
+    exact = Pairs(share[upper], below[upper]).plus(around)
+    lows[m + 1 :] = (exact.high - numbers[m + 1 :]) + exact.low
+    return lows
+
+
+def _square(size: int, triangle: Floats) -> Floats:
+    full = np.zeros((size, size))
+    full[np.triu_indices(size)] = triangle
+    return np.asarray(full + np.triu(full, 1).T)
+
+
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    total = a + b
+    moved = total - a
+    return total, (a - (total - moved)) + (b - moved)
+
+
+def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    high = a * b
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _halves(a: Floats) -> tuple[Floats, Floats]:
+    t = 134217729.0 * a  # 2^27 + 1
+    upper = t - (t - a)
+    return upper, a - upper
+
+
 @dataclass(frozen=True)
 class Centred:
     """Moments around the mean in units of the standard deviation: correlations, mostly."""
@@ -28,29 +120,46 @@ class Centred:
     means: Floats
     scales: Floats  # standard deviations; 1 where a column is constant
     correlations: Floats
+    lost: tuple[int, ...] = ()  # columns whose variance rounding may have taken
 
     @classmethod
-    def of(cls, n: float, sums: Floats, products: Floats) -> Centred:
-        """From a full matrix of products; n is not 0."""
-        means = sums / n
-        covariances = products / n - np.outer(means, means)
+    def of(cls, m: int, numbers: Floats, lows: Floats) -> Centred:
+        """From count, sums and products of m columns, and what rounding took from them; the count
+        is not 0."""
+        return cls.from_pairs(*read_pairs(m, numbers, lows))
+
+    @classmethod
+    def from_pairs(cls, full: Pairs, is_known: bool) -> Centred:
+        """From the full matrix whose first row is the count and the sums."""
+        n = float(full.high[0, 0])
+        sums, products = full[0, 1:], full[1:, 1:]
+        means = np.asarray(sums.high / n)
+        # n Σxy - Σx Σy, in twice the digits: of numbers far from zero little else is left.
+        central = products.times(full[0, 0]).minus(sums.outer())
+        covariances = central.high / (n * n)
         variances = np.diagonal(covariances).copy()
         # What rounding leaves of a constant column is no variance.
-        raw = np.diagonal(products) / n
-        variances[variances <= 1e-13 * np.abs(raw)] = 0.0
+        raw = np.abs(np.diagonal(products.high) / n)
+        nothing = variances <= (_ROUNDED_TWICE if is_known else _ROUNDED) * raw
+        lost = () if is_known else tuple(np.flatnonzero(variances <= _FEW_DIGITS * raw).tolist())
+        variances[nothing] = 0.0
         scales = np.sqrt(variances, where=variances > 0, out=np.ones_like(variances))
         correlations = covariances / np.outer(scales, scales)
         constant = variances <= 0
         correlations[constant, :] = 0.0
         correlations[:, constant] = 0.0
-        return cls(n, means, scales, correlations)
+        return cls(n, means, scales, correlations, lost)
 
-
-def square(m: int, triangle: Floats) -> Floats:
-    """The full symmetric matrix of an upper triangle by rows."""
-    full = np.zeros((m, m))
-    full[np.triu_indices(m)] = triangle
-    return np.asarray(full + np.triu(full, 1).T)
+    def warn(self, names: Sequence[str]) -> None:
+        """Say of which columns the numbers do not carry the variance."""
+        if self.lost and self.n > 1:
+            named = ", ".join(str(names[i]) for i in self.lost)
+            warnings.warn(
+                f"{named}: these numbers vary too little, so far from zero, to tell how: a "
+                "regression on them may be wrong. Subtract a constant near their mean.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from viewmill.algebra.packed import Moments, Packed
 from viewmill.algebra.rings import RingCall
 from viewmill.algebra.types import BIGINT
-from viewmill.deltas.least_squares import Centred, fit, square
+from viewmill.deltas.least_squares import Centred, fit, low_parts
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +31,8 @@ def encode_packed(array: Any, type_: Packed) -> npt.NDArray[Any]:
         if value is not None:
             words[i, 0] = value["n"]
             words[i, 1 : m + 1] = value["sums"]
-            words[i, m + 1 :] = value["products"]
+            words[i, m + 1 : shape.size] = value["products"]
+            words[i, shape.size :] = low_parts(words[i, : shape.size], m, value["central"])
     return words
 
 
@@ -66,7 +67,7 @@ def _cofactor(row: Floats, shape: Moments) -> dict[str, Any]:
         "n": int(row[0]),
         "names": list(shape.names),
         "sums": row[1 : m + 1].tolist(),
-        "products": row[m + 1 :].tolist(),
+        "products": row[m + 1 : shape.size].tolist(),
     }
 
 
@@ -75,7 +76,8 @@ def _regression(row: Floats, shape: Moments) -> dict[str, Any] | None:
     m = len(shape.names)
     if row[0] == 0:
         return None
-    centred = Centred.of(float(row[0]), row[1 : m + 1], square(m, row[m + 1 :]))
+    centred = Centred.of(m, row[: shape.size], row[shape.size :])
+    centred.warn(shape.names)
     found = fit(centred, 0, list(range(1, m)))
     return {
         "n": int(row[0]),

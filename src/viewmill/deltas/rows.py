@@ -48,6 +48,7 @@ def to_delta(
     if isinstance(rows, pa.Table):
         known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
+            check_texts(rows, known.texts)
             return Delta.from_late(schema, LateColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
     elif isinstance(rows, list | tuple):
@@ -163,7 +164,7 @@ def to_arrow(rows: Any) -> Any:
         return rows
     module = type(rows).__module__.split(".")[0]
     if module == "pandas":
-        table = pa.Table.from_pandas(rows, preserve_index=False)
+        table = _from_pandas(rows)
         # pandas may change its arrays later: take a copy of what Arrow only borrowed
         return pa.ipc.open_stream(_ipc(table)).read_all()
     if module == "pyspark":
@@ -173,6 +174,17 @@ def to_arrow(rows: Any) -> Any:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     return None
+
+
+def _from_pandas(frame: Any) -> Any:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as why:
+        raise InvalidRow(
+            "a column of the frame has no Arrow type, or a value that does not fit it",
+            detail=str(why),
+            hint="Give the column one type: frame.astype({...}).",
+        ) from why
 
 
 def table_of(columns: Mapping[str, Any]) -> Any:
@@ -198,6 +210,7 @@ def _from_arrow(
     table: Any, schema: Schema, dictionary: Dictionary, sign: str | None
 ) -> tuple[Delta, Any]:
     reading = _reading(table.schema, schema, dictionary)
+    check_texts(table, _texts(table.schema) if reading is None else reading.texts)
     if reading is not None:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
@@ -225,6 +238,7 @@ class _Reading:
         self._words = frozenset(
             i for i, (t, _) in enumerate(pairs) if i not in self._unsure and is_word(t)
         )
+        self.texts = _texts(given)
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
@@ -277,6 +291,44 @@ class _Reading:
     def _new_reader(self, columns: tuple[int, ...]) -> Reader | None:
         types = [self.given.types[i] for i in columns]
         return self.dictionary.reader(types) if self._unsure.isdisjoint(columns) else None
+
+
+def _texts(schema: Any) -> list[int]:
+    """The columns that hold strings, or may hold them inside."""
+    kinds = pa.types
+    holds = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_dictionary,
+             kinds.is_nested)  # fmt: skip
+    return [i for i, type_ in enumerate(schema.types) if any(each(type_) for each in holds)]
+
+
+def check_texts(table: Any, columns: Iterable[int]) -> None:
+    """Refuse strings that are not UTF-8: whoever reads them later would fail, or read past them."""
+    for i in columns:
+        column = table.column(i)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as why:
+            row = _first_invalid(column)
+            name = table.schema.names[i]
+            raise InvalidRow(
+                f'row {row} does not fit: column "{name}" holds no valid {column.type}',
+                detail=ascii(str(why))[1:-1],
+                hint="Strings are UTF-8.",
+            ) from None
+
+
+def _first_invalid(column: Any) -> int:
+    """The first row that is not valid, by halves."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).validate(full=True)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 def _words_without_null(

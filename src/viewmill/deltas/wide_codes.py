@@ -1,81 +1,82 @@
 """Words for numbers that are wider than a word.
 
 takes  whole numbers of up to 38 digits
-gives  words, different for different numbers and in the same order
+gives  words: equal for equal numbers, different for different ones
 
-A number of up to 62 bits is its own word. A larger one gets a code from what is left of 64 bits:
-those with the same leading bits share a few, which are given out in the order of the numbers. So
-kernels hash, compare and sort them as if they were numbers. Codes are local to a process and never
-given back, as the ids of strings are.
+A number below 2^62 is its own word. A larger one gets the next free code from 2^62 on, a negative
+one the code of the positive one, negated. So a code is further from zero than every number that is
+its own word; only two codes of the same sign are ordered by what they stand for. Codes are local to
+a process and never given back, as the ids of strings are.
 """
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
 OWN = 1 << 62  # from here on numbers have codes
-_MOST_BITS, _LEAST_BITS = 57, 40  # that decide the codes of the shortest and the longest numbers
-_ROOM = 8  # codes for numbers that begin with the same bits
-_MIDDLE = _ROOM // 2  # of the first of them
+_LOW = (1 << 64) - 1
+
+Words = npt.NDArray[np.int64]
+
+
+class Wides(Protocol):
+    """Where numbers are kept by code."""
+
+    def code(self, number: int) -> int: ...
+    def number(self, code: int) -> int: ...
+    def encode(self, low: Words, high: Words) -> Words: ...
+    def decode(self, words: Words) -> tuple[Words, Words]: ...
+    def __len__(self) -> int: ...
 
 
 class WideCodes:
-    """Numbers to codes and back; a negative one has the code of the positive one, negated."""
+    """Numbers to codes and back, in a dict and a list."""
 
     def __init__(self) -> None:
-        self._number_of: dict[int, int] = {}  # by code
+        self._codes: dict[int, int] = {}
+        self._numbers: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
     def code(self, number: int) -> int:
         """The word of a number, a new one if need be."""
-        if number < 0:
-            return -self.code(-number)
-        if number < OWN:
+        if -OWN < number < OWN:
             return number
-        first = _first_code(number)
-        code = first + _MIDDLE
-        known = self._number_of.setdefault(code, number)
-        return code if known == number else self._beside(first, number)
+        size = abs(number)
+        code = self._codes.get(size)
+        if code is None:
+            code = self._codes[size] = OWN + len(self._numbers)
+            self._numbers.append(size)
+        return code if number > 0 else -code
 
     def number(self, code: int) -> int:
         """What a word stands for."""
-        if code < 0:
-            return -self.number(-code)
-        return code if code < OWN else self._number_of[code]
+        if -OWN < code < OWN:
+            return code
+        size = self._numbers[abs(code) - OWN]
+        return size if code > 0 else -size
 
-    def _beside(self, first: int, number: int) -> int:
-        """The code of a number that shares its leading bits with one that came before."""
-        below, above = first - 1, first + _ROOM
-        for code in range(first, first + _ROOM):
-            known = self._number_of.get(code)
-            if known == number:
-                return code
-            if known is not None and known < number:
-                below = code
-            elif known is not None:
-                above = code
-                break
-        if above - below < 2:
-            raise OverflowError("too many numbers next to one another for 64 bits")
-        code = (below + above) // 2
-        self._number_of[code] = number
-        return code
+    def encode(self, low: Words, high: Words) -> Words:
+        """The words of numbers, given as two words each."""
+        words = low.copy()
+        for i in np.flatnonzero((high != (low >> 63)) | is_code(low)).tolist():
+            words[i] = self.code((int(high[i]) << 64) | (int(low[i]) & _LOW))
+        return words
+
+    def decode(self, words: Words) -> tuple[Words, Words]:
+        """The numbers of words, as two words each."""
+        low, high = words.copy(), words >> 63
+        for i in np.flatnonzero(is_code(words)).tolist():
+            number = self.number(int(words[i]))
+            low[i], high[i] = np.uint64(number & _LOW).astype(np.int64), number >> 64
+        return low, high
 
 
-def _first_code(number: int) -> int:
-    """The first code for the length of a number and its leading bits; shorter ones keep more."""
-    length = number.bit_length() - 1
-    leading = (number - (1 << length)) >> (length - _bits(length))
-    return _FIRST[length] + _ROOM * leading
-
-
-def _bits(length: int) -> int:
-    return max(_MOST_BITS - (length - 62), _LEAST_BITS)
-
-
-def _first_codes() -> dict[int, int]:
-    found, code = {}, OWN
-    for length in range(62, 127):
-        found[length] = code
-        code += _ROOM << _bits(length)
+def is_code(words: Any) -> npt.NDArray[np.bool_]:
+    """Which words are codes."""
+    found: npt.NDArray[np.bool_] = (words >= OWN) | (words <= -OWN)
     return found
-
-
-_FIRST = _first_codes()  # by the bits that a number has after its first

@@ -61,6 +61,10 @@ class QueryMaintainer:
         """The last committed result, in the order in which the engine gave it."""
         return self._committed
 
+    def count_rows(self) -> int:
+        """How many rows it shows."""
+        return self._committed.net_rows
+
     def load(self, state: str, rows: Iterable[Any]) -> None:
         """There is no state to load."""
         raise KeyError(state)

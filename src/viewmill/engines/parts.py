@@ -156,14 +156,19 @@ class PartMaintainer(KeptParts):
         self._all_due = True
 
     def starts_at(self) -> int | None:
-        """The first part, when no row has been seen yet: the one that reads the oldest part."""
+        """The first part, when no row has been seen yet: the one that reads the oldest part.
+
+        A source for which time goes on without rows has nothing to wait for.
+        """
         bounds = []
         for each in self._body.initialize.references:
-            oldest = self._sources[each.source].first_part()
+            source = self._sources[each.source]
+            oldest = source.first_part()
             at = None if oldest is None else each.high.first_at_least(oldest)
-            if oldest is None or at is None:
+            if at is not None:
+                bounds.append(at)
+            elif oldest is not None or source.newest_part() is None:
                 return None
-            bounds.append(at)
         return max(bounds, default=None)
 
     def newest_computable(self) -> int | None:

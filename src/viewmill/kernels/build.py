@@ -98,7 +98,7 @@ class TriggerMaintainer:
         self._noted = self._failure.words
         ids = [dictionary.intern(each) for each in body.texts]
         made = text_store.Texts if compiled else plain_stores.Texts
-        self._texts = made(ids, len(body.lookups))
+        self._texts = made(ids, len(body.lookups), dictionary.wide)
         self._lookups = Lookups(program, body, self._texts, dictionary) if body.lookups else None
 
         for store in self._all:
@@ -124,9 +124,9 @@ class TriggerMaintainer:
         self.enumerator: Enumerator | None = None
         self._flush: Kernel | None = None
         self._nothing = Delta.empty(program.output)
-        if body.enumeration is None:
+        if body.enumeration is None and (body.triggers or not body.replays):
             self._flush = functions("flush", emitting)
-        else:
+        elif body.enumeration is not None:
             self.enumerator = Enumerator(
                 body.enumeration, functions, self._stores, self._outlet, self._end,
                 self._raise_failure,
@@ -255,7 +255,8 @@ class TriggerMaintainer:
         functions = functions_in(self.program.strategy, without_head(trigger.source), self.compiled)
         scratch = [new_scratch(kind, self.compiled) for _, kind in trigger.scratch]
         made = text_store.Texts if self.compiled else plain_stores.Texts
-        texts = made([self._dictionary.intern(each) for each in trigger.texts], 0)
+        ids = [self._dictionary.intern(each) for each in trigger.texts]
+        texts = made(ids, 0, self._dictionary.wide)
         return ProductFeed(
             _schema_of(self.program, input), trigger, functions, states, scratch, texts,
             self._failure.handle,
@@ -491,7 +492,10 @@ class TriggerMaintainer:
         message = (self._body.messages if messages is None else messages)[code]
         detail = ""
         if delta is not None and 0 <= row < delta.size:
-            detail = f"row {row} of the batch: {shown_row(delta, row, self._dictionary)}"
+            # What an inner block gives is a row on the way, as that of a join.
+            is_inner = all("#" in each.source for each in self.program.inputs)
+            where = "the row" if is_inner else f"row {row} of the batch"
+            detail = f"{where}: {shown_row(delta, row, self._dictionary)}"
         return _error_class(message)(message.text, detail=detail, span=message.span)
 
     def _failed_in_flush(self) -> ViewmillError:

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from viewmill.deltas.dictionary import Strings
 from viewmill.deltas.late import SieveTest, Words
+from viewmill.deltas.wide_codes import Wides
 from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
 from viewmill.kernels.column_sieve import ColumnSieve
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
 from viewmill.kernels.structures import columns
 from viewmill.kernels.text_store import TextStore
+from viewmill.kernels.wide_store import WideStore
 
 
 class ColumnReader:
@@ -69,6 +71,11 @@ class ColumnReader:
 def strings() -> Strings:
     """Where strings are kept for compiled code."""
     return TextStore()
+
+
+def wides() -> Wides:
+    """Where wide decimals are kept for compiled code."""
+    return WideStore()
 
 
 def reader(types: Sequence[Any], strings: Strings) -> ColumnReader | None:

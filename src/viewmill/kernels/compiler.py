@@ -26,6 +26,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from viewmill.kernels.checked_files import check_files
 from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
 
 try:
@@ -142,6 +143,8 @@ def cycles(typing_context: Any) -> Any:
 
 def _dispatcher(function: Callable[..., Any], *private: str, cache: bool = False) -> Any:
     made = numba.njit(function, nogil=True, error_model="numpy", cache=cache, **_known(*private))
+    if cache:
+        check_files(getattr(made, "_cache", None))
     return _of_any_constant(made)
 
 
@@ -253,6 +256,7 @@ def _cache_with_library(dispatcher: Any, locator: Any) -> None:
     if FunctionCache is None or not hasattr(dispatcher, "_cache"):
         return
     dispatcher._cache = _library_cache(locator)(dispatcher.py_func)
+    check_files(dispatcher._cache)
 
 
 @cache

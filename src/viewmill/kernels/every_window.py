@@ -7,6 +7,7 @@ which its answer is known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class EveryWindowView(WindowView):
         """Open windows are queries of different ranges that end now."""
         window, count = self.window, -(-self.window.size // self.window.slide)
         sizes = [window.size - i * window.slide for i in range(count)]
-        return [SlidingWindow("time", size, window.slide, window.column) for size in sizes]
+        return [replace(window, size=size) for size in sizes]
 
     def _keys(self, groups: Array) -> tuple[list[Array], list[Array | None]]:
         pairs = self._pairs.keys(groups)
@@ -69,7 +70,8 @@ class EveryWindowView(WindowView):
         """The numbers of the windows that see panes of groups, each once."""
         size, slide = self.window.size, self.window.slide
         back = np.arange(-(-size // slide)) * slide
-        starts = (panes // slide * slide)[:, None] - back
+        within = (panes - self.window.offset + size) % slide  # since the last window began
+        starts = (panes - within)[:, None] - back
         seen = starts + size > panes[:, None]
         found = np.stack([np.broadcast_to(groups[:, None], starts.shape)[seen], starts[seen]])
         found = np.unique(found, axis=1)

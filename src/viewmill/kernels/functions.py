@@ -35,13 +35,13 @@ def functions_in(
     header = f"Triggers of {strategy}."
     own = {n: f for prefix, ring in rings for n, f in ring_functions(prefix, ring).items()}
     if not compiled:
-        plain = load_source(strategy, source, PLAIN, header)
+        plain = load_source(strategy, source, PLAIN, header, own)
         for function in plain.values():
             function.__globals__.update(own)
         # Infinity minus infinity is NaN, here as in compiled code, without a warning from NumPy.
         quiet = np.errstate(invalid="ignore", over="ignore")
         return lambda name, arguments: quiet(plain[name])
-    functions = load_source(strategy, source, STRUCTURES, header)
+    functions = load_source(strategy, source, STRUCTURES, header, own)
     for name, function in functions.items():  # they may call one another
         function.__globals__[name] = compiler.structure(function)
         function.__globals__.update({n: compiler.inlined(f) for n, f in own.items()})

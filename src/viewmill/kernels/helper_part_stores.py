@@ -214,11 +214,10 @@ class Cumulative:
             return None
         if end < 0 or end == begin:
             return self._layout.empty()
-        sums = self._sums[self._order[end]]
+        sums = self._sums[self._order[end]].copy()  # late rows change what is kept, not the answer
         if begin >= 0:
             old = self._sums[self._order[begin]]
-            new, sums = sums, sums.copy()
-            sums[:, : old.shape[1]] -= old[:, : new.shape[1]]
+            sums[:, : old.shape[1]] -= old[:, : sums.shape[1]]
         groups = np.flatnonzero(sums[0] > 0)
         blank = self._layout.blank(groups)
         taken = sums if len(groups) == sums.shape[1] else sums[:, groups]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
+from viewmill.kernels.float_bins import float_bins
 from viewmill.kernels.window_payloads import Answer, component_of
 from viewmill.program.windows import WindowAggregate
 
@@ -151,7 +152,8 @@ class Layout:
                     )
         elif place.kind == "float":
             weights = values if times is None else values * times
-            made.floats[place.first] = np.bincount(at, weights, count)
+            sums = float_bins(at, weights, count)
+            made.floats[place.first], made.floats[place.first + 1] = sums
         else:
             keys = _sortable(values)
             keys = keys if call.function == "max" else ~keys

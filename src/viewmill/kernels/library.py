@@ -9,6 +9,8 @@ from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
 from viewmill.kernels.structures import (
     columns,
+    exact_pools,
+    exact_sums,
     indexed,
     keyed,
     listed,
@@ -16,6 +18,7 @@ from viewmill.kernels.structures import (
     rows,
     sieve,
     texts,
+    wide_numbers,
 )
 from viewmill.kernels.structures import sorted as sorted_rows
 
@@ -26,6 +29,13 @@ _ARGUMENTS = {
     keyed.rehash: (WORD, WORD, WORD),
     keyed.load_rows: (WORD, WORD, WORD),
     keyed.export_rows: (WORD, WORD),
+    keyed.find_row: (WORD, WORD),
+    indexed.indexed_find_row: (WORD, WORD),
+    listed.listed_find_row: (WORD, WORD),
+    exact_pools.pool_commit: (WORD,),
+    exact_pools.pool_rollback: (WORD,),
+    exact_pools.pool_clear: (WORD,),
+    exact_sums.pool_add_floats: (WORD,) * 4,
     indexed.indexed_commit: (WORD,),
     indexed.indexed_rollback: (WORD,),
     indexed.indexed_clear: (WORD,),
@@ -56,6 +66,9 @@ _ARGUMENTS = {
     texts.spread_texts: (WORD,) * 3,
     texts.measure_texts: (WORD,) * 5,
     texts.copy_texts: (WORD,) * 7,
+    wide_numbers.encode_wides: (WORD,) * 5,
+    wide_numbers.decode_wides: (WORD,) * 5,
+    wide_numbers.free_wides: (WORD,),
     rows.find_rows: (WORD, ROWS, BYTES, ROWS),
 }
 

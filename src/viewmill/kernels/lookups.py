@@ -55,7 +55,7 @@ class Lookups:
 
     def _ask_for_every(self, body: Triggers, schemas: Mapping[str, Schema]) -> None:
         """Whatever string a trigger reads may be compared."""
-        for trigger in body.triggers:
+        for trigger in body.triggers or body.replays:
             schema = schemas[trigger.input]
             for column in map(schema.names.index, trigger.columns):
                 if isinstance(schema[column].type, String):

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.kernels.match_kernel import collect_chain, find_restarts, mark_chains
+from viewmill.kernels.match_kernel import (
+    collect_chain,
+    end_chains,
+    find_restarts,
+    mark_chains,
+)
 from viewmill.kernels.pattern_kernels import compiled
 from viewmill.kernels.pattern_runs import Ints
 
@@ -99,6 +104,30 @@ class Chains:
         self.last_match[groups], self.last_cut[groups] = kept, cuts
         self._live -= count
         return cuts, found[:count]
+
+    def settle(self, groups: Ints, limit: int) -> Ints:
+        """End the chains of groups at the last cut that was certain before a moment: those cuts.
+
+        Nothing changes before that moment any more, so nobody goes back behind them.
+        """
+        cuts = np.empty(len(groups), np.int64)
+        since = np.full(len(groups), limit, np.int64)
+        compiled(find_restarts)(
+            since, self.last_cut[groups], self.cuts["known"], self.cuts["before"], cuts
+        )
+        self._live -= compiled(end_chains)(
+            groups, cuts, self.last_match, self.last_cut, self.cuts["before"],
+            self.cuts["match"], self.matches["before"],
+        )  # fmt: skip
+        self._live_before = self._live
+        return cuts
+
+    def live(self) -> Ints:
+        """The matches of all chains."""
+        found, owner = (np.empty(self.matches.size, np.int64) for _ in range(2))
+        ends = np.full(len(self.last_match), NONE, np.int64)
+        count = compiled(collect_chain)(self.last_match, ends, self.matches["before"], found, owner)
+        return found[:count]
 
     def note_matches(self, count: int) -> None:
         """So many came."""

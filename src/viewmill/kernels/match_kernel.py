@@ -126,6 +126,40 @@ def find_restarts(since: Any, last_cut: Any, known: Any, before: Any, found: Any
     return len(since)
 
 
+def end_chains(
+    groups: Any, cuts: Any, last_match: Any, last_cut: Any, cut_before: Any, cut_match: Any,
+    match_before: Any,
+) -> int:  # fmt: skip
+    """Let the chains of groups begin behind a cut each; how many matches are before them."""
+    ended = 0
+    for i in range(len(groups)):
+        cut, group = cuts[i], groups[i]
+        if cut < 0:
+            continue
+        match = cut_match[cut]
+        at = last_cut[group]
+        if at == cut:
+            last_cut[group] = -1
+        else:
+            following = at
+            while at != cut:
+                following, at = at, cut_before[at]
+                if cut_match[following] == match:
+                    cut_match[following] = -1
+            cut_before[following] = -1
+        at = last_match[group]
+        if at == match:
+            last_match[group] = -1
+        elif match >= 0:
+            while match_before[at] != match:
+                at = match_before[at]
+            match_before[at] = -1
+        while match >= 0:
+            ended += 1
+            match = match_before[match]
+    return ended
+
+
 def collect_chain(last: Any, until: Any, before: Any, found: Any, owner: Any) -> int:
     """The members of chains behind another member; how many there are."""
     count = 0
@@ -141,6 +175,7 @@ def collect_chain(last: Any, until: Any, before: Any, found: Any, owner: Any) ->
 def measure_matches(
     borders: Any,
     functions: Any,
+    offsets: Any,  # of FIRST and LAST
     phases: Any,
     arguments: Any,
     is_float: Any,
@@ -159,9 +194,9 @@ def measure_matches(
                 low, high = borders[i, phases[m] - 1], borders[i, phases[m]]
             f, at, n, a, b = functions[m], arguments[m], 0, 0, 0.0
             if f in (FIRST, LAST):
-                row = low if f == FIRST else high - 1
+                row = low + offsets[m] if f == FIRST else high - 1 - offsets[m]
                 n = -1  # tells a NULL
-                if high > low and not nulls[at, row]:
+                if low <= row < high and not nulls[at, row]:
                     a, b, n = integers[at, row], floats[at, row], 1
                 low = high
             for row in range(low, high):

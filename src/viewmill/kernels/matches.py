@@ -5,8 +5,9 @@ gives  `Maintainer`
 
 Per group the matches are kept with the cuts between them: rows from which one could start anew,
 because no later row changes what comes before. A change in a group is matched again from the last
-cut that was certain before the changed row; where retention ended rows, all that is left of the
-group is. All groups of a batch are matched in one loop.
+cut that was certain before the changed row. All groups of a batch are matched in one loop.
+
+Retention ends rows, not matches: the view shows what the rows since its creation have matched.
 """
 
 from __future__ import annotations
@@ -16,19 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from viewmill.algebra.relations import Relation
-from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product, rows_of
 from viewmill.errors import Overflow
 from viewmill.kernels.match_chains import Chains
 from viewmill.kernels.match_kernel import match_groups, measure_matches
+from viewmill.kernels.match_tail import MatchTail
 from viewmill.kernels.pattern_kernels import compiled
 from viewmill.kernels.pattern_runs import NEVER, Column, Ints, Runs, RunsPart, chosen_rows
 from viewmill.kernels.pattern_sweep import PatternSweep, Steps, column_at
 from viewmill.kernels.patterns import PatternMaintainer
-from viewmill.program.patterns import MATCHES
 
 _NONE = np.empty(0, np.int64)
 _MANY = 1 << 20  # rows of changes that are kept side by side until someone reads
@@ -43,6 +42,7 @@ class MatchMaintainer(PatternMaintainer):
         super().__init__(*arguments)
         self._sweep = PatternSweep([self._body], self._schema)
         self._chains = Chains(self._width, len(self._body.read_before))
+        self.tail = MatchTail(self._schema, self._body.time, len(self._body.read_before))
         self._coming: list[Delta] = []
         self._index: dict[int, RunsPart] = {}
         self._pieces: list[Delta] = []
@@ -51,28 +51,25 @@ class MatchMaintainer(PatternMaintainer):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Note the rows that come and go."""
-        self._coming.append(rows_of(delta))
+        """Note the rows that come and go; what retention ended is no news."""
+        for part, change in self._source.split(rows_of(delta)):
+            if self._is_news(part):
+                self._coming.append(change)
 
     def flush(self) -> Delta:
         """Match the groups again whose rows changed."""
         groups, since = [_NONE], [_NONE]
-        oldest = self._source.oldest_shown()
         for rows in self._coming:
-            if not rows.size:
-                continue
             groups.append(self._numbers(rows))
-            moments = rows.columns[self._body.time].astype(np.int64)
-            if oldest is not None:  # of a row that is gone not even its values may be seen
-                moments[self._source.subscripts(rows) < oldest] = NEVER
-            since.append(moments)
+            since.append(rows.columns[self._body.time].astype(np.int64))
         self._coming = []
         self._change = self._match_again(*_earliest(np.concatenate(groups), np.concatenate(since)))
         return self._change
 
     def fill(self) -> None:
-        """Match all rows there are."""
-        groups = [_NONE, *(self._indexed(part).groups for part in self._parts_since(NEVER))]
+        """Match all rows there are, those of the tail included."""
+        groups = [_NONE, self.tail.groups]
+        groups += [self._indexed(part).groups for part in self._parts_since(NEVER)]
         numbers = np.unique(np.concatenate(groups))
         self._change = self._match_again(numbers, np.full(len(numbers), NEVER, np.int64))
 
@@ -85,6 +82,7 @@ class MatchMaintainer(PatternMaintainer):
                 self.contents()
         self._change = self._empty
         self._chains.commit()
+        self._settle()
 
     def rollback(self) -> None:
         """Forget the new matches."""
@@ -108,13 +106,75 @@ class MatchMaintainer(PatternMaintainer):
 
     def forget(self) -> None:
         """Drop the order of parts that are gone."""
-        oldest = self._source.oldest_shown()
-        for part in [each for each in self._index if oldest is not None and each < oldest]:
+        for part in [each for each in self._index if each < self.tail.end]:
             del self._index[part]
 
     def state_bytes(self) -> Mapping[str, int]:
-        """What the matches take."""
-        return {"matches": self._chains.nbytes}
+        """What the matches take, and the rows that may become some."""
+        return {"matches": self._chains.nbytes, "tail": self.tail.nbytes}
+
+    # What retention ends.
+
+    def start_at(self, part: int | None) -> None:
+        """Begin with the rows of this part; None: with all there are."""
+        self.tail.end = NEVER if part is None else part
+
+    @property
+    def needs_from(self) -> int:
+        """The first part whose rows the source must keep."""
+        return self.tail.end
+
+    def settled(self) -> Delta:
+        """The matches that nothing can change any more."""
+        live = self._rows_of(self._chains.live())
+        return consolidate(concat(self.schema, [self.matched(), live.negated()]))
+
+    def keys_of(self, groups: Ints) -> Delta:
+        """The keys of groups."""
+        return self._groups.keys(groups)
+
+    def restore_matches(
+        self,
+        end: int,
+        settled: Delta,
+        rows: Delta,
+        keys: Delta | int,
+        moments: Ints,
+        lasts: list[Column],
+    ) -> None:
+        """Begin behind matches that stay, with rows that ended; groups go on where they say."""
+        if isinstance(keys, int):  # so many, without columns
+            keys = Delta(self._groups.schema, (), (), None, keys)
+        groups = self._numbers_of(keys)
+        numbers = self._numbers(rows)
+        self.make_room()
+        self._pieces, tail = [settled], self.tail
+        tail.moment[groups] = moments
+        for j, (words, mask) in enumerate(lasts):
+            tail.last[groups, j], tail.mask[groups, j] = words.view(np.int64), mask
+        by = np.argsort(numbers, kind="stable")
+        tail.rows, tail.groups, tail.end = rows.take(by), numbers[by], end
+
+    def make_room(self) -> None:
+        """For groups that came since."""
+        self._chains.make_room(len(self._groups))
+        self.tail.make_room(len(self._groups))
+
+    def _settle(self) -> None:
+        """Take the rows that have ended into the tail, as far as they may still match."""
+        oldest, limit = self._source.oldest_shown(), self._source.horizon()
+        first = self._source.first_part()
+        if oldest is None or limit is None or first is None or oldest <= self.tail.end:
+            return
+        ended = self._source.parts_within(max(first, self.tail.end), oldest - 1)
+        groups = self.tail.add([self._indexed(part) for part in ended], oldest)
+        if not len(groups):
+            return
+        self.make_room()
+        cuts = self._chains.settle(groups, self._source.end_of(limit - 1))
+        groups, cuts = groups[cuts >= 0], cuts[cuts >= 0]
+        kept = self._chains.cuts
+        self.tail.settle(groups, kept["moment"][cuts], kept["last"][cuts], kept["mask"][cuts])
 
     # Matching.
 
@@ -122,19 +182,19 @@ class MatchMaintainer(PatternMaintainer):
         """Match groups from a moment each on; what that changes."""
         if not len(groups):
             return self._empty
-        self._chains.make_room(len(self._groups))
+        self.make_room()
         cuts, gone = self._chains.cut_back(groups, since)
         removed = self._rows_of(gone)
-        moments = np.full(len(groups), NEVER, np.int64)
+        moments = self.tail.moment[groups]
         moments[cuts >= 0] = self._chains.cuts["moment"][cuts[cuts >= 0]]
         rows, owner = self._rows_since(groups, moments)
         if not rows.size:
             return removed.negated()
         has_rows = np.unique(owner)
         starts = np.searchsorted(owner, [*has_rows, len(groups)]).astype(np.int64)
-        lasts = self._lasts(cuts[has_rows])
+        lasts = self._lasts(groups[has_rows], cuts[has_rows])
         order = np.arange(rows.size, dtype=np.int64)
-        steps = self._sweep.steps(rows, order, starts, [lasts], self._run, self._dictionary)
+        steps = self._sweep.steps(rows, order, starts, [lasts], [self.compute_steps])
         came = self._rows_of(self._match(groups[has_rows], rows, starts, steps))
         if not removed.size:
             return came
@@ -172,18 +232,18 @@ class MatchMaintainer(PatternMaintainer):
     def _measure(self, borders: Ints, steps: Steps, new: slice) -> None:
         matches, sweep = self._chains.matches, self._sweep
         failed = compiled(measure_matches)(
-            borders, sweep.functions, sweep.of_phase, sweep.arguments, sweep.is_float,
-            steps.integers, steps.floats, steps.nulls, matches["integers"][new],
+            borders, sweep.functions, sweep.offsets, sweep.of_phase, sweep.arguments,
+            sweep.is_float, steps.integers, steps.floats, steps.nulls, matches["integers"][new],
             matches["floats"][new], matches["counts"][new],
         )  # fmt: skip
         if failed >= 0:
             raise Overflow(f'a sum of view "{self._body.view}" does not fit BIGINT')
 
-    def _lasts(self, cuts: Ints) -> tuple[Column, ...]:
+    def _lasts(self, groups: Ints, cuts: Ints) -> tuple[Column, ...]:
         """The values of the rows that groups start behind."""
         found = []
         for j, i in enumerate(self._body.read_before):
-            words, mask = np.zeros(len(cuts), np.int64), np.ones(len(cuts), np.uint8)
+            words, mask = self.tail.last[groups, j], self.tail.mask[groups, j]
             is_cut = cuts >= 0
             words[is_cut] = self._chains.cuts["last"][cuts[is_cut], j]
             mask[is_cut] = self._chains.cuts["mask"][cuts[is_cut], j]
@@ -193,15 +253,12 @@ class MatchMaintainer(PatternMaintainer):
     # Rows.
 
     def _parts_since(self, moment: int) -> list[int]:
-        """The parts that are shown, from that of a moment on."""
+        """The parts behind the tail, from that of a moment on."""
         first, newest = self._source.first_part(), self._source.newest_part()
         if first is None or newest is None:
             return []
         low = first if moment == NEVER else self._source.part_of(moment)
-        oldest = self._source.oldest_shown()
-        found: list[int] = self._source.parts_within(
-            low if oldest is None else max(low, oldest), newest
-        )
+        found: list[int] = self._source.parts_within(max(low, self.tail.end), newest)
         return found
 
     def _indexed(self, part: int) -> RunsPart:
@@ -216,8 +273,8 @@ class MatchMaintainer(PatternMaintainer):
 
     def _rows_since(self, groups: Ints, moments: Ints) -> tuple[Delta, Ints]:
         """The rows of groups after a moment each, by group and time; and whose each is."""
-        pieces: list[Delta] = []
-        owners: list[Ints] = []
+        ended, owner = self.tail.find(groups, moments)
+        pieces, owners = ([ended], [owner]) if ended.size else ([], [])
         for part in self._parts_since(int(moments.min())):
             found = self._indexed(part)
             looking = np.flatnonzero(moments < self._source.end_of(part))
@@ -245,12 +302,6 @@ class MatchMaintainer(PatternMaintainer):
         matches = self._chains.matches
         values = (matches[name][at] for name in ("integers", "floats", "counts"))
         return self._measured(matches["group"][at], matches["rows"][at], *values)
-
-    def _shown(self, found: Delta) -> Delta:
-        outer: Relation | None = self._body.outer
-        assert outer is not None
-        inner = self._run(self._body.show, {MATCHES: decode_delta(found, self._dictionary)})
-        return encode_columns(self.schema, self._run(outer, {MATCHES: inner}), self._dictionary)
 
 
 def _earliest(groups: Ints, moments: Ints) -> tuple[Ints, Ints]:

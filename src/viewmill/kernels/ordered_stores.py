@@ -32,6 +32,7 @@ class OrderedStore:
         self._set(ordered_nodes.FIRST_RESULT, kind.results)
         self._set(ordered_nodes.NULL_WORD, _null_word(kind))
         self._set(ordered_nodes.SIGNED, -1 if kind.watched is None else kind.watched)
+        self._set(ordered_nodes.COUNTED, -1 if kind.counted is None else kind.counted)
         self._set(ordered_nodes.KINDS, address_of(self._kinds))
         self._set(ordered_nodes.FLOATS, int(self._kinds.any()))
         places = ("TOTALS", "NULLS", "PICKED", "STRAIN", "NOTED")
@@ -173,7 +174,7 @@ def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:
     words, j = np.zeros((len(payload[0]) if payload else 0, count), np.int64), 0
     for slot, values in zip(slots, payload, strict=True):
         if slot.kind == "sum":
-            words[:, j] = np.ascontiguousarray(values, np.float64).view(np.int64)
+            words[:, j] = values.sum(axis=1, dtype=np.float64).view(np.int64)
             j += 3
             continue
         if slot.kind == "wide":
@@ -193,7 +194,7 @@ def from_words(slots: Sequence[Slot], words: IntArray) -> Payload:
         column = np.ascontiguousarray(words[:, j])
         if slot.kind == "sum":
             low = np.ascontiguousarray(words[:, j + 1])
-            payload.append(column.view(np.float64) + low.view(np.float64))
+            payload.append((column.view(np.float64) + low.view(np.float64)).reshape(-1, 1))
             j += 3
             continue
         wide = np.stack([column, column >> 63], axis=1) if slot.kind == "wide" else column

@@ -1,26 +1,23 @@
 """One sweep over the sorted rows of a part takes all automata of its stream through them.
 
 takes  the patterns over one stream and one GROUP BY, rows by group and time, the runs before
-does   one query for the steps that each row allows and for the arguments of the measures, equal
-       ones once; one loop over the rows that advances every automaton
+does   computes the steps that each row allows and the arguments of the measures; one loop over the
+       rows that advances every automaton
 gives  the runs after, for each pattern
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from viewmill.algebra.relations import Relation
-from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import is_float_word
-from viewmill.deltas.arrow import decode_column, encode_array
+from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import Type, Wide, is_float_word, may_be_wide
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.wide_codes import is_code
 from viewmill.errors import Overflow
 from viewmill.kernels.pattern_kernels import (
     COUNT,
@@ -33,60 +30,56 @@ from viewmill.kernels.pattern_kernels import (
     compiled,
 )
 from viewmill.kernels.pattern_runs import Column, Ints, Runs
-from viewmill.program.patterns import (
-    NOTHING,
-    PREVIOUS,
-    ROWS,
-    PatternQueries,
-    merge_steps,
-)
+from viewmill.kernels.row_function import RowFunction
+from viewmill.program.patterns import NOTHING, PatternQueries
 
-Run = Callable[[Relation, Mapping[str, Any]], Any]  # a relation over Arrow tables in, Arrow out
 _FUNCTIONS = {"sum": SUM, "min": MIN, "max": MAX, "first": FIRST, "last": LAST, "count": COUNT}
+_WORD = 32  # steps in a word
 
 
 class Steps:
-    """What the engine found: the bits of each row, and the arguments of the measures."""
+    """What rows allow: the bits of their steps, and the arguments of the measures."""
 
-    def __init__(
-        self, bits: Ints, arguments: list[Column], is_float: npt.NDArray[np.bool_]
-    ) -> None:
-        self.bits = bits  # by word and row
-        size = bits.shape[1]
-        self.integers = np.zeros((len(arguments), size), np.int64)
-        self.floats = np.zeros((len(arguments), size), np.float64)
-        self.nulls = np.zeros((len(arguments), size), np.uint8)
-        for i, (words, mask) in enumerate(arguments):
-            (self.floats if is_float[i] else self.integers)[i] = words
-            self.nulls[i] = mask
+    def __init__(self, words: int, arguments: int, size: int) -> None:
+        self.bits = np.zeros((words, size), np.int64)  # by word and row
+        self.integers = np.zeros((arguments, size), np.int64)
+        self.floats = np.zeros((arguments, size), np.float64)
+        self.nulls = np.zeros((arguments, size), np.uint8)
 
 
 class PatternSweep:
     """The automata of some patterns side by side."""
 
     def __init__(self, bodies: Sequence[PatternQueries], schema: Schema) -> None:
-        self._schema, self._merged = schema, merge_steps(bodies)
-        bodies = self._merged.bodies
+        self._schema, self._bodies = schema, tuple(bodies)
         self.phases = _ends([len(each.phases) for each in bodies])
         self.measures = _ends([len(each.measures) for each in bodies])
+        self._words = _ends([-(-each.edges // _WORD) for each in bodies])
+        self._fields = [each.steps.schema.fields[each.edges :] for each in bodies]
+        self._arguments = _ends([len(each) for each in self._fields])
+        # The arguments of measures that compute with their values.
+        self._computed = [
+            {m.argument for m in each.measures if m.function in ("sum", "min", "max")}
+            for each in bodies
+        ]
         enter, stay = [], []
-        functions, of_phase, arguments = [], [], []
-        pairs = zip(bodies, self._merged.edges, self._merged.arguments, strict=True)
-        for body, edges, own in pairs:
+        functions, of_phase, offsets, arguments = [], [], [], []
+        for k, body in enumerate(bodies):
+            first = int(self._words[k]) * _WORD
             for phase in body.phases:
-                enter.append(edges[phase.enter.bit])
-                stay.append(-1 if phase.stay is None else edges[phase.stay.bit])
+                enter.append(first + phase.enter.bit)
+                stay.append(-1 if phase.stay is None else first + phase.stay.bit)
             functions += [_FUNCTIONS[each.function] for each in body.measures]
             of_phase += [each.phase for each in body.measures]
-            arguments += [own[each.argument] for each in body.measures]
+            offsets += [each.offset for each in body.measures]
+            arguments += [int(self._arguments[k]) + each.argument for each in body.measures]
         self.enter, self.stay = np.array(enter, np.int64), np.array(stay, np.int64)
         self.functions = np.array(functions, np.int64)
         self.of_phase = np.array(of_phase, np.int64)
+        self.offsets = np.array(offsets, np.int64)
         self.arguments = np.array(arguments, np.int64)
-        fields = self._merged.query.schema
-        self._fields = [fields[i] for i in range(self._merged.words, len(fields))]
-        self._floats = np.array([is_float_word(each.type) for each in self._fields], np.bool_)
-        self.is_float = self._floats[self.arguments]
+        whole = [field for fields in self._fields for field in fields]
+        self.is_float = np.array([is_float_word(whole[i].type) for i in arguments], np.bool_)
 
     # Steps.
 
@@ -96,38 +89,57 @@ class PatternSweep:
         order: Ints,
         starts: Ints,
         lasts: Sequence[tuple[Column, ...]],
-        run: Run,
-        dictionary: Dictionary,
+        functions: Sequence[RowFunction],
     ) -> Steps:
         """The steps of rows in their order; `lasts` are of the row before each group's first."""
-        arrays: dict[str, Any] = {}
-        for body, last in zip(self._merged.bodies, lasts, strict=True):
-            for i in body.read:
-                if self._schema[i].name not in arrays:
-                    words, mask = column_at(rows, i, order)
-                    arrays[self._schema[i].name] = self._decoded(i, words, mask, dictionary)
-            for (first, first_mask), i in zip(last, body.read_before, strict=True):
-                name = PREVIOUS + self._schema[i].name
-                if name not in arrays:
-                    words, mask = column_at(rows, i, order)
-                    words, mask = np.roll(words, 1), np.roll(mask, 1)
-                    words[starts[:-1]], mask[starts[:-1]] = first, first_mask
-                    arrays[name] = self._decoded(i, words, mask, dictionary)
-        arrays = arrays or {NOTHING: pa.nulls(len(order), pa.int64())}
-        result = run(self._merged.query, {ROWS: pa.table(arrays)})
-        count = self._merged.words
-        bits = np.empty((count, len(order)), np.int64)
-        for i in range(count):
-            bits[i] = encode_array(result.column(i), self._merged.query.schema[i], dictionary)[0]
-        arguments = []
-        for i, field in enumerate(self._fields):
-            words, nulls = encode_array(result.column(count + i), field, dictionary)
-            arguments.append((words, np.zeros(len(words), np.uint8) if nulls is None else nulls))
-        return Steps(bits, arguments, self._floats)
+        made = Steps(int(self._words[-1]), int(self._arguments[-1]), len(order))
+        known: dict[str, Column] = {}
+        for k, (body, last) in enumerate(zip(self._bodies, lasts, strict=True)):
+            given = self._given(body, rows, order, starts, last, known)
+            found = functions[k](given)
+            for edge in range(body.edges):
+                word = int(self._words[k]) + edge // _WORD
+                made.bits[word] |= found.columns[edge] << (edge % _WORD)
+            for i, field in enumerate(self._fields[k]):
+                words, mask = found.pair(body.edges + i)
+                at = int(self._arguments[k]) + i
+                if i in self._computed[k]:
+                    check_narrow(words, mask, field.type, body.view)
+                (made.floats if is_float_word(field.type) else made.integers)[at] = words
+                if mask is not None:
+                    made.nulls[at] = mask
+        return made
 
-    def _decoded(self, i: int, words: Any, mask: Any, dictionary: Dictionary) -> Any:
-        shown = mask if mask.any() else None
-        return decode_column(words, shown, self._schema[i], dictionary)
+    def _given(
+        self,
+        body: PatternQueries,
+        rows: Delta,
+        order: Ints,
+        starts: Ints,
+        last: tuple[Column, ...],
+        known: dict[str, Column],
+    ) -> Delta:
+        """The columns of each row and of the one before it, as the steps of a pattern read them."""
+        fields: list[Field] = []
+        columns: list[Column] = []
+        for i in body.read:
+            name = self._schema[i].name
+            if name not in known:
+                known[name] = column_at(rows, i, order)
+            fields.append(self._schema[i])
+            columns.append(known[name])
+        for (first, first_mask), i in zip(last, body.read_before, strict=True):
+            words, mask = (np.roll(each, 1) for each in column_at(rows, i, order))
+            words[starts[:-1]], mask[starts[:-1]] = first, first_mask
+            fields.append(Field(body.before + self._schema[i].name, self._schema[i].type, True))
+            columns.append((words, mask))
+        if not fields:
+            fields = [Field(NOTHING, body.steps.schema[0].type, True)]
+            columns = [(np.zeros(len(order), np.int64), np.ones(len(order), np.uint8))]
+        return Delta(
+            Schema(tuple(fields)), tuple(words for words, _ in columns),
+            tuple(mask if mask.any() else None for _, mask in columns), None, len(order),
+        )  # fmt: skip
 
     # Runs.
 
@@ -149,7 +161,7 @@ class PatternSweep:
             steps.nulls, spans, *old.columns(), room, made.starts, *made.columns(), counts,
         )  # fmt: skip
         if failed >= 0:
-            view = self._merged.bodies[failed].view
+            view = self._bodies[failed].view
             raise Overflow(f'a sum of view "{view}" does not fit BIGINT')
         return [
             self._own(made, k, int(room[k]), int(counts[k]), groups) for k in range(len(before))
@@ -189,6 +201,21 @@ def _padded(column: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 def _ends(sizes: Any) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def check_narrow(words: Any, mask: Any, type_: Type, view: str) -> None:
+    """Refuse decimals that no word holds: sums, minima and maxima are of words."""
+    if not isinstance(type_, Wide) and not may_be_wide(type_):
+        return
+    is_wide = is_code(words)
+    if mask is not None:
+        is_wide &= mask == 0
+    if is_wide.any():
+        raise Overflow(
+            f'a measure of view "{view}" is wider than 18 digits',
+            detail=f"It is {type_}.",
+            hint="FIRST, LAST and COUNT take such values. Or cast it to DOUBLE.",
+        )
 
 
 def column_at(rows: Delta, i: int, at: Ints) -> Column:

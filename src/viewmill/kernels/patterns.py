@@ -4,8 +4,8 @@ takes  `Program` with a `PatternQueries` body, the source of the rows, a way to 
 gives  `Maintainer`; part j shows the groups that have a row in j and whose run is a match at the
        last of them
 
-The engine computes for all rows of a part at once which steps each allows; a compiled loop takes
-the runs through them. A late or deleted row concerns one group: its runs are taken through its
+What steps each row of a part allows is computed for all of them at once; a compiled loop takes the
+runs through them. A late or deleted row concerns one group: its runs are taken through its
 later rows again, until they are what they were.
 """
 
@@ -22,12 +22,13 @@ from viewmill.algebra.expressions import Column as ColumnOf
 from viewmill.algebra.relations import Project, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, is_float_word
-from viewmill.deltas.arrow import decode_delta, encode_columns
+from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels.pattern_kept_runs import KeptRuns
 from viewmill.kernels.pattern_runs import (
+    NEVER,
     Carried,
     Groups,
     Ints,
@@ -35,9 +36,10 @@ from viewmill.kernels.pattern_runs import (
     StreamOrder,
     chosen_rows,
 )
-from viewmill.kernels.pattern_sweep import PatternSweep, Run, column_at
+from viewmill.kernels.pattern_sweep import PatternSweep, check_narrow, column_at
+from viewmill.kernels.row_function import Run, row_function
 from viewmill.program.kept_parts import KeptParts, is_change
-from viewmill.program.patterns import MATCHES, PatternQueries
+from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program
 
 
@@ -58,7 +60,10 @@ class PatternMaintainer(KeptParts):
         super().__init__(program.output, program.body.length, version)
         self._body, self._source = program.body, source
         self._schema = program.inputs[0].schema
-        self._run, self._dictionary = run, dictionary
+        self._dictionary = dictionary
+        body = self._body
+        self.compute_steps = row_function(body.step_programs, body.steps, dictionary, run)
+        self._compute_shown = row_function(body.show_programs, body.show, dictionary, run)
         keys = Schema(tuple(self._schema[i] for i in self._body.keys))
         self._order: StreamOrder = ({} if shared is None else shared).setdefault(
             self._body.keys, StreamOrder(keys)
@@ -69,6 +74,9 @@ class PatternMaintainer(KeptParts):
         self._is_taken = False  # another one has taken this one along
         if self.has_parts:
             self._order.patterns.add(self)
+        self._limit = NEVER  # the first part that may change, as of the last commit here
+        self._start = NEVER  # the first part that it saw
+        source.holders.add(self)
         measures = self._body.measures
         self._is_float = np.array([is_float_word(m.field.type) for m in measures], np.bool_)
         self._width = len(measures)
@@ -84,11 +92,19 @@ class PatternMaintainer(KeptParts):
         """Note the rows that come and go; what retention ended is no news."""
         if self._is_taken:
             return
-        rows = rows_of(delta)
-        oldest, coming = self._source.oldest_shown(), self._source.changed_parts()
-        for part, change in self._source.split(rows):
-            if oldest is None or part >= oldest or part in coming:
+        for part, change in self._source.split(rows_of(delta)):
+            if self._is_news(part):
                 self._applied.setdefault(part, []).append(change)
+
+    def _is_news(self, part: int) -> bool:
+        """Whether a change of a part is more than its end.
+
+        The source keeps for a deferred view what it has not seen; what it has seen can only end.
+        """
+        oldest = self._source.oldest_shown()
+        is_kept = oldest is None or part >= oldest
+        is_unseen = self.is_deferred() and part >= self.needs_from
+        return is_kept or is_unseen or part in self._source.changed_parts()
 
     def flush(self) -> Delta:
         """Take the runs through what changed; the newest part now minus the newest before.
@@ -134,7 +150,7 @@ class PatternMaintainer(KeptParts):
             return
         self.first = first if self.first is None else min(first, self.first)
         self.next = newest + 1
-        first = max(first, self._runs.settled_to)
+        first = max(first, self._runs.settled_to, self._start)
         for part in self._source.parts_within(first, newest):
             advance_part([self], part, None)
 
@@ -151,6 +167,8 @@ class PatternMaintainer(KeptParts):
         super().commit()
         self._runs.commit()
         self._followers = []
+        limit = self._source.horizon()
+        self._limit = self._limit if limit is None else max(limit, self._limit)
 
     def rollback(self) -> None:
         """Forget the new runs and parts."""
@@ -173,18 +191,25 @@ class PatternMaintainer(KeptParts):
     def forget(self) -> None:
         """Drop matches and runs of parts that can no longer change."""
         super().forget()
-        limit = self._source.horizon()
-        if limit is not None:
-            self._runs.forget(limit)
+        if self._limit != NEVER:
+            self._runs.forget(self._limit)
+
+    @property
+    def needs_from(self) -> int:
+        """The first part whose rows the source must keep."""
+        return self._limit
+
+    def start_at(self, part: int | None) -> None:
+        """Begin with the rows of this part; None: with all there are."""
+        self._start = NEVER if part is None else part
 
     # From one life to the next.
 
     def carried(self) -> tuple[int | None, list[Carried]]:
         """The first part that may change, None if all may, and the runs that groups bring there."""
-        limit = self._source.horizon()
-        if limit is None:
+        if self._limit == NEVER:
             return None, []
-        return limit, list(self._runs.carried(limit))
+        return self._limit, list(self._runs.carried(self._limit))
 
     def carry(self, limit: int, carried: Iterable[Carried]) -> None:
         """Begin with such runs; `fill` goes on from there."""
@@ -195,6 +220,7 @@ class PatternMaintainer(KeptParts):
             starts = np.zeros(len(numbers) + 1, np.int64)
             found.append((each.part, RunsPart(numbers, each.runs, each.last, empty, none, starts)))
         self._runs.carry(limit, found)
+        self._limit = limit
 
     # One part.
 
@@ -288,16 +314,6 @@ class PatternMaintainer(KeptParts):
             found = self._order.sweeps[key] = PatternSweep(bodies, self._schema)
         return found
 
-    @property
-    def run(self) -> Run:
-        """How the engine is asked."""
-        return self._run
-
-    @property
-    def dictionary(self) -> Dictionary:
-        """Of the strings."""
-        return self._dictionary
-
     def take(
         self, part: int, groups: Ints | None, new: RunsPart, whole: tuple[Ints, Ints, Ints]
     ) -> list[tuple[int, Ints]]:
@@ -321,6 +337,14 @@ class PatternMaintainer(KeptParts):
         values = (runs.integers[at], runs.floats[at], runs.counts[at])
         return self._measured(part.groups[group], runs.rows[at], *values)
 
+    def rows_of_groups(self, part: int, keys: Delta) -> Delta:
+        """The rows of the view for some groups of a part."""
+        found = self._runs.find(part)
+        if found is None:
+            return self._empty
+        is_here, at = found.find(self._numbers_of(keys))
+        return self._matches(found.thinned(at[is_here]))
+
     def _measured(self, groups: Ints, rows: Ints, integers: Any, floats: Any, counts: Any) -> Delta:
         """The rows of the view for matches, by their measures."""
         keys = self._groups.keys(groups)
@@ -332,6 +356,8 @@ class PatternMaintainer(KeptParts):
                 continue
             words = np.ascontiguousarray((floats if self._is_float[m] else integers)[:, m])
             mask = (counts[:, m] <= 0).astype(np.uint8)
+            if measure.function == "sum":
+                check_narrow(words, mask, self._body.shown[len(columns)].type, self._body.view)
             columns.append(np.where(mask, words.dtype.type(0), words))
             nulls.append(mask if mask.any() else None)
         return self._shown(Delta(self._body.shown, tuple(columns), tuple(nulls), None, len(rows)))
@@ -348,8 +374,8 @@ class PatternMaintainer(KeptParts):
                 at = [found.schema.names.index(str(name)) for name in names]
                 return Delta(self.schema, tuple(found.columns[i] for i in at),
                              tuple(found.nulls[i] for i in at), None, found.size)  # fmt: skip
-        table = decode_delta(found, self._dictionary)
-        return encode_columns(self.schema, self._run(show, {MATCHES: table}), self._dictionary)
+        shown = self._compute_shown(found)
+        return Delta(self.schema, shown.columns, shown.nulls, shown.multiplicity, shown.size)
 
 
 def advance_all(members: Sequence[PatternMaintainer]) -> None:
@@ -390,7 +416,8 @@ def advance_part(
     before = [each.runs.before(part, present) for each in members]
     sweep = lead.pattern_sweep(tuple(others))
     lasts = [last for _, last in before]
-    steps = sweep.steps(rows, order, starts, lasts, lead.run, lead.dictionary)
+    functions = [each.compute_steps for each in members]
+    steps = sweep.steps(rows, order, starts, lasts, functions)
     after = sweep.advance(starts, steps, [runs for runs, _ in before])
     ends = order[starts[1:] - 1] if len(present) else order
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import Overflow
 from viewmill.program.states import Slot, StateKind
 
-# One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, float64 for sum,
-# (n, size) float64 for floats.
+# One array per slot: int64 for int, (n, 2) int64 limbs, low one first, for wide, (n, size) float64
+# for floats. For sum (n, any) float64 that are added up exactly: a definition gives one of them, a
+# snapshot as many as it takes.
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Payload = list[Values]
 
@@ -40,7 +41,21 @@ def from_batches(
     if not keys:
         keys.append(np.empty((0, kind.key_words), np.int64))
         payloads.append([_no_values(slot) for slot in kind.payload])
-    return np.concatenate(keys), [np.concatenate(each) for each in zip(*payloads, strict=True)]
+    return np.concatenate(keys), [_stacked(each) for each in zip(*payloads, strict=True)]
+
+
+def _stacked(pieces: Sequence[Values]) -> Values:
+    """Arrays one after the other, as wide as the widest."""
+    widest = max(each.shape[-1] for each in pieces)
+    if pieces[0].ndim == 1 or all(each.shape[-1] == widest for each in pieces):
+        together: Values = np.concatenate(pieces)  # type: ignore[assignment]
+        return together
+    stacked = np.zeros((sum(map(len, pieces)), widest))
+    at = 0
+    for each in pieces:
+        stacked[at : at + len(each), : each.shape[-1]] = each
+        at += len(each)
+    return stacked
 
 
 def to_batches(
@@ -117,9 +132,22 @@ def _slot_values(slot: Slot, array: pa.Array) -> Values:
         if not np.array_equal(limbs[:, 1], limbs[:, 0] >> 63):
             raise Overflow(f"{slot.name} does not fit 64 bits")
         return np.ascontiguousarray(limbs[:, 0])
-    target = pa.float64() if slot.kind == "sum" else pa.int64()
-    values: npt.NDArray[np.int64] = array.cast(target).fill_null(0).to_numpy(zero_copy_only=False)
+    if slot.kind == "sum":
+        return _sum_parts(array)
+    values: npt.NDArray[np.int64] = (
+        array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    )
     return values
+
+
+def _sum_parts(array: pa.Array) -> npt.NDArray[np.float64]:
+    """The floats that make up sums: of a definition one for each, of a snapshot a list."""
+    parts: npt.NDArray[np.float64]
+    if pa.types.is_floating(array.type):
+        parts = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return parts.reshape(-1, 1)
+    parts = array.flatten().to_numpy(zero_copy_only=False)
+    return parts.reshape(len(array), -1)
 
 
 def _limbs(array: pa.Array) -> npt.NDArray[np.int64]:
@@ -128,9 +156,9 @@ def _limbs(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _slot_array(slot: Slot, values: Values) -> pa.Array:
-    if slot.kind == "floats":
+    if slot.kind in ("floats", "sum"):
         flat = pa.array(np.ascontiguousarray(values).reshape(-1))
-        return pa.FixedSizeListArray.from_arrays(flat, slot.size)
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     if slot.kind != "wide":
         return pa.array(values)
     buffer = pa.py_buffer(np.ascontiguousarray(values))
@@ -142,4 +170,4 @@ def _no_values(slot: Slot) -> Values:
         return np.empty((0, 2), np.int64)
     if slot.kind == "floats":
         return np.empty((0, slot.size), np.float64)
-    return np.empty(0, np.float64) if slot.kind == "sum" else np.empty(0, np.int64)
+    return np.empty((0, 1), np.float64) if slot.kind == "sum" else np.empty(0, np.int64)

@@ -226,8 +226,8 @@ class PlannedLane:
         """How large sums can have become, at most."""
         for each in self.lane.components:
             if isinstance(each, WholeSum) and len(rows):
-                column = rows.columns[each.arguments[0]]
-                self._magnitude += float(np.abs(column.astype(np.float64)).sum())
+                column = rows.columns[each.arguments[0]].astype(np.float64)
+                self._magnitude += float(np.abs(column * rows.multiplicity).sum())
 
     @property
     def may_overflow(self) -> bool:

@@ -22,6 +22,8 @@ _KINDS = {
     "text_down": structure.TEXT_DOWN,
     "float": structure.FLOAT,
     "float_down": structure.FLOAT_DOWN,
+    "wide": structure.WIDE,
+    "wide_down": structure.WIDE_DOWN,
 }
 _LEVELS, _LOG_SIZE = ordered_nodes.LEVELS >> 3, ordered_nodes.LOG_SIZE >> 3
 

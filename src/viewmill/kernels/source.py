@@ -13,10 +13,11 @@ import ast
 import fcntl
 import logging
 import os
-import re
+import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from viewmill.errors import StorageFailed
+from viewmill.program.generated_source import check_source, identifier, printable
 
 _LOG = logging.getLogger("viewmill")
 _SAID: set[str] = set()  # what this process has said that it compiles
@@ -33,13 +35,22 @@ STRUCTURES = "viewmill.kernels.structures"
 PLAIN = "viewmill.kernels.plain"
 
 
+# What functions of our own files read of arrays, and what of NumPy.
+_ATTRIBUTES = ("size", "shape", "uint64", "int64", "isfinite")
+
+
 def load_source(
-    name: str, source: str, package: str | None, header: str = ""
+    name: str, source: str, package: str | None, header: str = "", given: Collection[str] = ()
 ) -> dict[str, FunctionType]:
-    """Write `source` to its file, load it, and give the functions it defines."""
-    text = _file_text(source, package, header)
-    slug = re.sub(r"\W+", "_", name).strip("_").lower()[:40] or "program"
-    stem = f"{slug}_{_fingerprint(text, package)}"
+    """Check `source`, write it to its file, load it, and give the functions it defines.
+
+    `given` are names that the caller puts among its globals.
+    """
+    names = _names_of(package)
+    attributes = () if package else _ATTRIBUTES
+    used = _names_used(check_source(source, {*names, *given}, attributes))
+    text = _file_text(source, package, sorted(used & names), header)
+    stem = f"{identifier(name)[:40]}_{_fingerprint(text, package, used)}"
     try:
         path = _write(stem, text)
     except OSError as why:
@@ -80,12 +91,31 @@ def _writable(own: str | None, user: str | None) -> Path:
     base = Path(own) if own else (Path(user) if user else Path.home() / ".cache") / "viewmill"
     directory = base / "kernels"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        base.mkdir(parents=True, exist_ok=True)
+        _make_private(directory)
         with tempfile.NamedTemporaryFile(dir=directory):
             pass
     except OSError:
         return Path(tempfile.mkdtemp(prefix="viewmill-kernels-"))
     return directory
+
+
+def _make_private(directory: Path) -> None:
+    """A directory that nobody else can write: what is in it is run.
+
+    One of another user is refused. One of ours that others could write to is made anew.
+    """
+    directory.mkdir(mode=0o700, exist_ok=True)
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        _LOG.warning("%s belongs to someone else: kernels are compiled again", directory)
+        raise PermissionError(directory)
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        _LOG.warning("%s could be written by others: kernels are compiled again", directory)
+        shutil.rmtree(directory)
+        directory.mkdir(mode=0o700)
+    elif found.st_mode & 0o077:
+        directory.chmod(0o700)
 
 
 @contextmanager
@@ -122,18 +152,17 @@ def _say_compiling(stem: str, *, is_library: bool) -> None:
         sys.stderr.write(line + "\n")
 
 
-def _file_text(source: str, package: str | None, header: str) -> str:
-    about = header.replace("\\", "\\\\").replace('"""', "'''").strip()
+def _file_text(source: str, package: str | None, names: list[str], header: str) -> str:
+    about = printable(header).replace("\\", "\\\\").replace('"', "'").strip()
     docstring = (
         f'"""{about or "A kernel."}\n\nWritten by viewmill {_version()}; edits are lost.\n"""'
     )
-    names = sorted(_names_used(source) & _names_of(package))
     imports = [f"from {package} import ("] + [f"    {name}," for name in names] + [")"]
     return "\n".join([docstring, "", *(imports if names else []), "", "", source.strip(), ""])
 
 
-def _names_used(source: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+def _names_used(module: ast.Module) -> set[str]:
+    return {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
 
 
 def _names_of(package: str | None) -> set[str]:
@@ -174,9 +203,9 @@ def _holds(path: Path, text: str) -> bool:
         return False
 
 
-def _fingerprint(text: str, package: str | None) -> str:
-    used = _names_used(text) if package == STRUCTURES else set()
-    modules = {module for name, module in _exports() if name in used}
+def _fingerprint(text: str, package: str | None, used: set[str]) -> str:
+    reached = used if package == STRUCTURES else set()
+    modules = {module for name, module in _exports() if name in reached}
     return blake2b(f"{library_hash(*sorted(modules))}\n{text}".encode(), digest_size=6).hexdigest()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from ctypes import c_int64, string_at
 from typing import Any, final, overload
 
 import numpy as np
@@ -14,7 +17,7 @@ from viewmill.algebra.types import Type
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
-from viewmill.kernels.structures import keyed
+from viewmill.kernels.structures import exact_pools, exact_sums, keyed
 from viewmill.kernels.structures.emit import COLUMN_BYTES, FIRST_COLUMN
 from viewmill.program.states import Keyed, Slot
 
@@ -27,6 +30,72 @@ def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.uint8]) -> int:
     """Where an array's data lies; the caller keeps the array alive."""
     assert array.flags.c_contiguous
     return int(array.ctypes.data)
+
+
+_POOL = exact_pools.POOL >> 3
+
+
+class LongSums:
+    """The sums of a state that are long numbers (see `exact_sums`), through its header."""
+
+    def __init__(self, owner: object, header: IntArray) -> None:
+        self._words, self._handle = header.data, address_of(header)
+        weakref.finalize(owner, _release_pool, header)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        pool = self._words[_POOL]
+        return c_int64.from_address(pool + exact_pools.BYTES).value if pool else 0
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        if self._words[_POOL]:
+            kernel(exact_pools.pool_commit)(self._handle)
+
+    def rollback(self) -> None:
+        """Go back to the last commit."""
+        if self._words[_POOL]:
+            kernel(exact_pools.pool_rollback)(self._handle)
+
+    def clear(self) -> None:
+        """Hold none."""
+        if self._words[_POOL]:
+            kernel(exact_pools.pool_clear)(self._handle)
+
+    def load(
+        self, find_row: Callable[..., int], rows: IntArray, slots: Sequence[Slot], payload: Payload
+    ) -> None:
+        """Add what did not fit the words of rows that were loaded."""
+        word = 0
+        for slot, values in zip(slots, payload, strict=True):
+            if slot.kind == "sum" and values.shape[1] > slot.words:
+                more = np.ascontiguousarray(values[:, slot.words :])
+                for i in np.flatnonzero(more.any(axis=1)).tolist():
+                    place = find_row(self._handle, address_of(rows[i])) + 8 * word
+                    kernel(exact_sums.pool_add_floats)(
+                        self._handle, place, address_of(more[i].view(np.int64)), more.shape[1]
+                    )
+            word += slot.words
+        self.commit()
+
+
+def _release_pool(header: IntArray) -> None:
+    if header[_POOL]:
+        kernel(exact_pools.pool_clear)(address_of(header))
+
+
+def long_floats(number: int) -> list[float]:
+    """Floats whose exact sum is the long number at an address."""
+    value = int.from_bytes(string_at(number, 8 * exact_sums.LIMBS), "little", signed=True)
+    highest = exact_sums.LOWEST + 971  # where the last bit of the largest float is
+    floats = []
+    while value:
+        last = min(max(abs(value).bit_length() - 53, 0), highest)
+        part = min(abs(value) >> last, (1 << 53) - 1) * (1 if value > 0 else -1)
+        floats.append(math.ldexp(part, last - exact_sums.LOWEST))
+        value -= part << last
+    return floats
 
 
 class Table:
@@ -43,6 +112,7 @@ class Table:
         self._set(keyed.STRIDE, 8 * self._stride)
         self._set(keyed.KINDS, address_of(self._kinds))
         self._commit, self._rollback = kernel(keyed.commit), kernel(keyed.rollback)
+        self._long = LongSums(self, self._header)
         self.clear()
 
     def get(self, offset: int) -> int:
@@ -58,10 +128,12 @@ class Table:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return int(self._table.nbytes + self._journal.nbytes + self._header.nbytes)
+        held = self._table.nbytes + self._journal.nbytes + self._header.nbytes
+        return int(held) + self._long.nbytes
 
     def clear(self) -> None:
         """Hold nothing, in little memory."""
+        self._long.clear()
         self._make_table(_SMALLEST)
         self._set(keyed.TABLE, address_of(self._table))
         self._set(keyed.MASK, _SMALLEST - 1)
@@ -117,6 +189,7 @@ class Table:
         """Keep what was done; give memory back that is no longer needed."""
         if self._commit(self.handle):
             self._shrink()
+        self._long.commit()
 
     def _shrink(self) -> None:
         if len(self) * 8 < self.get(keyed.MASK) + 1:
@@ -127,6 +200,7 @@ class Table:
     def rollback(self) -> None:
         """Go back to the last commit."""
         self._rollback(self.handle)
+        self._long.rollback()
 
     def touched_key(self, t: int) -> tuple[int, ...]:
         """The key of touched entry t."""
@@ -162,7 +236,9 @@ class KeyedStore(Table):
     def load_payload(self, keys: IntArray, payload: Payload) -> None:
         """Replace everything."""
         self.clear()
-        self.load(payload_rows(keys, self.kind.payload, payload))
+        rows = payload_rows(keys, self.kind.payload, payload)
+        self.load(rows)
+        self._long.load(kernel(keyed.find_row), rows, self.kind.payload, payload)
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot."""
@@ -176,8 +252,8 @@ def payload_rows(keys: IntArray, slots: Sequence[Slot], payload: Payload) -> Int
     rows[:, :at] = keys
     for slot, values in zip(slots, payload, strict=True):
         if slot.kind == "sum":
-            rows[:, at] = values.view(np.int64)
-            rows[:, at + 2] = np.abs(values).view(np.int64)
+            fit = min(values.shape[1], slot.words)
+            rows[:, at : at + fit] = (values[:, :fit] + 0.0).view(np.int64)
         elif slot.kind == "wide":
             rows[:, at : at + 2] = values
         elif slot.kind == "floats":
@@ -195,14 +271,28 @@ def row_payload(rows: IntArray, at: int, slots: Sequence[Slot]) -> tuple[IntArra
     for slot in slots:
         words = np.ascontiguousarray(rows[:, at : at + slot.words])
         if slot.kind == "sum":
-            floats = words.view(np.float64)
-            payload.append(floats[:, 0] + floats[:, 1])
+            payload.append(_sum_floats(words))
         elif slot.kind == "floats":
             payload.append(words.view(np.float64))
         else:
             payload.append(words if slot.kind == "wide" else words[:, 0])
         at += slot.words
     return keys, payload
+
+
+def _sum_floats(words: IntArray) -> npt.NDArray[np.float64]:
+    """The floats of sums, of which some may be long."""
+    floats = words.view(np.float64)
+    long = np.flatnonzero(words[:, 0] == exact_sums.MARK).tolist()
+    if not long:
+        return floats
+    found = {i: long_floats(int(words[i, 1])) for i in long}
+    made = np.zeros((len(words), max(3, *map(len, found.values()))))
+    made[:, :3] = floats
+    for i, parts in found.items():
+        made[i, :3] = 0.0
+        made[i, : len(parts)] = parts
+    return made
 
 
 def word_kinds(slots: Sequence[Slot]) -> list[int]:
@@ -218,7 +308,7 @@ def word_kinds(slots: Sequence[Slot]) -> list[int]:
 _KINDS = {
     "int": (keyed.EXACT,),
     "wide": (keyed.EXACT, keyed.EXACT),
-    "sum": (keyed.SUM, keyed.IGNORED, keyed.IGNORED),
+    "sum": (keyed.EXACT,) * 3,
 }
 
 

@@ -18,10 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.deltas.dictionary import Dictionary, Ids, string_array
+from viewmill.deltas.wide_codes import Wides
 from viewmill.errors import OutOfMemory
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
 from viewmill.kernels.structures import texts
+from viewmill.kernels.wide_store import WideStore
 
 _FIRST_ENTRIES, _SOME_ENTRIES, _MOST_ENTRIES = 1 << 11, 1 << 17, 1 << 32
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 20  # words
@@ -204,16 +206,21 @@ class _One:
 
 
 class Texts:
-    """Dictionary ids of string literals, and a table by id for each function of strings."""
+    """Dictionary ids of string literals, and a table by id for each function of strings.
 
-    def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
+    Before them stands where the numbers of wide decimals are.
+    """
+
+    def __init__(self, ids: Sequence[int], lookups: int = 0, wides: Wides | None = None) -> None:
+        self._wides = wides  # kept alive: kernels read it by address
         self._tables = [np.zeros(64, np.int64) for _ in range(lookups)]
         self._is_known = [np.zeros(64, np.bool_) for _ in range(lookups)]
         self._strings: TextStore | None = None  # kept alive: kernels read it by address
         self._every = -1  # the table of the places of all strings
         self._addresses = np.array([*map(address_of, self._tables), 0], np.int64)
-        self._array = np.array([address_of(self._addresses), *ids], np.int64)
-        self.handle = address_of(self._array)
+        wide = wides.handle if isinstance(wides, WideStore) else 0
+        self._array = np.array([wide, address_of(self._addresses), *ids], np.int64)
+        self.handle = address_of(self._array) + 8
 
     @property
     def learns_at_once(self) -> bool:

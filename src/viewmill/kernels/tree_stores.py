@@ -11,7 +11,14 @@ import numpy as np
 
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
-from viewmill.kernels.stores import IntArray, address_of, payload_rows, row_payload, word_kinds
+from viewmill.kernels.stores import (
+    IntArray,
+    LongSums,
+    address_of,
+    payload_rows,
+    row_payload,
+    word_kinds,
+)
 from viewmill.kernels.structures import dense, indexed, listed, listed_payloads
 from viewmill.program.states import Indexed, Listed, Passing
 
@@ -26,6 +33,7 @@ class _TreeStore:
     # Of the library, and compiled when they are first needed, which most views never do.
     _load: Callable[..., int]
     _export: Callable[..., int]
+    _find_row: Callable[..., int]
 
     def __init__(self, header_words: int, clear: Callable[..., int]) -> None:
         self._header = np.zeros(header_words, np.int64)
@@ -34,6 +42,7 @@ class _TreeStore:
         self._set(dense.MASK, dense.SMALL)
         self._kinds = np.array([*word_kinds(self.kind.payload), 0], np.int64)
         self._clear = clear
+        self._long = LongSums(self, self._header)
         # The header outlives the kernel's memory: it is an argument of what frees it.
         weakref.finalize(self, _free, clear, self._header)
 
@@ -47,7 +56,7 @@ class _TreeStore:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return int(self.get(indexed.BYTES) + self._header.nbytes)
+        return int(self.get(indexed.BYTES) + self._header.nbytes) + self._long.nbytes
 
     def make_room(self) -> bool:
         """It makes its own."""
@@ -56,12 +65,14 @@ class _TreeStore:
     def clear(self) -> None:
         """Hold nothing."""
         self._clear(self.handle)
+        self._long.clear()
 
     def load_payload(self, keys: IntArray, payload: Payload) -> None:
         """Replace everything."""
         self.clear()
         rows = payload_rows(keys, self.kind.payload, payload)
         kernel(self._load)(self.handle, address_of(rows), len(rows))
+        self._long.load(kernel(self._find_row), rows, self.kind.payload, payload)
 
     def _exported(self, count: int) -> tuple[IntArray, Payload]:
         width = self.kind.key_words + self.kind.payload_words
@@ -87,6 +98,7 @@ class IndexedStore(_TreeStore):
         self._narrow()
         self._set(indexed.KINDS, address_of(self._kinds))
         self._load, self._export = indexed.indexed_load, indexed.indexed_export
+        self._find_row = indexed.indexed_find_row
         self._commit = kernel(indexed.indexed_commit)
 
     def clear(self) -> None:
@@ -105,6 +117,7 @@ class IndexedStore(_TreeStore):
         """Keep what was done."""
         if self.words[_TOUCHED]:
             self._commit(self.handle)
+        self._long.commit()
 
     def touched_key(self, t: int) -> tuple[int, ...]:
         """The words of touched key t."""
@@ -115,6 +128,10 @@ class IndexedStore(_TreeStore):
         """Go back to the last commit, if there is a journal."""
         if self.get(indexed.TOUCHED):
             kernel(indexed.indexed_rollback)(self.handle)
+        if self.kind.journal:
+            self._long.rollback()
+        else:
+            self._long.commit()
 
     def show_committed(self, on: bool) -> None:
         """Whether scans see entries as they were at the last commit."""
@@ -140,6 +157,7 @@ class ScratchStore(IndexedStore):
         """Hold nothing."""
         if self.words[_COUNT]:
             self._empty(self.handle)
+            self._long.clear()
 
 
 class PassingStore(_TreeStore):
@@ -153,6 +171,7 @@ class PassingStore(_TreeStore):
         self._set(indexed.STRIDE, 8 * (kind.key_words + kind.payload_words))
         self._set(indexed.KINDS, address_of(self._kinds))
         self._load, self._export = indexed.indexed_load, indexed.indexed_export
+        self._find_row = indexed.indexed_find_row
         self._empty = kernel(indexed.indexed_empty)
 
     def commit(self) -> None:
@@ -191,6 +210,7 @@ class ListedStore(_TreeStore):
         self._set_width(kind.may_be_narrow)
         self._set(listed.LOGGED, int(kind.journal))
         self._load, self._export = listed.listed_load, listed.listed_export
+        self._find_row = listed.listed_find_row
 
     def _set_width(self, is_narrow: bool) -> None:
         """Four or eight bytes for each word of a payload; the state is empty."""
@@ -229,11 +249,16 @@ class ListedStore(_TreeStore):
         """Keep what was done."""
         if self.words[_LOG_SIZE]:
             kernel(listed.listed_commit)(self.handle)
+        self._long.commit()
 
     def rollback(self) -> None:
         """Go back to the last commit; without a log the triggers undo what they did."""
         if self.get(listed.LOG_SIZE):
             kernel(listed.listed_rollback)(self.handle)
+        if self.kind.journal:
+            self._long.rollback()
+        else:
+            self._long.commit()
 
     def show_committed(self, on: bool) -> None:
         """It has no journal."""

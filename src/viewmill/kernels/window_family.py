@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,13 @@ LanePlanner = Callable[
     [Sequence[LaneUse], Delta, float | None, Mapping[frozenset[int], int]], list[LanePlan]
 ]
 
+
+class Watermark(Protocol):
+    """How far time has come for the stream: now, or when the family took its last change (seen)."""
+
+    def __call__(self, *, seen: bool) -> int | None: ...
+
+
 _FEW = 64  # so many fragments do no harm
 
 
@@ -55,7 +62,7 @@ class WindowFamily:
         dictionary: Dictionary,
         plan: Planner,
         rows: Callable[[], Delta],
-        tick: Callable[[], int | None],
+        watermark: Watermark,
         *,
         has_deletes: bool = True,
         may_owe: bool = False,
@@ -69,7 +76,8 @@ class WindowFamily:
         self.is_shared = is_shared
         self.refreshes = 0  # batches since the family began
         self.reached: int | None = None  # the watermark, or the number of rows
-        self._dictionary, self._plan, self._rows, self._tick = dictionary, plan, rows, tick
+        self._dictionary, self._plan, self._rows = dictionary, plan, rows
+        self._watermark = watermark
         self._plan_lanes = lanes  # without it only views that prepare rows alike share a lane
         self._has_deletes, self._may_owe = has_deletes, may_owe
         self.compiled = compiler.is_on(compiled)
@@ -208,7 +216,7 @@ class WindowFamily:
             return
         rows = self._rows()
         self._arrived = max(self._arrived, rows.size)
-        self._reach_tick()
+        self._reach_watermark(seen=True)
         times, rows = self._all_moments(rows)
         rate = _rate(rows, times, self._unit)
         self._place(rows, rate)
@@ -268,10 +276,10 @@ class WindowFamily:
             planned.readings[key] = Reading(planned.lane, how, schema, self.compiled)
         return planned
 
-    def _reach_tick(self) -> None:
-        tick = self._tick()
-        if tick is not None and self._unit == "time":
-            self._reach(tick)
+    def _reach_watermark(self, *, seen: bool) -> None:
+        moment = self._watermark(seen=seen) if self._unit == "time" else None
+        if moment is not None:
+            self._reach(moment)
 
     @property
     def _unit(self) -> str:
@@ -286,11 +294,11 @@ class WindowFamily:
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Put rows into their panes."""
         delta = rows_of(delta)
-        self._begin()
-        self._reach_tick()
+        before = self._begin()
+        self._reach_watermark(seen=False)
         if not delta.size:
             return
-        first, before = self._arrived, self.reached
+        first = self._arrived
         self._arrived += delta.size
         if self._order is not None:
             found = self._order.add(delta, first)
@@ -380,7 +388,8 @@ class WindowFamily:
                 self._late.setdefault(id(view), view.late_rows)
                 view.late_rows += late
 
-    def _begin(self) -> None:
+    def _begin(self) -> int | None:
+        """A change comes; how far time had come before it."""
         if self._saved is None:
             self.settle()
             self._saved = self.reached, self._arrived
@@ -388,12 +397,7 @@ class WindowFamily:
                 self._order.begin()
             for planned in self._lanes:
                 planned.begin()
-
-    def advance(self, watermark: int) -> None:
-        """Time has come this far."""
-        self._begin()
-        if self._unit == "time":
-            self._reach(watermark)
+        return self._saved[0]
 
     def flush(self) -> dict[str, Delta]:
         """The changes of the views that are followed."""

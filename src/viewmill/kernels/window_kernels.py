@@ -174,6 +174,9 @@ def _kernel(
     return compiler.compile_kernel(functions[function], arguments[function])
 
 
+_GIVEN = ("COMMUTATIVE", "U", "np", "combine", "inverse", "wide_vectors", "cycles")
+
+
 @cache
 def _functions(technique: str, operation: Operation, compiled: bool) -> dict[str, Any]:
     """The technique's functions, reading this operation."""
@@ -182,7 +185,9 @@ def _functions(technique: str, operation: Operation, compiled: bool) -> dict[str
         f"Window technique {technique} for the operation {operation.name} "
         f"({_fingerprint(operation)}), {'compiled' if compiled else 'plain'}."
     )
-    functions: dict[str, Any] = dict(load_source(f"window_{technique}", source, None, header))
+    functions: dict[str, Any] = dict(
+        load_source(f"window_{technique}", source, None, header, _GIVEN)
+    )
     names = functions["slide"].__globals__
     names["COMMUTATIVE"] = operation.commutative
     names["U"], names["np"] = np.uint64 if compiled else int, np

@@ -81,7 +81,7 @@ class Lane:
         # The first component counts rows: a group is there while it has some.
         self.components: list[Component] = [Count(())]
         self.layout = Layout(self.components)
-        self._dictionary = dictionary
+        self.dictionary = dictionary
         self.order: StringOrder | None = None  # where strings are compared
         self.raw: SortedRuns | None = None  # the rows themselves, where partials do not suffice
 
@@ -94,7 +94,7 @@ class Lane:
             return False
         self.layout = Layout(self.components)
         if self.order is None and any(getattr(each, "by_text", False) for each in self.components):
-            self.order = StringOrder(self._dictionary)
+            self.order = StringOrder(self.dictionary)
         undone = not all(each.has_inverse for each in self.components) and self._has_deletes
         if undone or not self.commutes:
             width = 4 + 2 * self._width

@@ -22,7 +22,7 @@ from viewmill.algebra.operation_calls import OperationCall
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import ROWS, WORD, WORDS
 from viewmill.kernels.source import load_source
-from viewmill.kernels.window_operations import user_source, with_names
+from viewmill.kernels.window_operations import given_names, user_source, with_names
 
 REALS = types.float64[:, ::1]
 _PAYLOAD = (ROWS, REALS)
@@ -62,7 +62,9 @@ def _functions(file: str, compiled: bool, operations: tuple[OperationCall, ...])
     header = f"Windows: {file}, {'compiled' if compiled else 'plain'}."
     files = (*_BELOW.get(file, ()), file)
     source = "\n\n\n".join(map(_source, files)) + user_source(operations)
-    made: dict[str, Any] = dict(load_source(f"windows_{file}", source, None, header))
+    made: dict[str, Any] = dict(
+        load_source(f"windows_{file}", source, None, header, given_names(operations))
+    )
     names = next(iter(made.values())).__globals__
     names["U"], names["np"] = np.uint64 if compiled else int, np
     if not compiled and file == "numbers":

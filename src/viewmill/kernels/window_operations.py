@@ -85,6 +85,12 @@ def _operation(call: OperationCall) -> Operation:
     return call.operation
 
 
+def given_names(operations: Sequence[OperationCall]) -> list[str]:
+    """What the source of these operations reads besides its own functions."""
+    called = [f"{word}_{i}" for i in range(len(operations)) for word in ("combine", "inverse")]
+    return ["U", "np", *called]
+
+
 def with_names(names: dict[str, Any], operations: Sequence[OperationCall], compiled: bool) -> None:
     """Let the source find the operations' functions."""
     for i, call in enumerate(operations):

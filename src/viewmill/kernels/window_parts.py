@@ -24,6 +24,7 @@ from viewmill.kernels.helper_part_stores import ByPart, Cumulative, HelperPartSt
 from viewmill.kernels.helper_parts import HelperPart, Ints, Layout, PartRows
 from viewmill.kernels.linear import Linear
 from viewmill.kernels.pattern_runs import Groups
+from viewmill.kernels.window_payloads import kept_words
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.parts import SECOND
 from viewmill.program.program import Program
@@ -36,13 +37,18 @@ class WindowPartMaintainer(KeptParts):
     """The helper parts of one window, and its answers."""
 
     def __init__(
-        self, program: Program, source: Any, dictionary: Dictionary, version: Callable[[], int]
+        self,
+        program: Program,
+        source: Any,
+        dictionary: Dictionary,
+        version: Callable[[], int],
+        watermark: Callable[[], int | None],
     ) -> None:
         assert isinstance(program.body, WindowParts)
         body = program.body
         super().__init__(program.output, body.window.slide // SECOND, version)
-        self._body, self._source = body, source
-        self._time = program.inputs[0].schema.names.index(body.window.column)
+        self._body, self._source, self._watermark = body, source, watermark
+        self._dictionary = dictionary
         self._prepare = None if body.picked else Linear(build(body.prepare, dictionary))
         self._finish = None if body.shown else Linear(build(body.finish, dictionary))
         prepared = program.inputs[0].schema if body.picked else body.prepare.output
@@ -64,6 +70,7 @@ class WindowPartMaintainer(KeptParts):
         self._applied: list[Delta] = []
         self._now: tuple[Ints, Delta] = self._computed(None)
         self._old: dict[int, HelperPart] = {}
+        self._owing: set[int] = set()  # parts in which a row went before it came
         self._checked = 0  # the slide at which groups were last looked through
 
     # The maintainer.
@@ -73,14 +80,10 @@ class WindowPartMaintainer(KeptParts):
         self._begin()
         self._applied.append(rows_of(delta))
 
-    def advance(self, watermark: int) -> None:
-        """Time has come this far."""
-        self._begin()
-        self._reach(watermark)
-
     def flush(self) -> Delta:
         """Correct the windows that late rows concern, then answer those that have ended."""
         self._begin()
+        self._reach(self._watermark())
         touched: set[int] = set()
         for delta in self._applied:
             touched.update(self._take(delta))
@@ -123,14 +126,13 @@ class WindowPartMaintainer(KeptParts):
         is_there = self.first <= subscript < self.next
         return self._computed(None)[1] if is_there else found
 
-    def fill(self, newest: int | None, tick: int | None) -> None:
+    def fill(self) -> None:
         """Take the rows of the table, part by part, and answer every window since its first."""
+        before = list(self._catalog)
         self.restore(None, None, {}, [])
         self._pending = {}
         self._nothing_taken()
-        for moment in (None if newest is None else newest - self._body.window.lateness, tick):
-            if moment is not None:
-                self._reach(moment)
+        self._reach(self._watermark())
         first, last = self._source.first_part(), self._source.newest_part()
         present = [] if first is None else self._source.parts_within(first, last)
         for part in present:
@@ -143,6 +145,9 @@ class WindowPartMaintainer(KeptParts):
         oldest = self.oldest_shown()
         for slide in [s for s in self._pending if oldest is not None and s < oldest]:
             del self._pending[slide]
+        for slide in before:
+            if self.unwritten is not None and slide not in self._pending:
+                self.unwritten.end(slide)
 
     def oldest_shown(self) -> int | None:
         """The first window that sees a part that retention leaves; the table keeps the others."""
@@ -177,8 +182,9 @@ class WindowPartMaintainer(KeptParts):
         if self._kept is None:
             self._kept = self._reached, self._now
 
-    def _reach(self, moment: int) -> None:
-        self._reached = moment if self._reached is None else max(self._reached, moment)
+    def _reach(self, moment: int | None) -> None:
+        if moment is not None:
+            self._reached = moment if self._reached is None else max(self._reached, moment)
 
     def _end(self) -> int | None:
         """The slide that is under way: all before it have ended."""
@@ -188,11 +194,6 @@ class WindowPartMaintainer(KeptParts):
 
     def _take(self, delta: Delta) -> list[int]:
         """Rows into their helper parts; the parts that changed."""
-        coming = delta.columns[self._time]
-        if delta.multiplicity is not None:
-            coming = coming[delta.multiplicity > 0]
-        if len(coming):
-            self._reach(int(coming.max()) - self._body.window.lateness)
         oldest = self._source.oldest_shown()
         found = []
         for part, rows in self._source.split(delta):
@@ -204,9 +205,11 @@ class WindowPartMaintainer(KeptParts):
         return found
 
     def _add(self, part: int, rows: Delta) -> None:
-        goes = rows.multiplicity is not None and bool((rows.multiplicity < 0).any())
-        if goes and self._body.helpers == "by_part":
-            self._store.put(part, self._lifted(self._source.part(part)))
+        if self._body.helpers == "by_part" and (_has_negative(rows) or part in self._owing):
+            whole = self._source.part(part)
+            self._store.put(part, self._lifted(whole))
+            if _has_negative(whole):
+                self._owing.add(part)  # the row that is still to come must not be counted then
             return
         change = self._lifted(rows)
         if len(change.groups):
@@ -298,6 +301,7 @@ class WindowPartMaintainer(KeptParts):
         fields = self._answers.fields[1 + len(self._body.keys) :]
         for field, (values, null) in zip(fields, self._layout.answers(helper), strict=True):
             is_null = bool(null.any())
+            values = kept_words(values, self._dictionary)
             words = np.where(null, 0, values) if is_null else values
             columns.append(np.ascontiguousarray(words, word_dtype(field.type)))
             nulls.append(null.astype(np.uint8) if is_null else None)
@@ -367,6 +371,10 @@ class WindowPartMaintainer(KeptParts):
         self._groups.numbers(keys)
         self._store.renumber(kept)
         self._now = np.searchsorted(kept, self._now[0]), self._now[1]
+
+
+def _has_negative(rows: Delta) -> bool:
+    return rows.multiplicity is not None and bool((rows.multiplicity < 0).any())
 
 
 def _differing(old_groups: Ints, old: Delta, groups: Ints, new: Delta) -> tuple[Ints, Ints]:

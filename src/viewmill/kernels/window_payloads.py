@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.operation_calls import OperationCall
-from viewmill.algebra.types import Decimal, Float, Integer, Type
+from viewmill.algebra.types import Decimal, Float, Integer, Type, Wide
+from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.wide_codes import OWN
 from viewmill.errors import Overflow
+from viewmill.kernels.float_bins import float_bins
 from viewmill.kernels.structures.windows.payload_rows import (
     ADD,
     BEST,
@@ -127,20 +130,40 @@ class WholeSum(Component):
         high, low = high + (low >> 32), low & _LOW
         if call.function == "avg":
             return _average(call, counts, high, low), counts == 0
+        if isinstance(call.type, Wide) and ((high < -(2**30)) | (high >= 2**30)).any():
+            each = zip(high.tolist(), low.tolist(), strict=True)
+            return _wide([(h << 32) + x for h, x in each], call), counts == 0
         if ((high < -(2**31)) | (high >= 2**31)).any():
             raise Overflow(f"the sum of a window does not fit {call.type}")
         return (high << 32) + low, counts == 0
+
+
+def _wide(numbers: list[int], call: WindowAggregate) -> Array:
+    """Numbers of which one may be wider than a word, as Python's own."""
+    assert isinstance(call.type, Decimal | Wide)
+    if any(abs(each) >= 10**call.type.precision for each in numbers):
+        raise Overflow(f"the {call.function} of a window does not fit {call.type}")
+    if isinstance(call.type, Decimal) or all(abs(each) < OWN for each in numbers):
+        return np.array(numbers, np.int64)
+    return np.array(numbers, object)
+
+
+def kept_words(values: Array, dictionary: Dictionary) -> Array:
+    """Answers as words: wide decimals by their codes."""
+    if values.dtype != object:
+        return values
+    return np.array([dictionary.wide.code(int(each)) for each in values], np.int64)
 
 
 def _average(call: WindowAggregate, counts: Array, high: Array, low: Array) -> Array:
     if isinstance(call.type, Float):
         total = high.astype(np.float64) * 2.0**32 + low
         return np.divide(total, counts, out=np.zeros(len(counts)), where=counts != 0)
-    assert isinstance(call.type, Decimal)
+    assert isinstance(call.type, Decimal | Wide)
     assert isinstance(call.argument, Decimal)
     scale = 10 ** (call.type.scale - call.argument.scale)
     each = zip(high.tolist(), low.tolist(), counts.tolist(), strict=True)
-    return np.array([_ratio(((h << 32) + x) * scale, n) for h, x, n in each], np.int64)
+    return _wide([_ratio(((h << 32) + x) * scale, n) for h, x, n in each], call)
 
 
 def _ratio(total: int, count: int) -> int:
@@ -160,8 +183,8 @@ class FloatSum(Component):
         """Rows, sum, what it lacks."""
         present = rows.present(self.arguments[0])
         x = rows.columns[self.arguments[0]][present] * rows.multiplicity[present]
-        total = np.bincount(rows.pairs[present], x, rows.count)
-        return [rows.added(present, rows.multiplicity[present])], [total, np.zeros(rows.count)]
+        sums = float_bins(rows.pairs[present], x, rows.count)
+        return [rows.added(present, rows.multiplicity[present])], [*sums]
 
     def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """The sum, or the average."""

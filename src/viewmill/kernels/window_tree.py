@@ -50,11 +50,9 @@ class Tree:
 
     def can_answer(self, window: SlidingWindow) -> bool:
         """Whether a window that was not planned for begins and ends at edges, and is not longer."""
-        slide = window.slide
         if self.plan.window is not None:
-            return self.plan.window == (window.size, slide)
-        steps = (slide, 0), (slide, -window.size % slide)
-        return window.size <= self.longest and self.edges.contains(steps)
+            return self.plan.window == (window.size, window.slide)
+        return window.size <= self.longest and self.edges.contains(window.edges)
 
     def take(self, rows: LaneRows, watch: Watch | None) -> None:
         """Put rows into their panes."""

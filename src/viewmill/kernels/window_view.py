@@ -19,6 +19,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
 from viewmill.kernels.shown_answers import ShownAnswers
+from viewmill.kernels.window_payloads import kept_words
 from viewmill.kernels.window_store import Layout, Payloads, nothing
 from viewmill.kernels.window_tree import EARLIEST, Tree
 from viewmill.program.program import Program
@@ -143,6 +144,7 @@ class WindowView:
         for call, place in zip(self.body.aggregates, self.places, strict=True):
             own = self.lane.layout.columns(place, words, reals)
             values, null = self.lane.components[place].finish(call, *own)
+            values = kept_words(values, self.lane.dictionary)
             columns.append(np.where(null, 0, values).astype(values.dtype, copy=False))
             nulls.append(null.astype(np.uint8) if null.any() else None)
         if self.finish is None:
@@ -319,10 +321,6 @@ class WindowView:
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the stream's rows to the whole family."""
         self.family.apply(input, delta)
-
-    def advance(self, watermark: int) -> None:
-        """Time has come this far."""
-        self.family.advance(watermark)
 
     def flush(self) -> Delta:
         """Answer every window that has ended; all answers in order."""

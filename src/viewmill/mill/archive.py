@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from viewmill.algebra.names import folder_name
 from viewmill.deltas.delta import Delta
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
@@ -29,7 +30,7 @@ def attach_archive(core: Core, name: str, parts: Any, folder: str) -> None:
 
     def archive(first: int, count: int, rows: Delta) -> bool:
         start = _EPOCH + datetime.timedelta(seconds=first * parts.length)
-        target = Path(folder) / name / f"part_timestamp={start:%Y-%m-%dT%H-%M-%S}"
+        target = Path(folder) / folder_name(name) / f"part_timestamp={start:%Y-%m-%dT%H-%M-%S}"
         try:
             _write(target / "part.parquet", expanded(rows, core.dictionary))
         except OSError as why:
@@ -64,6 +65,9 @@ def keep_old_parts(core: Core) -> None:
                 before = rolls.oldest_single(newest - 1, maintainer.length)
                 maintainer.roll_up(rolls.length // maintainer.length, before)
             maintainer.forget()
+    for table in core.catalog.tables():
+        if table.table.parts is not None and table.table.parts.holders:
+            table.table.parts.forget()
 
 
 def _options_of(core: Core, entry: ViewEntry) -> list[Any]:

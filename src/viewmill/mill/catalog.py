@@ -12,7 +12,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed
-from viewmill.errors import NameInUse, NameTaken, UnknownName, nearest
+from viewmill.errors import BrokenView, NameInUse, NameTaken, UnknownName, nearest
 from viewmill.mill.keeping import Keeping
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
@@ -63,6 +63,7 @@ class ViewEntry:
     version: int = 0
     refreshed: int = 0  # UTC microseconds
     refresh_kind: str = "backfill"
+    since: int | None = None  # the oldest part that a pattern saw when it was created
     engine_calls: int = 0
     refreshes: int = 0
     rows_changed: int = 0
@@ -70,6 +71,8 @@ class ViewEntry:
     waiting: dict[str, list[Changed]] = field(default_factory=dict)
     waiting_rows: int = 0
     waiting_since: int = 0
+    # How far time had come, before what waits, for tables of which something waits.
+    reached: dict[str, int | None] = field(default_factory=dict)
     failure: str | None = None  # why the last refresh that was due did not happen
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
@@ -79,6 +82,7 @@ class ViewEntry:
     state_reads: tuple[Plan, list[set[str]]] | None = None  # of a plan: what each state reads
     budget: int | None = None  # bytes, by MEMORY
     keeping: Keeping | None = None  # which states are there; None: all of them, always
+    careful: bool = False  # whether it was planned to evaluate nothing that SQL does not
     sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words
 
     @property
@@ -131,12 +135,37 @@ class ViewEntry:
         """Whether it takes every batch as it comes."""
         return is_immediate(self.policies)
 
+    def has_taken_all(self) -> None:
+        """Nothing waits any more."""
+        self.waiting.clear()
+        self.reached.clear()
+        self.waiting_rows, self.failure = 0, None
+
     def waits(self) -> Waiting:
         """What waits for the view, as its policies judge it."""
         return Waiting(self.waiting_rows, self.waiting_since, self.refreshed)
 
 
-Entry = TableEntry | PlainEntry | ViewEntry
+@dataclass
+class BrokenEntry:
+    """A view that could not be opened. It has its name and its text, and no rows."""
+
+    name: str
+    sql: str
+    reads: frozenset[str]  # every name in its text, in lower case
+    reason: str
+    saved: dict[str, Any]  # its record in the store
+
+    def error(self) -> BrokenView:
+        """What readers are told."""
+        return BrokenView(
+            f'view "{self.name}" could not be opened',
+            detail=self.reason,
+            hint=f"Mend the rows it reads, then REFRESH MATERIALIZED VIEW {self.name}; or drop it.",
+        )
+
+
+Entry = TableEntry | PlainEntry | ViewEntry | BrokenEntry
 
 
 class Catalog:
@@ -168,6 +197,8 @@ class Catalog:
                 return entry.view
             case ViewEntry() as entry:
                 return shown_schema(entry.schema)
+            case BrokenEntry() as entry:
+                raise entry.error()
 
     def outside(self, name: str) -> str | None:
         """How a table of Spark's catalog is read: views follow only tables of the mill."""
@@ -198,7 +229,8 @@ class Catalog:
         options = entry.table.options
         parts = entry.table.parts
         length = None if parts is None else parts.length * SECOND
-        return Stream(options.timestamp_by, options.lateness or 0, options.append_only, length)
+        only_grows = not entry.table.may_lose_rows
+        return Stream(options.timestamp_by, options.lateness or 0, only_grows, length)
 
     # For the mill.
 
@@ -265,6 +297,8 @@ class Catalog:
         entry = self._entries.get(name.lower())
         if isinstance(entry, ViewEntry):
             return entry
+        if isinstance(entry, BrokenEntry):
+            raise entry.error()
         if entry is not None:
             kind = "table" if isinstance(entry, TableEntry) else "plain view"
             raise UnknownName(
@@ -280,6 +314,10 @@ class Catalog:
     def views(self) -> list[ViewEntry]:
         """All materialized views."""
         return [each for each in self._entries.values() if isinstance(each, ViewEntry)]
+
+    def broken(self) -> list[BrokenEntry]:
+        """The views that could not be opened."""
+        return [each for each in self._entries.values() if isinstance(each, BrokenEntry)]
 
     def require_free(self, name: str) -> None:
         """Raise if the name is taken."""
@@ -386,7 +424,7 @@ def _named(entry: Entry) -> frozenset[str]:
     match entry:
         case ViewEntry():
             return entry.names
-        case PlainEntry():
+        case PlainEntry() | BrokenEntry():
             return entry.reads
         case _:
             return frozenset()

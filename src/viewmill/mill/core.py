@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import os
 import pkgutil
 import threading
 import time
+import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.walk import sources
-from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.consolidate import consolidate, without
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import as_delta
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
+from viewmill.mill.writing import Writing
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
 from viewmill.program.patterns import PatternQueries
 from viewmill.runtime.runtime import Runtime
+
+_LOG = logging.getLogger("viewmill")
 
 RUNTIMES = {"in-process": "viewmill.runtime.in_process.runtime:InProcessRuntime"}
 ENGINES = {
@@ -63,7 +72,7 @@ class ArrowParts:
 
 
 class Core:
-    """The parts of a mill. Whoever reads or writes holds `lock`."""
+    """The parts of a mill. Whoever reads holds `lock`, whoever changes something `writing`."""
 
     def __init__(
         self,
@@ -79,8 +88,11 @@ class Core:
         self.runtime: Runtime = pkgutil.resolve_name(RUNTIMES["in-process"])()
         self.store = store
         self.version = 0
+        self._epoch = time.time_ns() - time.monotonic_ns()
+        self.trouble: str | None = None  # what failed after the last commits
         self.lock = threading.RLock()
         self.closed = False
+        self.writing = Writing(self.lock, self._abandon)  # the lock, for those who change
         self.notices: deque[Notice] = deque()
         self.telling = False
         # Called with the next version and the change of each view, before the commit point.
@@ -89,6 +101,8 @@ class Core:
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
         # While a mill is opened: what brings a pattern view back before it is filled.
         self.restore_pattern: Callable[[ViewEntry, Any], None] | None = None
+        # Plans a view anew that failed for rows its query does not see; whether that was possible.
+        self.plan_carefully: Callable[[ViewEntry], bool] = lambda entry: False
         # The Parquet files of what is in parts, by name.
         self.part_files: dict[str, PartFiles] = {}
         # How far time has been said to have come, by table.
@@ -105,6 +119,7 @@ class Core:
         self.commits = Commits()
         self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
+        _CORES.add(self)
 
     def reshape(
         self, view: str, query: Relation, pattern: PatternQueries | None = None
@@ -145,14 +160,49 @@ class Core:
                 each.close()
         self._engine = self._near_engine = None
 
+    def require_writable(self) -> None:
+        """Raise in a forked child, which must leave the directory to its parent."""
+        if self.store is not None and not self.store.is_open:
+            raise MillClosed(
+                "the mill is written by the process that opened it",
+                detail="This process was forked from it.",
+                hint="Send the rows there, or open another mill here.",
+            )
+
+    def _after_fork(self) -> None:
+        """In a forked child: locks are free, and what another thread was changing means nothing."""
+        is_free = self.lock.acquire(False)
+        self.lock = threading.RLock()
+        self.writing = Writing(self.lock, self._abandon)
+        self.closed = self.closed or not is_free
+        for engine in (self._engine, self._near_engine):  # their threads are the parent's
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # never freed here
+        self._engine = self._near_engine = None
+
+    def _abandon(self) -> None:
+        """A change was interrupted by force: what is in memory means nothing any more."""
+        self.closed = True
+
     def require_open(self) -> None:
         """Raise if the mill was closed."""
         if self.closed:
             raise MillClosed("the mill is closed", hint="vm.connect(...) opens it again.")
 
     def now(self) -> int:
-        """UTC microseconds."""
-        return time.time_ns() // 1000
+        """Microseconds as UTC was when the mill was opened; setting the clock changes nothing."""
+        return (time.monotonic_ns() + self._epoch) // 1000
+
+    @contextmanager
+    def afterwards(self, what: str) -> Iterator[None]:
+        """What is done after a commit does not raise, for the change stands: it is noted."""
+        try:
+            yield
+        except Exception as why:  # noqa: BLE001 (whatever it is, nobody may take it for a refusal)
+            self.trouble = f"{what} failed: {why}"
+            _LOG.warning("the change is committed, but %s", self.trouble)
+        else:
+            if self.trouble is not None and self.trouble.startswith(what):
+                self.trouble = None
 
     # What is expected.
 
@@ -201,13 +251,57 @@ class Core:
             return entry.table.arrow()
         return expanded(self.contents(name), self.dictionary)
 
-    def run(self, relation: Relation, *, view: ViewEntry | None = None, tables: Any = None) -> Any:
-        """Run a relation on the engine over the sources as they are now; counted for `view`."""
+    def watermark(self, entry: TableEntry) -> int | None:
+        """How far time has come for a table: its largest time less the lateness, or a tick."""
+        newest, tick = entry.table.newest, self.ticks.get(entry.name)
+        if newest is None:
+            return tick
+        by_rows = newest - (entry.table.options.lateness or 0)
+        return by_rows if tick is None else max(by_rows, tick)
+
+    def watermark_seen(self, view: ViewEntry, entry: TableEntry) -> int | None:
+        """How far time had come for a table when a view took its last change."""
+        if entry.name in view.reached:
+            return view.reached[entry.name]
+        return self.watermark(entry)
+
+    def rows_seen(self, view: ViewEntry, name: str) -> Delta:
+        """The rows of a source as they were when a view took its last change."""
+        waiting = view.waiting.get(name, [])
+        rows = self.contents(name)
+        if not waiting:
+            return rows
+        later = concat(rows.schema, [as_delta(each) for each in waiting])
+        return without(rows, later)
+
+    def run(
+        self,
+        relation: Relation,
+        *,
+        view: ViewEntry | None = None,
+        tables: Any = None,
+        reached: Mapping[str, int | None] | None = None,
+    ) -> Any:
+        """Run a relation on the engine over the sources as they are now; counted for `view`.
+
+        Some sources may be given as `tables`, and how far time had come for some in `reached`.
+        """
         cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
-        relation, given = cut(self, relation, tables or {})
+        relation, given = cut(self, relation, tables or {}, reached or {})
         names = sources(relation)
         read = {name: given.get(name.lower(), None) for name in names}
         read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
         if view is not None:
             view.engine_calls += 1
         return self.engine.run(relation, read)
+
+
+_CORES: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for core in list(_CORES):
+        core._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -15,12 +15,20 @@ from typing import Any
 
 from sqlglot import exp
 
+from viewmill.algebra.names import check_name
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import sources
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.errors import CyclicViews, NameInUse, UnsupportedQuery
+from viewmill.errors import (
+    CyclicViews,
+    EvaluationFailed,
+    NameInUse,
+    Overflow,
+    Span,
+    UnsupportedQuery,
+)
 from viewmill.mill.adapt import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
@@ -28,13 +36,14 @@ from viewmill.mill.core import Core
 from viewmill.mill.fill import build, fill, fill_blocks, unbuilt_blocks
 from viewmill.mill.memory import attach, refresh_blocks, rest
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
-from viewmill.mill.refresh import notify, publish, refresh_view
+from viewmill.mill.refresh import notify, publish, refresh_view, speculates
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
 from viewmill.mill.window_families import leave_families, note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import Wish, plan
+from viewmill.policies.policies import is_immediate
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
@@ -42,6 +51,7 @@ from viewmill.program.window_parts import WindowParts
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
+from viewmill.sql.common_tables import is_common_table
 from viewmill.sql.lower import lower
 from viewmill.sql.statements import (
     CreateMaterializedView,
@@ -141,9 +151,11 @@ def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
     if existing is not None:
         core.catalog.require_unread(statement.name)
     query = lower(statement.query, sql, core.catalog, describe(core))
+    _check_columns(query.schema, statement.span)
     view, text = PlainView(statement.query, sql), own_text(statement, sql)
-    save(core, {statement.name: record(text, kind="plain")})
-    core.catalog.add(PlainEntry(statement.name, text, view, query.schema, names))
+    name = statement.name if existing is None else existing.name
+    save(core, {name: record(text, kind="plain")})
+    core.catalog.add(PlainEntry(name, text, view, query.schema, names))
 
 
 def as_materialized(statement: CreateView) -> CreateMaterializedView:
@@ -165,6 +177,8 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         return
     if existing is not None and not (statement.or_replace and isinstance(existing, ViewEntry)):
         core.catalog.require_free(statement.name)
+    if isinstance(existing, ViewEntry):
+        statement = replace(statement, name=existing.name)
     entry = prepare_view(core, statement, sql)
     if isinstance(existing, ViewEntry):
         replace_view(core, existing, entry, _view_record, install_view)
@@ -178,13 +192,15 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
     rest(core)
 
 
-def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> ViewEntry:
-    """A view, planned and built but not filled, that nobody knows yet."""
+def prepare_view(
+    core: Core, statement: CreateMaterializedView, sql: str, *, careful: bool = False
+) -> ViewEntry:
+    """A view, planned, built and filled, that nobody knows yet."""
     if is_pattern(statement.query) and _elsewhere(core, statement, sql) is None:
         return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
     _refuse_cycle(core, statement.name, names)
-    made, query = plan_view(core, statement, sql)
+    made, query = plan_view(core, statement, sql, careful=careful)
     entry = ViewEntry(
         name=statement.name,
         sql=own_text(statement, sql),
@@ -197,6 +213,7 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         created=core.version + 1,
         adapts=statement.refresh_policy == "auto" and statement.strategy is None,
         budget=statement.memory_bytes,
+        careful=careful,
     )
     attach(core, entry)
     share_blocks(core, entry)
@@ -204,12 +221,20 @@ def prepare_view(core: Core, statement: CreateMaterializedView, sql: str) -> Vie
         for block in own_blocks(entry):
             block.maintainer = build(core, block.program, entry)
     start = time.perf_counter()
-    fill(core, entry)
+    try:
+        fill(core, entry)
+    except (Overflow, EvaluationFailed):
+        leave_families(entry)
+        if careful or not speculates(entry):
+            raise
+        return prepare_view(core, statement, sql, careful=True)
     note_bulk(core, entry, (time.perf_counter() - start) * 1e6)
     return entry
 
 
-def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[Plan, Relation]:
+def plan_view(
+    core: Core, statement: CreateMaterializedView, sql: str, *, careful: bool = False
+) -> tuple[Plan, Relation]:
     """The plan of a view, without creating it."""
     query = _elsewhere(core, statement, sql)
     if query is None and is_pattern(statement.query):
@@ -218,6 +243,7 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
     if query is None:
         query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
         query = core.reshape(statement.name, query)
+    _check_columns(query.schema, statement.span)
     _refuse_factorized_sources(core, query)
     if statement.result == "factorized" and statement.memory_bytes is not None:
         raise UnsupportedQuery(
@@ -226,7 +252,11 @@ def plan_view(core: Core, statement: CreateMaterializedView, sql: str) -> tuple[
             span=statement.span,
         )
     wish = Wish(statement.refresh_policy, statement.strategy, statement.hints, statement.result)
-    made = plan(statement.name, query, statistics(core, query), wish)
+    known = replace(statistics(core, query), careful=careful)
+    made = plan(statement.name, query, known, wish)
+    if careful:
+        why = "an expression failed for a row that the query does not see"
+        made = replace(made, reason=f"{made.reason}; {why}")
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
         made = _without_parts(core, statement, query, wish)
     return made, query
@@ -255,6 +285,11 @@ def _without_parts(
         )
     wish = replace(wish, strategy="shared_window")
     return plan(statement.name, query, statistics(core, query), wish)
+
+
+def _check_columns(schema: Schema, span: Span | None) -> None:
+    for name in schema.names:
+        check_name(name, "a column", span)
 
 
 def _refuse_factorized_sources(core: Core, query: Relation) -> None:
@@ -357,7 +392,7 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
     if before is not None:
         after = entry.block.maintainer.contents()
         change = consolidate(concat(entry.schema, [after, before.negated()]))
-        _pass_on(core, entry, change)
+        pass_on(core, entry, change)
 
 
 def _change(new: ViewEntry, old: ViewEntry) -> Delta:
@@ -370,7 +405,7 @@ def _change(new: ViewEntry, old: ViewEntry) -> Delta:
     return consolidate(concat(new.schema, [after, before.negated()]))
 
 
-def _pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
+def pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
     """Tell the readers and listeners of a view that it changed other than by its inputs."""
     try:
         outputs = _refresh_readers(core, entry, change)
@@ -405,6 +440,8 @@ def names_in(core: Core, query: exp.Expr) -> frozenset[str]:
     """Every name that a query's text mentions in FROM, and what plain views among them mention."""
     found: set[str] = set()
     for table in query.find_all(exp.Table):
+        if is_common_table(table):
+            continue
         name = table.name.lower()
         found.add(name)
         entry = core.catalog.get(name)
@@ -471,11 +508,13 @@ def table_record(core: Core, entry: TableEntry) -> str:
 
 def _view_record(entry: ViewEntry) -> str:
     policies = [str(policy) for policy in entry.policies]
-    return record(entry.sql, kind="view", policies=policies, created=entry.created)
+    more = {} if entry.since is None else {"since": entry.since}
+    return record(entry.sql, kind="view", policies=policies, created=entry.created, **more)
 
 
 def save(core: Core, objects: Mapping[str, str | None]) -> None:
     """Commit a change of the catalog as one version."""
+    core.require_writable()
     version = core.version + 1
     if core.store is not None:
         core.store.append(version, {}, objects)
@@ -488,11 +527,15 @@ def alter_policies(
     policies: tuple[Any, ...],
     recorded: Callable[[ViewEntry], str] | None = None,
 ) -> None:
-    """Change when a view is refreshed."""
+    """Change when a view is refreshed.
+
+    A view that takes every batch from now on takes what waits for it first; if that fails, its
+    policies stay as they are. Under any other policy what waits goes on waiting.
+    """
     before = entry.policies
     unshare(core, entry)
-    if windows_in(entry):
-        refresh_view(core, entry)  # what waits for it; then it may join its stream's others
+    if is_immediate(policies) or windows_in(entry):
+        refresh_view(core, entry)
     core.catalog.set_policies(entry, policies)
     try:
         save(core, {entry.name: (recorded or _view_record)(entry)})

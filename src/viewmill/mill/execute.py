@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -21,7 +22,8 @@ from viewmill.algebra.walk import sources
 from viewmill.deltas.arrow import encode_columns, shown
 from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
-from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
+from viewmill.mill.broken import in_place_of, repair
+from viewmill.mill.catalog import BrokenEntry, PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import (
     alter_policies,
@@ -62,7 +64,8 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
         case s.Insert() | s.Delete() | s.Update():
             mill.change(statement.table, _delta_of(core, statement, sql))
         case s.RefreshView():
-            mill.view(statement.name).refresh(full=statement.full)
+            if not _repaired(mill, core, statement):
+                mill.view(statement.name).refresh(full=statement.full)
         case (
             s.CreateTable()
             | s.CreateView()
@@ -73,7 +76,7 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             | s.DropView()
         ):
             mill.require_no_batch()
-            with core.lock:
+            with core.writing:
                 _define(core, statement, sql)
             tell(core)
         case _:
@@ -92,16 +95,25 @@ Definition = (
 )
 
 
+def _repaired(mill: Mill, core: Core, statement: s.RefreshView) -> bool:
+    """Whether a broken view was created again."""
+    with core.writing:
+        entry = core.catalog.get(statement.name)
+        if not isinstance(entry, BrokenEntry):
+            return False
+        mill.require_no_batch()
+        repair(core, entry)
+    return True
+
+
 def _define(core: Core, statement: Definition, sql: str) -> None:
+    if isinstance(statement, s.CreateView | s.CreateMaterializedView | s.CreateTemporalView):
+        with in_place_of(core, statement.name) if statement.or_replace else nullcontext():
+            _create_view(core, statement, sql)
+        return
     match statement:
         case s.CreateTable():
             create_table(core, statement, sql)
-        case s.CreateView():
-            create_plain_view(core, statement, sql)
-        case s.CreateMaterializedView():
-            create_view(core, statement, sql)
-        case s.CreateTemporalView():
-            create_temporal_view(core, statement, sql)
         case s.AlterRefresh():
             if statement.refresh_policy is not None:
                 raise UnsupportedQuery(
@@ -109,6 +121,10 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
                     hint="CREATE OR REPLACE the view with another REFRESH POLICY.",
                     span=statement.span,
                 )
+            broken = core.catalog.get(statement.name)
+            if isinstance(broken, BrokenEntry):
+                repair(core, broken, statement.policies)
+                return
             entry = core.catalog.view(statement.name)
             is_part_query = isinstance(entry.plan.program.body, PartQueries)
             recorded = temporal_record if is_part_query else None
@@ -117,8 +133,24 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
         case s.DropTable():
             _drop(core, statement.name, statement.if_exists, TableEntry, "table")
         case s.DropView():
-            kinds = ViewEntry if statement.materialized else (ViewEntry, PlainEntry)
+            kinds = (ViewEntry, BrokenEntry) + (() if statement.materialized else (PlainEntry,))
             _drop(core, statement.name, statement.if_exists, kinds, "view")
+        case _:
+            assert_never(statement)
+
+
+def _create_view(
+    core: Core,
+    statement: s.CreateView | s.CreateMaterializedView | s.CreateTemporalView,
+    sql: str,
+) -> None:
+    match statement:
+        case s.CreateView():
+            create_plain_view(core, statement, sql)
+        case s.CreateMaterializedView():
+            create_view(core, statement, sql)
+        case s.CreateTemporalView():
+            create_temporal_view(core, statement, sql)
         case _:
             assert_never(statement)
 
@@ -146,9 +178,8 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
         lowered = lower(tree, sql, catalog, describe(core), _now())  # type: ignore[arg-type]
         relation = rewrite(lowered)
         names = {*sources(relation), *(each.source for each in histories)}
-        for name in list(names):
-            names |= core.catalog.reads_transitively(name)
-        refresh_due(core, reading=names)
+        with core.writing:
+            refresh_due(core, reading=names)
         tables = {each.name.lower(): history_table(core, each) for each in histories}
         counted = counted_view(core, relation)
         if counted is not None:

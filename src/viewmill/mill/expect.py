@@ -7,6 +7,7 @@ does   checks them, notes a hint or a model, lets the views rest anew
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,8 +40,8 @@ def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
         arrivals.declare(_model(given))
         arrivals.say(None)
     else:
-        arrivals.say(_hint(given))
-    if arrivals.model != before:  # a hint is about the next delta only and is not kept on disk
+        arrivals.say(_hint(given), deltas=_deltas(given))
+    if arrivals.model != before:  # a hint is about the next deltas only and is not kept on disk
         _save(core, entry, before)
     rest(core)
 
@@ -69,6 +70,11 @@ def _hint(given: Mapping[str, Any]) -> Expectation:
         _share(given, "deletes", 0.0),
         "hint",
     )
+
+
+def _deltas(given: Mapping[str, Any]) -> int:
+    """How many deltas a hint is about: the next one, or as many as it says."""
+    return max(1, math.ceil(_number(given, "deltas", 1.0)))
 
 
 def _model(given: Mapping[str, Any]) -> Model:

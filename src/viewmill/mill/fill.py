@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from viewmill.algebra.relations import Values
+from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import ViewmillError
@@ -19,6 +21,7 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.block_rows import BlockRows
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.table import Table
 from viewmill.mill.window_families import join_family, window_of
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
@@ -36,6 +39,8 @@ from viewmill.program.states import Passing, Replay, State
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
+
+_COUNTED_EACH_TIME = 10_000  # rows of a table that are looked at after each change
 
 BUILDERS = {
     "kernels": "viewmill.kernels.build:build",
@@ -83,11 +88,12 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
 
 
 def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Maintainer:
-    source = core.catalog.table(program.inputs[0].source).table.parts
+    table = core.catalog.table(program.inputs[0].source)
+    source = table.table.parts
     assert source is not None
     source.lookback = max(source.lookback, body.width)
     made: Maintainer = pkgutil.resolve_name(BUILDERS["window_parts"])(
-        program, source, core.dictionary, lambda: core.version
+        program, source, core.dictionary, lambda: core.version, lambda: core.watermark(table)
     )
     return made
 
@@ -99,8 +105,7 @@ def fill(core: Core, entry: ViewEntry) -> None:
         entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"
-    entry.waiting.clear()
-    entry.waiting_rows, entry.failure = 0, None
+    entry.has_taken_all()
 
 
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
@@ -144,7 +149,28 @@ def load_states(
     tables: Mapping[str, Any] | None = None,
     inner: BlockRows | None = None,
 ) -> None:
-    """Build states from their definitions, over `tables` where those are not as they are now."""
+    """Build states of a block over `tables` where those are not as they are now.
+
+    Sums of floats are exact, and an engine rounds: they come from a maintainer that was fed.
+    """
+    if keeps_float_sums(block.program) and can_be_fed(block.program):
+        twin = replace(block, maintainer=build(core, block.program, entry))
+        _feed(core, entry, twin, {}, tables)
+        for state in states:
+            if not state.derived:
+                block.maintainer.load(state.name, twin.maintainer.snapshot(state.name))
+        return
+    _load_definitions(core, entry, block, states, tables, inner)
+
+
+def _load_definitions(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    states: Iterable[State],
+    tables: Mapping[str, Any] | None = None,
+    inner: BlockRows | None = None,
+) -> None:
     inner = inner or BlockRows(core, entry)
     for state in states:
         definition = state.definition
@@ -161,17 +187,16 @@ def _fill_block(
 ) -> None:
     maintainer = block.maintainer
     if _is_fed(core, block):
-        owed[block.name] = _feed(core, entry, block)
+        owed[block.name] = _feed(core, entry, block, owed)
         return
-    load_states(core, entry, block, block.program.states, inner=inner)
+    _load_definitions(core, entry, block, block.program.states, inner=inner)
     if is_replayed(block.program):
         owed[block.name] = _replay(core, entry, block, owed)
     elif isinstance(block.program.body, Windowed):
         owed[block.name] = _fill_window(block)
     elif isinstance(block.program.body, WindowParts):
-        read = block.program.inputs[0].source
         window: Any = maintainer
-        window.fill(core.catalog.table(read).table.newest, core.ticks.get(read))
+        window.fill()
         owed[block.name] = Delta.empty(block.program.output)
     elif isinstance(block.program.body, Queries):
         maintainer.flush()
@@ -192,32 +217,96 @@ def is_replayed(program: Program) -> bool:
     return any(isinstance(state.definition, Replay) for state in program.states)
 
 
-def _is_fed(core: Core, block: Block) -> bool:
-    """Whether a block is filled by its triggers: a view tree, of which a row takes a few steps.
+def keeps_float_sums(program: Program) -> bool:
+    """Whether a program adds up floats."""
+    slots = (slot for state in program.states for slot in state.kind.payload)
+    return any(slot.kind in ("sum", "floats") for slot in slots)
 
-    The engine would join what the triggers of the table that is fed last look up.
+
+def can_be_fed(program: Program) -> bool:
+    """Whether triggers alone can fill the states of a program."""
+    return isinstance(program.body, Triggers) and not is_replayed(program)
+
+
+def _is_fed(core: Core, block: Block) -> bool:
+    """Whether a block is filled by its triggers.
+
+    A view tree is: a row takes a few steps, where the engine would join what the triggers of the
+    table that is fed last look up. So is what adds up floats, because an engine rounds.
     """
     program = block.program
-    return (
-        program.strategy == "view_tree"
-        and isinstance(program.body, Triggers)
-        and not is_replayed(program)
-        and all(core.catalog.get(each.source) is not None for each in program.inputs)
-        and not any(rows_owed(core, each).size for each in program.inputs)
+    return can_be_fed(program) and (
+        keeps_float_sums(program)
+        or (
+            program.strategy == "view_tree"
+            and all(core.catalog.get(each.source) is not None for each in program.inputs)
+            and not any(rows_owed(core, each).size for each in program.inputs)
+        )
     )
 
 
-def _feed(core: Core, entry: ViewEntry, block: Block) -> Delta:
-    """Feed a block the tables that change; what never changes is loaded from its definition."""
-    program = block.program
+def _feed(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    owed: Mapping[str, Delta],
+    tables: Mapping[str, Any] | None = None,
+) -> Delta:
+    """Feed a block the inputs that change; what never changes is loaded from its definition.
+
+    Gives what rows that were deleted before they came change, which come last.
+    """
+    program, maintainer = block.program, block.maintainer
     fed = {each.input for each in _triggers(program)}
-    changing = [each for each in program.inputs if each.name in fed]
-    nothing = {each.source.lower(): _no_rows(core, each.source) for each in changing}
-    load_states(core, entry, block, program.states, nothing)
-    for each in _dearest_first(program, changing):
-        block.maintainer.apply(each.name, core.contents(each.source))
-        block.maintainer.commit()
-    return Delta.empty(program.output)
+    changing = _dearest_first(program, [each for each in program.inputs if each.name in fed])
+    static = {each.source.lower() for each in program.inputs if each.name not in fed}
+    nothing = {name: _no_rows(core, name) for name in entry.reads if name not in static}
+    _load_definitions(core, entry, block, program.states, nothing)
+    late = []
+    for each in changing:
+        rows, missing = _fed_rows(core, entry, block, each, owed, tables or {})
+        maintainer.apply(each.name, rows)
+        late.append((each.name, missing))
+        _commit(block)
+    if not any(missing.size for _, missing in late):
+        return Delta.empty(program.output)
+    for name, missing in late:
+        maintainer.apply(name, missing)
+    change = maintainer.flush()
+    maintainer.commit()
+    return change
+
+
+def _commit(block: Block) -> None:
+    """Keep what was fed; only a view tree's states do not wait for what `flush` computes."""
+    if block.program.strategy != "view_tree":
+        block.maintainer.flush()
+    block.maintainer.commit()
+
+
+def _fed_rows(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    input_: Input,
+    owed: Mapping[str, Delta],
+    tables: Mapping[str, Any],
+) -> tuple[Delta, Delta]:
+    """The rows of an input as the engine sees them, and what is missing in them."""
+    source = block.renamed.get(input_.source, input_.source)
+    own = next((each for each in entry.blocks if each.name == source), None)
+    if own is not None:
+        missing = owed.get(source) or Delta.empty(input_.schema)
+        shown = _shown(core, entry, own, owed)
+        if not missing.size:
+            return shown, missing
+        return consolidate(concat(input_.schema, [shown, missing.negated()])), missing
+    given = tables.get(source.lower())
+    if given is not None:
+        return to_delta(given, input_.schema, core.dictionary), Delta.empty(input_.schema)
+    rows = core.contents(source)
+    missing = rows_owed(core, input_)
+    return (rows.take(rows.multiplicities() > 0) if missing.size else rows), missing
 
 
 def _no_rows(core: Core, source: str) -> Any:
@@ -279,3 +368,18 @@ def rows_owed(core: Core, input_: Input) -> Delta:
         return Delta.empty(input_.schema)
     contents = core.contents(input_.source)
     return contents.take(contents.multiplicities() < 0)
+
+
+def count_negative_rows(table: Table) -> int:
+    """How many rows of an unchecked table were deleted and have not come; views hide them.
+
+    All rows are looked at, so a large table is counted after every so many changes only.
+    """
+    if not table.may_owe:
+        return 0
+
+    def count() -> int:
+        times = consolidate(table.contents()).multiplicities()
+        return -int(times[times < 0].sum())
+
+    return table.remembered("negative rows", count, max(1, table.rows // _COUNTED_EACH_TIME))

@@ -168,8 +168,7 @@ def _load(
     load_states(core, entry, block, states, tables)
     spent = (time.process_time_ns() - start) / 1e3
     keeping.away.discard((block.name, name))
-    rows = _size(block.maintainer.state_bytes(), states).rows
-    keeping.measured.note_build((block.name, name), spent, rows)
+    keeping.measured.note_build((block.name, name), spent)
 
 
 def release(keeping: Keeping, wanted: set[Unit]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewmill.algebra.names import quoted
 from viewmill.algebra.types import Null
 from viewmill.deltas.arrow import from_arrow_type
 from viewmill.deltas.rows import to_arrow
@@ -48,11 +49,11 @@ def create_statement(name: str, rows: pa.Table, key: Sequence[str], options: str
         )
     columns = [_column(each, keys) for each in rows.schema]
     if key:
-        columns.append(f"PRIMARY KEY ({', '.join(f'`{each}`' for each in key)})")
-    return f"CREATE TABLE `{name}` ({', '.join(columns)}) {options}".rstrip()
+        columns.append(f"PRIMARY KEY ({', '.join(f'{quoted(each)}' for each in key)})")
+    return f"CREATE TABLE {quoted(name)} ({', '.join(columns)}) {options}".rstrip()
 
 
 def _column(field: pa.Field, keys: set[str]) -> str:
     type_ = from_arrow_type(field.type)
     word = "STRING" if isinstance(type_, Null) else str(type_)  # only NULLs, so any type is right
-    return f"`{field.name}` {word}{' NOT NULL' if field.name.lower() in keys else ''}"
+    return f"{quoted(field.name)} {word}{' NOT NULL' if field.name.lower() in keys else ''}"

@@ -32,6 +32,7 @@ class Keeping:
     selection: Selection | None = None
     selector: Selector | None = None  # the mill's, if none
     planned_for: dict[str, Expectation] = field(default_factory=dict)
+    planned_rows: dict[str, int] = field(default_factory=dict)  # of each source at the selection
     is_touched: bool = True  # since the last selection
     rebuilt: int = 0  # states that the last refresh had to build
     measured: Measured = field(default_factory=Measured)

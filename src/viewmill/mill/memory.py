@@ -58,11 +58,23 @@ from viewmill.strategies.strategy import Candidate, Cost
 _LOG = logging.getLogger("viewmill")
 _TRIM_BYTES = 1 << 20
 _AMPLE = 1 << 60
+_FEW_ROWS = 100  # a source that grows by so few is as large as before
 _SMALL_CHANGE = 10_000  # rows: never worth thinking about computing everything again
 
 
 def attach(core: Core, entry: ViewEntry) -> None:
     """Put a view under the budget, before it is filled, if there is one and it has states."""
+    attach_built(core, entry)
+    keeping = entry.keeping
+    if keeping is not None and _starts_full(core, entry, keeping):
+        keeping.mode = "full"  # nothing would be kept: do not build it first
+        keeping.away = {unit for unit, _ in units(keeping)}
+        keeping.own = unbuilt_blocks(entry.plan)
+        entry.blocks = [keeping.again]
+
+
+def attach_built(core: Core, entry: ViewEntry) -> None:
+    """Put a view under the budget with all of its states."""
     if entry.budget is None and core.budget is None:
         return
     bodies = [block.program.body for block in entry.blocks]
@@ -75,11 +87,6 @@ def attach(core: Core, entry: ViewEntry) -> None:
     again = Block(entry.name, program, build(core, program, entry), {entry.name})
     entry.keeping = Keeping(entry.blocks, again)
     core.runtime.watch(entry.name)
-    if _starts_full(core, entry, entry.keeping):  # nothing would be kept: do not build it first
-        entry.keeping.mode = "full"
-        entry.keeping.away = {unit for unit, _ in units(entry.keeping)}
-        entry.keeping.own = unbuilt_blocks(entry.plan)
-        entry.blocks = [again]
 
 
 def _starts_full(core: Core, entry: ViewEntry, keeping: Keeping) -> bool:
@@ -115,8 +122,7 @@ def _note_refreshes(core: Core, deltas: Mapping[str, Delta], among: set[str]) ->
         if spent:
             assert entry.keeping is not None
             if entry.keeping.mode == "full":
-                rows = sum(core.row_count(name) for name in entry.reads)
-                entry.keeping.measured.note_full(spent, rows)
+                entry.keeping.measured.note_full(spent)
             else:
                 changed = sum(sizes.get(name, 0) for name in entry.reads)
                 entry.keeping.measured.note_delta(spent, changed)
@@ -152,8 +158,8 @@ def _wake(
     if must or (may and _full_is_cheaper(core, entry, keeping, deltas, changed)):
         turn_full(core, entry, keeping)
     elif missing:
-        if keeping.measured.full is None and _is_planned(keeping, changed):
-            _measure_full(core, entry, keeping)
+        if not keeping.measured.knows_full and _is_planned(keeping, changed):
+            _measure_full(keeping)
         rebuild(core, entry, keeping, missing, deltas)
 
 
@@ -196,7 +202,7 @@ def _is_planned(keeping: Keeping, changed: set[str]) -> bool:
     return all(name in known and not known[name].is_quiet for name in changed)
 
 
-def _measure_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
+def _measure_full(keeping: Keeping) -> None:
     """Compute the view again once, only to know what that takes.
 
     A view that builds states at each delta may be dearer than that, and what it never did is only
@@ -205,8 +211,7 @@ def _measure_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
     start = time.process_time_ns()
     keeping.again.maintainer.flush()
     keeping.again.maintainer.rollback()
-    spent = (time.process_time_ns() - start) / 1e3
-    keeping.measured.note_full(spent, sum(core.row_count(name) for name in entry.reads))
+    keeping.measured.note_full((time.process_time_ns() - start) / 1e3)
 
 
 # Resting.
@@ -243,9 +248,17 @@ def _is_due(core: Core, entry: ViewEntry, expected: Mapping[str, Expectation]) -
     known = keeping.planned_for
     if not all(name in known and each.is_like(known[name]) for name, each in expected.items()):
         return True
+    if not all(_is_as_large(core, name, rows) for name, rows in keeping.planned_rows.items()):
+        return True
     kept = {holding_name(*unit) for unit, _ in units(keeping)}
     kept -= {holding_name(*unit) for unit in keeping.away}
     return kept != keeping.selection.kept and not entry.waiting_rows
+
+
+def _is_as_large(core: Core, source: str, rows: int) -> bool:
+    """Whether a plan for a source of so many rows is still one: within a factor of two."""
+    now = core.row_count(source)
+    return rows <= 2 * now + _FEW_ROWS and now <= 2 * rows + _FEW_ROWS
 
 
 def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
@@ -278,6 +291,7 @@ def _select(
             assert entry.keeping is not None
             note_sizes(entry.keeping)
             entry.keeping.planned_for = dict(expected[entry.name])
+            entry.keeping.planned_rows = {name: core.row_count(name) for name in entry.reads}
             entry.keeping.measured.is_news = False
             root = _operators(core, entry, entry.keeping, expected[entry.name])
             used = entry.keeping.used

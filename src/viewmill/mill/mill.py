@@ -12,19 +12,22 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from viewmill.algebra.display import display
+from viewmill.algebra.names import check_name, quoted
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
-from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.factorize import products_in
 from viewmill.deltas.factors import to_product
-from viewmill.deltas.product import Changed, Product, as_delta, joined
+from viewmill.deltas.product import Changed, Product, joined
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
+from viewmill.mill.batches import Batch
+from viewmill.mill.careful_plans import plan_carefully
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core, Reshape
@@ -32,6 +35,7 @@ from viewmill.mill.create import plan_view
 from viewmill.mill.curve import Point, memory_curve, view_operators
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
+from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.part_folders import write_parts
@@ -74,9 +78,10 @@ class Mill:
         selector = check_selector(selection)
         store = None if path is None else Store.open(path)
         self._core = Core(store, spark, budget, selector, reshape)
-        self._batch: dict[str, list[Delta | Product]] | None = None
+        self._batches: dict[int, Batch] = {}  # by the thread that opened it
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
+        self._core.plan_carefully = partial(plan_carefully, self._core)
         try:
             for name, ring in (register or {}).items():
                 register_aggregate(self._core, name, ring)
@@ -87,9 +92,9 @@ class Mill:
                 store.close()
             raise
         reference = weakref.ref(self)
-        self._clock = Clock(self._core, lambda: _tick(reference))
+        self.clock = Clock(self._core, lambda: _tick(reference))
         # A mill that nobody closed is closed when it is forgotten or when Python ends.
-        self._release = weakref.finalize(self, _release, self._core, self._clock)
+        self._release = weakref.finalize(self, _release, self._core, self.clock)
 
     # SQL.
 
@@ -99,7 +104,7 @@ class Mill:
         result = None
         for statement in parse(text):
             result = execute(self, self._core, statement, text)
-            self._clock.wake()
+            self.clock.wake()
         return result
 
     def register(self, name: str, aggregate: Ring | Operation) -> None:
@@ -110,7 +115,7 @@ class Mill:
         `vm.connect(path, register={...})`.
         """
         self._core.require_open()
-        with self._core.lock:
+        with self._core.writing:
             register_aggregate(self._core, name, aggregate)
 
     def table(
@@ -130,14 +135,15 @@ class Mill:
         self.require_no_batch()
         if name is None and not isinstance(source, str):
             raise InvalidArgument("rows have no name", hint='mill.table(rows, name="orders").')
-        called = name or source.rsplit(".", 1)[-1].strip("`")
+        called = source.rsplit(".", 1)[-1].strip("`") if name is None else name
+        check_name(called, "a table")
         rows = rows_of(self._core, source)
         keys = (key,) if isinstance(key, str) else tuple(key)
         self.sql(create_statement(called, rows, keys, options))
         try:
             self.insert(called, rows)
         except BaseException:
-            self.sql(f"DROP TABLE `{called}`")
+            self.sql(f"DROP TABLE {quoted(called)}")
             raise
 
     # Changing tables.
@@ -147,11 +153,11 @@ class Mill:
         core = self._core
         if core.closed:
             core.require_open()
-        with core.lock:
+        with core.writing:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
-            if self._batch is not None:
-                self._take(entry.name, delta)
+            if self._batches and self._batch is not None:
+                self._batch.take(entry, delta)
             elif is_plain(core, entry, delta):
                 self.writer = threading.get_ident()
                 commit_plainly(core, entry, delta)
@@ -166,14 +172,13 @@ class Mill:
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows, replacing those that have their primary key."""
-        with self._core.lock:
+        with self._core.writing:
             entry = self._core.catalog.table(table)
-            pending = None
-            if self._batch is not None and self._batch.get(entry.name):
-                waiting = joined(entry.table.schema, self._batch[entry.name])
-                pending = consolidate(as_delta(waiting))
-            delta = entry.table.replacement(self._delta(table, rows), pending)
-            self.change(table, delta)
+            delta = self._delta(table, rows)
+            if self._batch is not None:
+                self._batch.upsert(entry, delta)
+            else:
+                self.change(table, entry.table.replacement(delta, None))
 
     def apply(
         self,
@@ -233,7 +238,7 @@ class Mill:
         """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
         self._core.require_open()
         self.require_no_batch()
-        with self._core.lock:
+        with self._core.writing:
             advance(self._core, table, to)
         tell(self._core)
 
@@ -247,40 +252,49 @@ class Mill:
         """Commit the change of one table, or note it for the end of the batch."""
         core = self._core
         core.require_open()
-        with core.lock:
-            self._take(core.catalog.table(table).name, *parts)
+        with core.writing:
+            entry = core.catalog.table(table)
+            if self._batch is None:
+                self._commit({entry.name: joined(parts[0].schema, parts)})
+            else:
+                self._batch.take(entry, *parts)
         tell(core)
-
-    def _take(self, name: str, *parts: Delta | Product) -> None:
-        if self._batch is None:
-            self._commit({name: joined(parts[0].schema, parts)})
-        else:
-            self._batch.setdefault(name, []).extend(parts)
 
     def _commit(self, changes: dict[str, Changed]) -> None:
         core = self._core
         self.writer = threading.get_ident()
+        core.require_writable()
         has_deferred = commit_batch(core, changes)
         if core.store is not None and is_checkpoint_due(core):
-            checkpoint(core)
+            with core.afterwards("the checkpoint"):
+                checkpoint(core)
         if has_deferred:
-            self._clock.wake()
+            self.clock.wake()
 
     @contextmanager
     def batch(self) -> Iterator[Mill]:
-        """Several changes, one atomic refresh; reads inside see the last version."""
-        self._core.require_open()
+        """Several changes, one atomic refresh; reads inside see the last version.
+
+        It belongs to the thread that opens it. Other threads commit on their own meanwhile.
+        """
+        core, thread = self._core, threading.get_ident()
+        core.require_open()
         if self._batch is not None:
             raise InvalidArgument("a batch is open already", hint="Batches do not nest.")
-        self._batch = {}
+        made = self._batches[thread] = Batch()
         try:
             yield self
-            changes, self._batch = self._batch, None
-            with self._core.lock:
-                self._commit({n: joined(parts[0].schema, parts) for n, parts in changes.items()})
+            del self._batches[thread]
+            with core.writing:
+                self._commit(made.changes(core))
         finally:
-            self._batch = None
-        tell(self._core)
+            self._batches.pop(thread, None)
+        tell(core)
+
+    @property
+    def _batch(self) -> Batch | None:
+        """The batch that this thread has open."""
+        return self._batches.get(threading.get_ident())
 
     def require_no_batch(self) -> None:
         """Raise if a batch is open: tables and views are defined outside of batches."""
@@ -360,6 +374,10 @@ class Mill:
         """The names of the materialized views."""
         return [entry.name for entry in self._core.catalog.views()]
 
+    def broken(self) -> dict[str, str]:
+        """The views that could not be opened, and why; REFRESH tries again, DROP forgets them."""
+        return {entry.name: entry.reason for entry in self._core.catalog.broken()}
+
     def status(self) -> dict[str, Any]:
         """The mill's version, its tables, and the status of every view."""
         core = self._core
@@ -368,6 +386,7 @@ class Mill:
             tables = {
                 entry.name: {
                     "rows": entry.table.rows,
+                    "negative_rows": count_negative_rows(entry.table),
                     "bytes": entry.table.nbytes,
                     "version": entry.table.version,
                     "options": str(entry.table.options),
@@ -385,6 +404,8 @@ class Mill:
                 "state_bytes": sum(each["state_bytes"] for each in views.values()),
                 "tables": tables,
                 "views": views,
+                "broken": self.broken(),
+                "trouble": core.trouble,
             }
 
     def show(self, name: str, stage: str = "plan") -> str:
@@ -424,15 +445,17 @@ class Mill:
         """Say what comes next for a table, or how it arrives; nothing said takes it back.
 
         rows, complete, deletes, at    the next delta: `expect("orders", rows=5000, complete=False)`
+        ..., deltas                    the same of each of so many deltas
         every, rows, total             a schedule: so many rows once per period, up to a total
         late, every, total             each period this share of what is missing of the total comes
 
-        Nothing depends on it but speed: a delta that was not expected is taken like any other.
+        What is said of deltas is forgotten when they have come; a schedule stays. Nothing depends
+        on it but speed: a delta that was not expected is taken like any other.
         """
         self._core.require_open()
         with self._core.lock:
             expect(self._core, table, said)
-        self._clock.wake()
+        self.clock.wake()
 
     def memory_curve(
         self,
@@ -466,7 +489,7 @@ class Mill:
     def checkpoint(self) -> None:
         """Write snapshots, so that reopening need not read the log."""
         self._core.require_open()
-        with self._core.lock:
+        with self._core.writing:
             checkpoint(self._core)
 
     def close(self) -> None:
@@ -505,10 +528,10 @@ def _bodies(program: Program) -> list[Body]:
 def _release(core: Core, clock: Clock) -> None:
     """Stop the clock, give the engine and the directory back. Runs once."""
     clock.stop()
-    with core.lock:
+    with core.writing:
         core.closed = True
         core.close_engine()
-        if core.store is not None:
+        if core.store is not None and core.store.is_open:
             write_parts(core, is_closing=True)
             core.store.close()
 
@@ -518,7 +541,7 @@ def _tick(reference: weakref.ref[Mill]) -> bool:
     mill = reference()
     if mill is None or mill._core.closed:
         return False
-    with mill._core.lock:
+    with mill._core.writing:
         if not mill._core.closed:
             refresh_due(mill._core, reading=None)
     tell(mill._core)

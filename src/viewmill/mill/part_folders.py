@@ -149,7 +149,8 @@ def settle_files(core: Core) -> None:
     if core.store is None:
         return
     owners = list(part_owners(core))
-    remove_others(core.store.path, [each.name for each in owners])
+    broken = [each.name for each in core.catalog.broken()]
+    remove_others(core.store.path, [*(each.name for each in owners), *broken])
     for owner in owners:
         if owner.name not in core.part_files:
             part_files(core, owner).open(())

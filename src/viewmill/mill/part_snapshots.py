@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from viewmill.algebra.refresh import Policy
 from viewmill.deltas.delta import concat
 from viewmill.engines.parts import PartMaintainer
 from viewmill.mill.archive import keep_old_parts
@@ -88,14 +86,9 @@ def _infos(saved: Mapping[str, Any]) -> list[PartInfo]:
 
 
 def open_temporal_view(
-    core: Core,
-    store: Store,
-    saved: Mapping[str, Any],
-    statement: CreateTemporalView,
-    policies: tuple[Policy, ...],
+    core: Core, store: Store, saved: Mapping[str, Any], statement: CreateTemporalView
 ) -> None:
     """A view as the checkpoint has it, brought up to date with the log."""
-    statement = replace(statement, policies=policies)
     entry = prepare_temporal_view(core, statement, saved["sql"])
     entry.created = saved["created"]
     maintainer = temporal_maintainer(entry)

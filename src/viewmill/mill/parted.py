@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,7 @@ class Parted:
         self.is_loading = False
         self._replayed: set[int] = set()
         self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
+        self.holders: WeakSet[Any] = WeakSet()  # patterns: each says which part it needs first
         self.archive: Archive | None = None
         self._archived: set[tuple[int, int]] = set()  # first part, how many
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
@@ -190,7 +192,7 @@ class Parted:
         if self.is_loading:
             self._replayed.update(self._rows.staged)
         if self.unwritten is not None:
-            self.unwritten.changed.update(self._rows.staged)
+            self.unwritten.change(self._rows.staged)
         self._rows.commit()
         if self._staged_newest is not None:
             self._newest, self._staged_newest = self._staged_newest, None
@@ -220,9 +222,10 @@ class Parted:
         if self.options.retention is None or self._newest is None or self.is_loading:
             return
         ended = self._first_retained(self._newest)
+        needed = min((each.needs_from for each in self.holders), default=ended)
         for first, count, rows in self._rows.before(ended):
             is_written = self._is_archived(first, count, rows)
-            if is_written and first + count <= ended - self.lookback:
+            if is_written and first + count <= min(ended - self.lookback, needed):
                 self._rows.drop(first, count)
                 self._archived.discard((first, count))
                 for subscript in range(first, first + count):

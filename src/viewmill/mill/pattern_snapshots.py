@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import String, is_float_word
+from viewmill.algebra.types import String, Wide, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.mill.catalog import ViewEntry
@@ -58,27 +58,102 @@ def pattern_checkpoint(core: Core) -> tuple[dict[str, Any], dict[str, str]]:
         older = [each for each in owner.parts.catalog() if each.subscript < limit]
         saved = {"limit": limit, "reach": owner.parts.reach, "catalog": older}
         notes[f"runs of {owner.key}"] = json.dumps(saved)
+    for entry in core.catalog.views():
+        body, key = entry.plan.program.body, f"{entry.name.lower()}@{entry.created}"
+        if isinstance(body, PatternQueries) and body.is_match_recognize:
+            tables = match_tables(entry.block.maintainer, core.dictionary, entry.plan.program)
+            if tables:
+                names = [f"{what} of {key}" for what in MATCH_STATES]
+                states |= dict(zip(names, tables, strict=True))
+                end = entry.block.maintainer.needs_from  # type: ignore[attr-defined]
+                notes[f"runs of {key}"] = json.dumps({"end": end})
     return states, notes
 
 
-def restore_pattern(core: Core, store: Store, key: str) -> Callable[[ViewEntry, Any], None] | None:
-    """What brings a pattern view back to the checkpoint before it is filled; None: nothing."""
+def restore_pattern(
+    core: Core, store: Store, key: str, since: int | None
+) -> Callable[[ViewEntry, Any], None]:
+    """What brings a pattern view back to the checkpoint, or else to its creation."""
     note = store.notes().get(f"runs of {key}")
-    if note is None:
-        return None
-    saved = json.loads(note)
 
     def restore(entry: ViewEntry, maintainer: Any) -> None:
+        entry.since = since
+        maintainer.start_at(since)
+        if note is None:
+            return
+        program, saved = entry.plan.program, json.loads(note)
+        if not maintainer.has_parts:
+            tables = [store.load_state(f"{what} of {key}") for what in MATCH_STATES]
+            load_matches(maintainer, core.dictionary, program, tables, saved["end"])
+            return
         infos = [PartInfo(*each) for each in saved["catalog"]]
         filed = open_parts(core, Owner(entry.name, key, maintainer), infos)
         parts = {info.subscript: rows for info, rows in filed.items()}
         maintainer.restore(*saved["reach"], parts, infos)
         groups, runs = (store.load_state(f"{what} of {key}") for what in ("groups", "runs"))
-        layout = RunsLayout(core.dictionary, entry.plan.program)
+        layout = RunsLayout(core.dictionary, program)
         carried = [] if groups is None else layout.carried(groups, runs)
         maintainer.carry(saved["limit"], carried)
 
     return restore
+
+
+MATCH_STATES = ("matches", "tail", "ends")
+_TIMES = "_multiplicity"
+
+
+def match_tables(maintainer: Any, dictionary: Dictionary, program: Program) -> list[Any]:
+    """What MATCH_RECOGNIZE knows of rows that ended, as Arrow tables; none if none ended.
+
+    Matches that stay, rows that may still match, and where each group goes on from.
+    """
+    tail = maintainer.tail
+    groups = np.flatnonzero(tail.moment != np.iinfo(np.int64).min)
+    if not len(groups) and not tail.rows.size:
+        return []
+    matches = decode_delta(maintainer.settled(), dictionary, multiplicity=_TIMES)
+    rows = decode_delta(tail.rows, dictionary)
+    keys = decode_delta(maintainer.keys_of(groups), dictionary)
+    ends: list[Any] = [keys.column(i) for i in range(keys.num_columns)]
+    ends.append(tail.moment[groups])
+    for j, field in enumerate(_last_fields(program)):
+        words = np.ascontiguousarray(tail.last[groups, j])
+        words = words.view(np.float64) if is_float_word(field.type) else words
+        mask = np.ascontiguousarray(tail.mask[groups, j])
+        ends.append(decode_column(words, mask, field, dictionary))
+    return [matches, rows, pa.table(ends, names=[f"_{i}" for i in range(len(ends))])]
+
+
+def load_matches(
+    maintainer: Any, dictionary: Dictionary, program: Program, tables: list[Any], end: int
+) -> None:
+    """The inverse of `match_tables`; rows of parts before `end` are there."""
+    matches, rows, ends = tables
+    times = matches.column(matches.num_columns - 1).to_numpy()
+    shown = matches.select(range(matches.num_columns - 1))
+    settled = encode_columns(program.output, shown, dictionary)
+    settled.multiplicity = times.astype(np.int64)
+    body = program.body
+    assert isinstance(body, PatternQueries)
+    schema = program.inputs[0].schema
+    keys = Schema(tuple(schema[i] for i in body.keys))
+    width = len(keys)
+    named = ends.select(range(width)).rename_columns(keys.names)
+    known = encode_columns(keys, named, dictionary) if width else ends.num_rows
+    lasts = []
+    for i, field in enumerate(_last_fields(program)):
+        words, mask = encode_array(ends.column(width + 1 + i), field, dictionary)
+        lasts.append((words, np.zeros(len(words), np.uint8) if mask is None else mask))
+    moments = ends.column(width).to_numpy()
+    maintainer.restore_matches(
+        end, settled, encode_columns(schema, rows, dictionary), known, moments, lasts
+    )
+
+
+def _last_fields(program: Program) -> list[Any]:
+    body, schema = program.body, program.inputs[0].schema
+    assert isinstance(body, PatternQueries)
+    return [replace(schema[i], nullable=True) for i in body.read_before]
 
 
 class RunsLayout:
@@ -90,7 +165,7 @@ class RunsLayout:
         schema = program.inputs[0].schema
         self._dictionary, self._measures = dictionary, body.measures
         self._keys = Schema(tuple(schema[i] for i in body.keys))
-        self._lasts = [replace(schema[i], nullable=True) for i in body.read_before]
+        self._lasts = _last_fields(program)
 
     def groups(self, carried: Any) -> pa.Table:
         """A row for each group: its part, how many runs it has, its key, its last row."""
@@ -111,7 +186,7 @@ class RunsLayout:
             values: Any = np.ascontiguousarray(runs.integers[:, m])
             if is_float_word(field.type):
                 values = np.ascontiguousarray(runs.floats[:, m])
-            elif isinstance(field.type, String):
+            elif isinstance(field.type, String | Wide):
                 is_null = (counts <= 0).astype(np.uint8)
                 values = decode_column(values, is_null, field, self._dictionary)
             arrays += [values, np.ascontiguousarray(counts)]
@@ -136,7 +211,7 @@ class RunsLayout:
             counts[:, m] = runs.column(3 + 2 * m).to_numpy()
             if is_float_word(measure.field.type):
                 floats[:, m] = column.to_numpy()
-            elif isinstance(measure.field.type, String):
+            elif isinstance(measure.field.type, String | Wide):
                 field = replace(measure.field, nullable=True)
                 integers[:, m] = encode_array(column, field, self._dictionary)[0]
             else:

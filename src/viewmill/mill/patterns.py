@@ -24,11 +24,15 @@ from viewmill.program.program import Input, Program
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import unknown_table
+from viewmill.sql.dialect import suffixes_of
 from viewmill.sql.lower_match import find_match, lower_match
 from viewmill.sql.lower_pattern import PatternSource, find_pattern, lower_pattern
+from viewmill.sql.parse_match import PatternSuffix
 from viewmill.sql.spans import span_of
 from viewmill.sql.statements import CreateMaterializedView
+from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost
+from viewmill.strategies.temporal_view.row_programs import row_programs
 
 STRATEGY = "temporal_view"
 MAINTAINERS = {
@@ -58,15 +62,28 @@ def plan_pattern(core: Core, statement: CreateMaterializedView, sql: str) -> Pla
     is_match = find_match(statement.query) is not None
     lowered = lower_match if is_match else lower_pattern
     body = lowered(statement.query, sql, statement.name, source, core.catalog)
-    outer = None if body.outer is None else rewrite(body.outer)
-    body = replace(body, steps=rewrite(body.steps), show=rewrite(body.show), outer=outer)
-    shown = body.show if outer is None else outer
+    body, reasons = _with_programs(body)
+    shown = body.show
     inputs = (Input(source.name, source.name, source.schema),)
     program = Program(STRATEGY, shown, inputs, shown.schema, (), body)
-    chosen = Candidate(STRATEGY, shown, Cost(3000.0, 0.4, 0), _notes(body))
+    chosen = Candidate(STRATEGY, shown, Cost(3000.0, 0.4, 0), (*_notes(body), *reasons))
     block = PlannedBlock(statement.name, shown, chosen, (), (), program)
     reason = "the only strategy that takes a pattern"
     return Plan(statement.name, shown, (block,), (), (), reason)
+
+
+def _with_programs(body: PatternQueries) -> tuple[PatternQueries, list[str]]:
+    """The body with what computes its steps and rows; and why the engine has to, where it does."""
+    body = replace(body, steps=rewrite(body.steps), show=rewrite(body.show))
+    found: list[tuple[Program, ...]] = []
+    reasons: list[str] = []
+    for query in (body.steps, body.show):
+        try:
+            found.append(row_programs(query))
+        except NotTaken as no:
+            found.append(())
+            reasons.append(f"the engine computes a part of each refresh: {no.reason}")
+    return replace(body, step_programs=found[0], show_programs=found[1]), reasons
 
 
 def _notes(body: PatternQueries) -> tuple[str, ...]:
@@ -76,6 +93,13 @@ def _notes(body: PatternQueries) -> tuple[str, ...]:
 
 def _source(core: Core, query: exp.Select, sql: str) -> PatternSource:
     table = query.args["from_"].this
+    if not isinstance(table, exp.Table) or not all(
+        isinstance(each, PatternSuffix) for each in suffixes_of(table)
+    ):
+        raise UnsupportedQuery(
+            "a pattern is of the rows of one table", hint="FROM m MATCH_RECOGNIZE (...)",
+            span=span_of(table, sql) or span_of(query, sql),
+        )  # fmt: skip
     entry = core.catalog.get(table.name)
     span = span_of(table.this, sql)
     if entry is None:
@@ -107,8 +131,12 @@ def prepare_pattern_view(core: Core, statement: CreateMaterializedView, sql: str
     )
     maintainer: Any = build_pattern(core, entry)
     entry.blocks.append(Block(statement.name, plan.program, maintainer, {statement.name}))
-    if core.restore_pattern is not None and maintainer.has_parts:
+    if core.restore_pattern is not None:
         core.restore_pattern(entry, maintainer)
+    else:
+        parts = core.catalog.table(plan.program.inputs[0].source).table.parts
+        entry.since = None if parts is None else parts.oldest_shown()
+        maintainer.start_at(entry.since)
     maintainer.fill()
     maintainer.commit()
     entry.rows = int(maintainer.contents().multiplicities().sum())
@@ -116,8 +144,8 @@ def prepare_pattern_view(core: Core, statement: CreateMaterializedView, sql: str
     return entry
 
 
-def build_pattern(core: Core, entry: ViewEntry, *, alone: bool = False) -> KeptParts:
-    """The maintainer of a pattern view, without any part; `alone` it shares nothing."""
+def build_pattern(core: Core, entry: ViewEntry) -> KeptParts:
+    """The maintainer of a pattern view, without any part."""
     program = entry.plan.program
     table = core.catalog.table(program.inputs[0].source).table
     source: PartSource | None = table.parts
@@ -131,7 +159,7 @@ def build_pattern(core: Core, entry: ViewEntry, *, alone: bool = False) -> KeptP
     assert isinstance(body, PatternQueries)
     maintainer: KeptParts = pkgutil.resolve_name(MAINTAINERS[body.is_match_recognize])(
         program, source, run, core.dictionary, lambda: core.version,
-        None if alone or table.parts is None else table.parts.orders,
+        None if table.parts is None else table.parts.orders,
         lambda: core.catalog.get(entry.name) is not entry or not entry.is_immediate,
     )  # fmt: skip
     return maintainer

@@ -7,13 +7,12 @@ does   what `refresh.commit_batch` does
 
 from __future__ import annotations
 
-from time import time_ns
-
 from viewmill.deltas.delta import Delta
+from viewmill.errors import EvaluationFailed, Overflow
 from viewmill.mill import adapt
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
-from viewmill.mill.refresh import note_refresh, take_back
+from viewmill.mill.refresh import commit_batch, note_refresh, take_back
 
 _NOBODY: set[str] = set()
 
@@ -37,8 +36,11 @@ def commit_plainly(core: Core, entry: TableEntry, delta: Delta) -> None:
         outputs = runtime.refresh_rows(entry.name, delta, catalog.immediate())
     except BaseException as why:
         take_back(core, (), why)
+        if isinstance(why, Overflow | EvaluationFailed):
+            commit_batch(core, {entry.name: delta})  # which finds out whether that is the view's
+            return
         raise
-    now, core.version = time_ns() // 1000, core.version + 1
+    now, core.version = core.now(), core.version + 1
     core.commits.count += 1
     arrivals = entry.arrivals or core.arrivals_of(entry)
     arrivals.note(delta.size, delta.deletes, table.rows, now)

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from viewmill.algebra.refresh import Policy
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
-from viewmill.errors import DamagedFile, UnknownName
+from viewmill.errors import DamagedFile, StorageFailed
+from viewmill.mill.broken import ViewStatement, note_broken, statement_of
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
-from viewmill.mill.create import add_table, as_materialized, install_view, names_in, prepare_view
+from viewmill.mill.create import add_table, install_view, names_in, prepare_view
 from viewmill.mill.memory import rest
 from viewmill.mill.part_folders import note_checkpoint, write_all_parts
 from viewmill.mill.part_snapshots import (
@@ -41,13 +39,7 @@ from viewmill.policies.arrivals import model_of
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
-from viewmill.sql.statements import (
-    AlterRefresh,
-    CreateMaterializedView,
-    CreateTable,
-    CreateTemporalView,
-    CreateView,
-)
+from viewmill.sql.statements import CreateTable, CreateTemporalView, CreateView
 
 # A checkpoint costs what the tables cost, so the log may grow with them.
 _LOG_BYTES = 64 << 20
@@ -90,6 +82,14 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
             break
         _take(core, table, [product], 0)
     open_table_parts(core, store, entry)
+    newest = store.notes().get(_newest_note(entry))
+    if newest is not None:
+        table.restore_newest(int(newest))
+
+
+def _newest_note(entry: TableEntry) -> str:
+    """Under which name a checkpoint has the largest time of a table: its row may be gone."""
+    return f"newest of {entry.key}"
 
 
 def _replay(core: Core, store: Store) -> None:
@@ -101,6 +101,10 @@ def _replay(core: Core, store: Store) -> None:
         for key, tables in pieces.items():
             if key in by_key:  # else the table was dropped later
                 _take(core, by_key[key], tables, entry.version)
+    for name, moment in core.ticks.items():
+        table = core.catalog.table(name).table
+        table.reach(moment)
+        table.commit(table.version)
 
 
 def _take(core: Core, table: Table, pieces: list[Any], version: int) -> None:
@@ -123,8 +127,16 @@ def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
 
 
 def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) -> None:
-    """Views in the order of what they read, whatever order they were created in."""
-    waiting = {name: (saved, _statement(saved)) for name, saved in objects.items()}
+    """Views in the order of what they read, whatever order they were created in.
+
+    One that cannot be opened is broken, and so are those that read it; the others work.
+    """
+    waiting: dict[str, tuple[dict[str, Any], ViewStatement]] = {}
+    for name, saved in objects.items():
+        try:
+            waiting[name] = saved, statement_of(name, saved)
+        except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the mill opens)
+            note_broken(core, name, saved, frozenset(), why)
     lower_names = {name.lower() for name in waiting}
     while waiting:
         ready = [
@@ -140,35 +152,13 @@ def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) ->
         for name in ready:
             saved, statement = waiting.pop(name)
             lower_names.discard(name.lower())
-            if isinstance(statement, CreateTemporalView):
-                policies = _policies(name, saved.get("policies", []))
-                open_temporal_view(core, store, saved, statement, policies)
-            else:
-                with _missing_ring(name):
-                    _open_view(core, store, name, saved, statement)
-
-
-@contextmanager
-def _missing_ring(view: str) -> Iterator[None]:
-    """Say what to do about a function that was there when the view was created."""
-    try:
-        yield
-    except UnknownName as why:
-        raise UnknownName(
-            f'view "{view}" cannot be opened: {why.message}',
-            detail="It was registered when the view was created; a mill keeps no Python functions.",
-            hint="Give it again: vm.connect(path, register={'name': ring}).",
-            span=why.span,
-        ) from None
-
-
-ViewStatement = CreateView | CreateMaterializedView | CreateTemporalView
-
-
-def _statement(saved: dict[str, Any]) -> ViewStatement:
-    (statement,) = parse(saved["sql"])
-    assert isinstance(statement, ViewStatement)
-    return statement
+            reads = _names_in(core, statement)
+            try:
+                _open_view(core, store, name, saved, statement)
+            except StorageFailed:
+                raise  # a file may be put back; a view that goes on without it would lose it
+            except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the mill opens)
+                note_broken(core, name, saved, reads, why)
 
 
 def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:
@@ -179,37 +169,26 @@ def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:
 
 
 def _open_view(
-    core: Core,
-    store: Store,
-    name: str,
-    saved: dict[str, Any],
-    statement: CreateView | CreateMaterializedView,
+    core: Core, store: Store, name: str, saved: dict[str, Any], statement: ViewStatement
 ) -> None:
     sql = saved["sql"]
-    if isinstance(statement, CreateView) and saved["kind"] == "view":
-        statement = as_materialized(statement)
+    if isinstance(statement, CreateTemporalView):
+        open_temporal_view(core, store, saved, statement)
+        return
     if isinstance(statement, CreateView):
         query = lower(statement.query, sql, core.catalog, None)
         view = PlainView(statement.query, sql)
         names = names_in(core, statement.query)
         core.catalog.add(PlainEntry(name, sql, view, query.schema, names))
         return
-    statement = replace(statement, policies=_policies(name, saved["policies"]))
-    core.restore_pattern = restore_pattern(core, store, f"{name.lower()}@{saved['created']}")
+    key, since = f"{name.lower()}@{saved['created']}", saved.get("since")
+    core.restore_pattern = restore_pattern(core, store, key, since)
     try:
         entry = prepare_view(core, statement, sql)
     finally:
         core.restore_pattern = None
     entry.created = saved["created"]
     install_view(core, entry)
-
-
-def _policies(name: str, texts: list[str]) -> tuple[Policy, ...]:
-    if not texts:
-        return ()
-    (statement,) = parse(f"ALTER MATERIALIZED VIEW `{name}` {' '.join(texts)}")
-    assert isinstance(statement, AlterRefresh)
-    return statement.policies
 
 
 # Checkpoints.
@@ -235,6 +214,7 @@ def checkpoint(core: Core) -> None:
     """
     if core.store is None:
         return
+    core.require_writable()
     write_all_parts(core)
     tables: dict[str, Any] = {}
     for entry in core.catalog.tables():
@@ -245,8 +225,10 @@ def checkpoint(core: Core) -> None:
         tables |= {
             name: encoded(core, p) for name, p in zip(names, entry.table.products, strict=False)
         }
+    times = {_newest_note(each): each.table.newest for each in core.catalog.tables()}
+    newest = {name: str(moment) for name, moment in times.items() if moment is not None}
     states, notes = pattern_checkpoint(core)
-    core.store.checkpoint(core.version, tables, states, {**part_notes(core), **notes})
+    core.store.checkpoint(core.version, tables, states, {**part_notes(core), **newest, **notes})
     note_checkpoint(core)
 
 

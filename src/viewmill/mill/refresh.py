@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from viewmill.deltas.arrow import decode_delta
-from viewmill.deltas.consolidate import consolidate
+from viewmill.algebra.walk import scans
+from viewmill.deltas.arrow import decode_delta, shown_row
+from viewmill.deltas.consolidate import cancelled, consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta, parts_of
 from viewmill.deltas.product_arrow import encode_product
@@ -27,6 +28,7 @@ from viewmill.mill.store import Store
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 from viewmill.program.kept_parts import KeptParts
+from viewmill.program.patterns import PatternQueries
 
 MULTIPLICITY = "_multiplicity"
 
@@ -43,10 +45,9 @@ def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
         _commit(core, changes)
     except (Overflow, EvaluationFailed):
         # A row that came and went inside the batch is not judged: its net effect counts.
-        net = {name: consolidate(as_delta(change)) for name, change in changes.items()}
-        if all(net[name].size == change.size for name, change in changes.items()):
+        if not _has_passing_rows(changes):
             raise
-        _commit(core, net)
+        _commit(core, {name: consolidate(as_delta(each)) for name, each in changes.items()})
     if not core.catalog.deferred():
         return False
     refresh_due(core, reading=None)
@@ -64,11 +65,12 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             raise _out_of_memory()
     version = core.version + 1
     staged: list[TableEntry] = []
+    reached = {each.name: core.watermark(each) for each, _ in entries if not each.table.is_timeless}
     outputs: dict[str, Delta] = {}
     admitted: dict[str, Changed] = {}
     by_source: dict[str, Changed] = {}
-    if core.families:
-        settle_families(core, changes)
+    if core.runtime.has_families:
+        settle_families(core, [entry.name for entry, _ in entries])
     try:
         for entry, whole in entries:
             staged.append(entry)
@@ -79,7 +81,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
                 continue
             change = admitted[entry.key] = table.admit(whole)
             table.stage(change)
-            by_source[entry.name] = _with_expired(core, entry, change)
+            by_source[entry.name] = with_expired(core, entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
         for prepare in core.preparations:
             prepare(version, outputs)
@@ -87,12 +89,56 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             _append(core, core.store, version, admitted)
     except BaseException as why:
         if not _is_appended(core, version):
+            failed = [] if _has_passing_rows(changes) else misjudged(core, why)
+            _say_where(core, why, changes)
             take_back(core, staged, why)
+            if failed and all(map(core.plan_carefully, failed)):
+                _commit(core, changes)
+                return
             raise
         # An interrupt that came after the commit point: the change is durable, so it stays.
-        _keep(core, version, staged, by_source, outputs)
+        _keep(core, version, staged, by_source, outputs, reached)
         raise
-    _keep(core, version, staged, by_source, outputs)
+    _keep(core, version, staged, by_source, outputs, reached)
+
+
+def _has_passing_rows(changes: Mapping[str, Changed]) -> bool:
+    """Whether rows came and went inside the batch."""
+    return any(consolidate(as_delta(each)).size < each.size for each in changes.values())
+
+
+def misjudged(core: Core, why: BaseException) -> list[ViewEntry]:
+    """The views that an error under way is about, if their query does not fail over the rows as
+    they are now: something was evaluated that SQL does not evaluate."""
+    if not isinstance(why, Overflow | EvaluationFailed):
+        return []
+    found = [core.catalog.view(name) for name in core.runtime.applied_last()]
+    if not found or any(each.careful or not speculates(each) for each in found):
+        return []
+    try:
+        for each in found:
+            core.run(each.query, view=each)
+    except ViewmillError:
+        return []
+    return found
+
+
+def _say_where(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> None:
+    """Have an error of a refresh name the view, and the row where an engine did not."""
+    views = ", ".join(f'"{name}"' for name in sorted(core.runtime.applied_last()))
+    if not isinstance(why, Overflow | EvaluationFailed) or not views:
+        return
+    if " row" not in f" {why.detail}" and sum(each.size for each in changes.values()) == 1:
+        ((table, change),) = ((n, as_delta(each)) for n, each in changes.items() if each.size)
+        said = f"the row of {table}: {shown_row(change, 0, core.dictionary)}"
+        why.detail = "; ".join(each for each in (why.detail, said) if each)
+    why.detail = f"view {views}" + (f", {why.detail}" if why.detail else "")
+
+
+def speculates(entry: ViewEntry) -> bool:
+    """Whether a view may evaluate expressions for rows that its query does not see."""
+    read = scans(entry.query)
+    return entry.plan.is_incremental and len(read) > 1 and not any(each.window for each in read)
 
 
 def take_back(core: Core, staged: Iterable[TableEntry], why: BaseException) -> None:
@@ -114,7 +160,7 @@ def _out_of_memory() -> OutOfMemory:
     )
 
 
-def _with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
+def with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
     """What views see of a table's change that is staged: what retention ends, too.
 
     Views in parts keep what they made of it, so where only such views read it that is no news.
@@ -128,8 +174,7 @@ def _with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
 def _keeps_parts(entry: object) -> bool:
     if not isinstance(entry, ViewEntry):
         return False
-    maintainer = entry.block.maintainer
-    return isinstance(maintainer, KeptParts) and maintainer.has_parts
+    return isinstance(entry.block.maintainer, KeptParts)
 
 
 def _keep(
@@ -138,6 +183,7 @@ def _keep(
     staged: Iterable[TableEntry],
     changed: Mapping[str, Changed],
     outputs: Mapping[str, Delta],
+    reached: Mapping[str, int | None],
 ) -> None:
     now = core.now()
     core.commits.count += 1
@@ -147,13 +193,15 @@ def _keep(
         core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
         table.commit(version)
         has_parts = has_parts or table.parts is not None
-    publish(core, version, changed, outputs, now)
+    publish(core, version, changed, outputs, now, reached)
     for change in changed.values():
         if isinstance(change, Pieces):
             change.forget_rows()
     if has_parts:
-        keep_old_parts(core)
-        write_parts(core)
+        with core.afterwards("keeping old parts"):
+            keep_old_parts(core)
+        with core.afterwards("writing parts"):
+            write_parts(core)
 
 
 def _is_appended(core: Core, version: int) -> bool:
@@ -197,8 +245,12 @@ def publish(
     changed: Mapping[str, Changed],
     outputs: Mapping[str, Delta],
     now: int,
+    reached: Mapping[str, int | None] | None = None,
 ) -> None:
-    """Publish: blocks, version, what waits for the deferred views, listeners."""
+    """Publish: blocks, version, what waits for the deferred views, listeners.
+
+    `reached` says how far time had come for tables before the change.
+    """
     core.version, catalog = version, core.catalog
     runtime = core.runtime
     rebuilt = runtime.rebuilt()
@@ -207,23 +259,41 @@ def publish(
     for name, output in outputs.items():
         note_refresh(core, catalog.view(name), output, now, again)
     if catalog.deferred():
-        _leave_waiting(core, changed, outputs, now)
+        _leave_waiting(core, changed, outputs, now, reached or {})
     if catalog.keepers():
         rest(core)
 
 
 def _leave_waiting(
-    core: Core, changed: Mapping[str, Changed], outputs: Mapping[str, Delta], now: int
+    core: Core,
+    changed: Mapping[str, Changed],
+    outputs: Mapping[str, Delta],
+    now: int,
+    reached: Mapping[str, int | None],
 ) -> None:
-    """Keep the change for the views that take it later."""
+    """Keep the change for the views that take it later; a tick only for those it concerns."""
     moved: dict[str, Changed] = {
         **changed,
         **{n: delta for n, delta in outputs.items() if delta.size or _is_in_parts(core, n)},
     }
     for entry in core.catalog.deferred():
         for name, delta in moved.items():
-            if name.lower() in entry.reads and entry.name not in outputs:
+            if name.lower() not in entry.reads or entry.name in outputs:
+                continue
+            if delta.size or name in outputs or hears_ticks(entry, name):
+                if name in reached:
+                    entry.reached.setdefault(name, reached[name])
                 _wait(entry, name, delta, now)
+
+
+def hears_ticks(entry: ViewEntry, table: str) -> bool:
+    """Whether a view may change because time goes on for a table, and no row comes."""
+    if isinstance(entry.block.maintainer, KeptParts):
+        return table.lower() in entry.reads
+    return any(
+        scan.window is not None and scan.window.unit == "time" and scan.source == table
+        for scan in scans(entry.query)
+    )
 
 
 def _is_in_parts(core: Core, view: str) -> bool:
@@ -255,6 +325,8 @@ def _kind_of(entry: ViewEntry) -> str:
     keeping = entry.keeping
     if not entry.plan.is_incremental or (keeping is not None and keeping.mode == "full"):
         return "full"
+    if entry.plan.asks_engine:
+        return "parts"
     return "rebuilt" if keeping is not None and keeping.rebuilt else "incremental"
 
 
@@ -275,11 +347,16 @@ def _notice(
 
 
 def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
-    """Refresh the deferred views whose policies ask for it; `reading` are those being read."""
+    """Refresh the deferred views whose policies ask for it; `reading` are those being read.
+
+    Whoever reads a view reads the views below it, too.
+    """
     deferred = core.catalog.deferred()
     if not deferred:
         return
     read = {name.lower() for name in reading or ()}
+    for name in list(read):
+        read |= core.catalog.reads_transitively(name)
     for entry in deferred:
         if not entry.waiting_rows:
             continue
@@ -315,10 +392,14 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
+        failed = misjudged(core, why)
+        _say_where(core, why, {})
         take_back(core, (), why)
+        if failed and all(map(core.plan_carefully, failed)):
+            refresh_view(core, entry)
+            return
         raise
-    entry.waiting.clear()
-    entry.waiting_rows, entry.failure = 0, None
+    entry.has_taken_all()
     publish(core, core.version, {}, outputs, core.now())
 
 
@@ -329,13 +410,15 @@ def _has_moved(entry: ViewEntry) -> bool:
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:
     """The net change of each source since the view's version."""
-    return {source: _netted(changes) for source, changes in entry.waiting.items()}
+    # A pattern reads rows from parts, those that came and ended since, too: this says which groups.
+    is_pattern = isinstance(entry.plan.program.body, PatternQueries)
+    return {s: _netted(changes, as_is=is_pattern) for s, changes in entry.waiting.items()}
 
 
-def _netted(changes: list[Changed]) -> Delta:
+def _netted(changes: list[Changed], *, as_is: bool) -> Delta:
     """Rows that only came have nothing to cancel: they are not even compared."""
     whole = concat(changes[0].schema, [as_delta(each) for each in changes])
-    return consolidate(whole) if whole.deletes else whole
+    return whole if as_is else cancelled(whole)
 
 
 def tell(core: Core) -> None:

@@ -19,6 +19,7 @@ from viewmill.errors import InvalidArgument, NameInUse
 from viewmill.mill.core import Core
 from viewmill.sql import aggregates, functions
 from viewmill.sql.catalog import RegisteredRing
+from viewmill.sql.dialect import names_function
 
 
 def _register_ring(core: Core, name: str, ring: Ring) -> None:
@@ -64,6 +65,11 @@ def register_aggregate(core: Core, name: str, aggregate: object) -> None:
         raise InvalidArgument(f"{name!r} is no name for an aggregate")
     if aggregates.is_aggregate(name) or name.lower() in functions.function_names():
         raise NameInUse(f"{name} is a function of SQL", hint="Choose another name.")
+    if not names_function(name):
+        raise NameInUse(
+            f"{name} has a meaning of its own in SQL, so {name}(x) would not be read as a call",
+            hint=f"Choose another name: my_{name}, for one.",
+        )
     take = KINDS.get(type(aggregate))
     if take is None:
         known = " or ".join(sorted(f"vm.{each.__name__}" for each in KINDS))

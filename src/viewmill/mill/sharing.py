@@ -72,8 +72,12 @@ def _windows_shared(entry: ViewEntry) -> dict[str, list[str]]:
 
 def unshare(core: Core, entry: ViewEntry) -> None:
     """Give a view blocks of its own, filled from the tables as they are."""
-    if not any(block.views - {entry.name} for block in entry.placed.values()):
-        return
+    if any(block.views - {entry.name} for block in entry.placed.values()):
+        build_again(core, entry)
+
+
+def build_again(core: Core, entry: ViewEntry) -> None:
+    """Build the blocks of a view's plan anew, filled from the tables as they are."""
     taken = {block.name for _, block in _blocks_there(core)}
     renamed: dict[str, str] = {}
     blocks = []

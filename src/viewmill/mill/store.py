@@ -106,6 +106,11 @@ class Store:
         return store
 
     @property
+    def is_open(self) -> bool:
+        """Whether it can be read and written; not after closing, and not in a forked child."""
+        return self._connection is not None
+
+    @property
     def path(self) -> Path:
         """The directory."""
         return self._folder

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.types import kept_type
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
@@ -94,7 +95,7 @@ class Table:
     @classmethod
     def from_statement(cls, statement: CreateTable, dictionary: Dictionary) -> Table:
         """The table that a CREATE TABLE declares."""
-        fields = tuple(Field(c.name, c.type, c.nullable) for c in statement.columns)
+        fields = tuple(Field(c.name, kept_type(c.type), c.nullable) for c in statement.columns)
         options = TableOptions(
             statement.primary_key,
             statement.append_only,
@@ -136,6 +137,25 @@ class Table:
             return delta
         self._late = delta.take(late)
         return delta.take(~late)
+
+    def reach(self, moment: int) -> None:
+        """Time has come this far, though no row came; not committed yet."""
+        if self.parts is not None:
+            self.parts.reach(self.parts.part_of(moment))
+            self._stamp += 1
+
+    @property
+    def may_lose_rows(self) -> bool:
+        """Whether rows may go: they are deleted, or retention ends them."""
+        parts = self.options.parts
+        return not self.options.append_only or (parts is not None and parts.retention is not None)
+
+    def restore_newest(self, moment: int) -> None:
+        """The largest time that came before a checkpoint, whether its row is still there or not."""
+        self._newest = moment
+        if self.parts is not None:
+            self.parts.reach(self.parts.part_of(moment))
+            self.parts.commit(self.version)
 
     def expire(self) -> Delta | None:
         """What retention takes from readers with the batch under way, as a delta."""
@@ -420,27 +440,15 @@ class Table:
             now = now.take(now.multiplicities() > 0)
         return consolidate(concat(self.schema, [new, now.negated()]))
 
-    def latest(self, delta: Delta, order: str | None) -> Delta:
-        """What images of rows mean that come without the rows they replace.
-
-        Of the images of one key the one with the largest `order` counts, of equal ones an inserted
-        one, then the last. It replaces the row that has its key, unless that row is newer.
-        """
+    def held(self, delta: Delta) -> tuple[npt.NDArray[np.bool_], Delta]:
+        """Which keys of `delta` are there, and for each row the one with its key, where it is."""
         self._fold()
-        signs, at = delta.multiplicities(), self.schema.find(order) if order else None
-        ranks = [signs] if at is None else [signs, delta.columns[at]]
-        delta = delta.take(np.lexsort(ranks)) if at is not None else delta
-        width = len(self.options.primary_key)
-        last, _ = group_rows(self._words(delta)[::-1, :width])
-        new = delta.take(np.sort(delta.size - 1 - last))
-        if at is not None:
-            found, words = self._index.find(np.ascontiguousarray(self._words(new)[:, :width]))
-            now = self._from_words(words, np.ones(len(words), np.int64))
-            new = new.take(~found | (now.columns[at] <= new.columns[at]))
-        gone = new.take(new.multiplicities() < 0)
-        new.multiplicity = None
-        gone.multiplicity = -np.ones(gone.size, np.int64)
-        return consolidate(concat(self.schema, [self.replacement(new, None), gone]))
+        found, words = self._index.find(self.keys(delta))
+        return found, self._from_words(words, np.ones(len(words), np.int64))
+
+    def keys(self, delta: Delta) -> npt.NDArray[np.int64]:
+        """The words of the primary key of each row."""
+        return np.ascontiguousarray(self._words(delta)[:, : len(self.options.primary_key)])
 
     def problem(self, delta: Delta) -> int | None:
         """The position of a row for which the change would be refused, None if it is fine."""
@@ -522,10 +530,10 @@ class Table:
         """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
         return self._arrow.table(self._stamp, self.contents)
 
-    def remembered(self, what: str, find: Callable[[], int]) -> int:
-        """A number that holds until the rows change."""
+    def remembered(self, what: str, find: Callable[[], int], changes: int = 1) -> int:
+        """A number that holds until the rows have changed so many times."""
         known = self._facts.get(what)
-        if known is None or known[0] != self._stamp:
+        if known is None or self._stamp - known[0] >= changes:
             known = self._facts[what] = self._stamp, find()
         return known[1]
 

@@ -7,10 +7,13 @@ does   lower both queries → program → maintainer → first part, then one co
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from viewmill.algebra.expressions import Column
+from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.engines.parts import PartMaintainer
@@ -57,6 +60,8 @@ def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) ->
         return
     if existing is not None and not (statement.or_replace and isinstance(existing, ViewEntry)):
         core.catalog.require_free(statement.name)
+    if isinstance(existing, ViewEntry):
+        statement = replace(statement, name=existing.name)
     entry = prepare_temporal_view(core, statement, sql)
     maintainer = temporal_maintainer(entry)
     newest = maintainer.newest_computable()
@@ -196,7 +201,15 @@ def lower_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> 
 
 def _under(query: PartQuery, schema: Schema, statement: CreateTemporalView) -> PartQuery:
     shaped = under_schema(query.query, schema, statement.update.span)
-    return PartQuery(rewrite(shaped), query.references, query.whole)
+    return PartQuery(_nullable(rewrite(shaped)), query.references, query.whole)
+
+
+def _nullable(query: Relation) -> Relation:
+    """The query with columns that may be NULL: what one of the two never gives, the other may."""
+    if all(each.nullable for each in query.schema):
+        return query
+    columns = tuple((each.name, Column(each.name, each.type, True)) for each in query.schema)
+    return Project(query, columns)
 
 
 def part_program(core: Core, body: PartQueries) -> Program:

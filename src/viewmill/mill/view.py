@@ -6,6 +6,10 @@ import datetime
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from viewmill.algebra.names import quoted
+from viewmill.algebra.packed import Packed
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery
@@ -15,6 +19,7 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.core import Core
 from viewmill.mill.create import refresh_fully
+from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.lazy_rows import first_rows, lazy_batches
 from viewmill.mill.life import life_of
 from viewmill.mill.readers import SHOWN, Readers, rows_of, table_text
@@ -65,7 +70,7 @@ class View(Readers):
 
     def to_arrow(self) -> Any:
         """A pyarrow.Table, in the view's ORDER BY order if it has one."""
-        with self._core.lock:
+        with self._core.writing:
             entry = self._entry
             refresh_due(self._core, reading=[entry.name])
             table = expanded(entry.block.maintainer.contents(), self._core.dictionary)
@@ -75,12 +80,29 @@ class View(Readers):
             return sorted_table(table, keys)
         return table
 
+    def with_low_parts(self) -> tuple[Any, dict[str, Any]]:
+        """The rows as a pyarrow.Table, and for each column of moments its words: the numbers, then
+        what rounding took from them."""
+        with self._core.lock:
+            entry = self._entry
+            refresh_due(self._core, reading=[entry.name])
+            rows = entry.block.maintainer.contents()
+            table = expanded(rows, self._core.dictionary)
+        tell(self._core)
+        times = rows.multiplicities()
+        words = {
+            field.name: np.repeat(column, times, axis=0)
+            for field, column in zip(rows.schema, rows.columns, strict=True)
+            if isinstance(field.type, Packed) and not field.type.is_single
+        }
+        return table, words
+
     def batches(self) -> Iterator[Any]:
         """The rows as record batches; of a factorized view they are made as they are asked for.
 
         A change of the view ends the reading with an error, for its rows are not kept anywhere.
         """
-        with self._core.lock:
+        with self._core.writing:
             refresh_due(self._core, reading=[self._entry.name])
             reader = lazy_batches(self._core, self._entry)
         tell(self._core)
@@ -88,7 +110,7 @@ class View(Readers):
 
     def head(self, rows: int = 10) -> Any:
         """The first rows as an Arrow table; of a factorized view no others are made."""
-        with self._core.lock:
+        with self._core.writing:
             refresh_due(self._core, reading=[self._entry.name])
             table = first_rows(self._core, self._entry, rows)
         tell(self._core)
@@ -96,7 +118,7 @@ class View(Readers):
 
     def count(self, *, distinct: bool = False) -> int:
         """How many rows there are, or how many different ones; nothing is listed for it."""
-        with self._core.lock:
+        with self._core.writing:
             refresh_due(self._core, reading=[self._entry.name])
             entry = self._entry
             enumerator = entry.enumerator
@@ -131,13 +153,15 @@ class View(Readers):
 
     def refresh(self, *, full: bool = False) -> None:
         """Take in what waits; with `full`, build every state again from its definition."""
-        with self._core.lock:
+        with self._core.writing:
             entry = self._entry
             self._core.require_open()
             if full:
                 refresh_fully(self._core, entry)
             else:
                 refresh_view(self._core, entry)
+            refresh_due(self._core, reading=None)  # its readers may be due now
+        self._mill.clock.wake()
         tell(self._core)
 
     def set_policies(self, *clauses: str) -> None:
@@ -148,7 +172,7 @@ class View(Readers):
         if not clauses:
             raise InvalidArgument("no policy was given", hint='view.set_policies("IMMEDIATE")')
         words = [e if e.upper().startswith("REFRESH ") else f"REFRESH {e}" for e in clauses]
-        self._mill.sql(f"ALTER MATERIALIZED VIEW `{self._name}` {' '.join(words)}")
+        self._mill.sql(f"ALTER MATERIALIZED VIEW {quoted(self._name)} {' '.join(words)}")
 
     def verify(self) -> list[Difference]:
         """The rows in which the view differs from its definition computed again; none is right."""
@@ -239,6 +263,7 @@ class View(Readers):
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,
             "late_rows": sum(getattr(b.maintainer, "late_rows", 0) for b in entry.blocks),
+            "negative_rows": self._negative_rows(entry),
             "lag_s": lag,
             "waiting_rows": waits.rows,
             "error": entry.failure,
@@ -246,6 +271,12 @@ class View(Readers):
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             **life_of(core, entry),
         }
+
+    def _negative_rows(self, entry: ViewEntry) -> int:
+        """Rows below the view that were deleted and have not come: it hides what they lead to."""
+        below = self._core.catalog.reads_transitively(entry.name)
+        tables = [each for each in self._core.catalog.tables() if each.name.lower() in below]
+        return sum(count_negative_rows(each.table) for each in tables)
 
     def __repr__(self) -> str:
         with self._core.lock:

@@ -8,8 +8,10 @@ gives  its maintainer, a member of the family of its stream; a view that is refr
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
+from viewmill.deltas.delta import Delta
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.program.program import Program
@@ -27,7 +29,7 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
     (read,) = program.inputs
     name = next((each.name for each in entry.plan.blocks if each.program is program), entry.name)
     if not entry.is_immediate or entry.keeping is not None:
-        view = _made(core, read.source, is_shared=False).add(name, entry.name, program)
+        view = _made(core, read.source, entry).add(name, entry.name, program)
         view.followed = True
         return view
     # Views by GROUP BY window are shown whole, whatever the watermark: a family of their own.
@@ -35,22 +37,32 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
     key = read.source.lower(), body.window.unit + every
     family = core.families.get(key)
     if family is None or not family.views:
-        family = core.families[key] = _made(core, read.source, is_shared=True)
+        family = core.families[key] = _made(core, read.source)
     return family.add(name, entry.name, program)
 
 
-def _made(core: Core, source: str, *, is_shared: bool) -> Any:
+def _made(core: Core, source: str, alone: ViewEntry | None = None) -> Any:
+    """A family, of one view only that may lag behind its table, or of all that do not."""
     table = core.catalog.table(source)
+
+    def rows() -> Delta:
+        return core.contents(table.name) if alone is None else core.rows_seen(alone, table.name)
+
+    def reached(*, seen: bool) -> int | None:
+        if seen and alone is not None:
+            return core.watermark_seen(alone, table)
+        return core.watermark(table)
+
     return pkgutil.resolve_name(FAMILY)(
         table.name,
         core.dictionary,
         plan_windows,
-        lambda: core.contents(table.name),
-        lambda: core.ticks.get(table.name),
+        rows,
+        reached,
         may_owe=table.table.options.unchecked,
-        has_deletes=not table.table.options.append_only,
+        has_deletes=table.table.may_lose_rows,
         lanes=plan_lanes,
-        is_shared=is_shared,
+        is_shared=alone is None,
     )
 
 
@@ -117,10 +129,10 @@ _FORMULAS = {
 }
 
 
-def settle_families(core: Core, changed: Any) -> None:
+def settle_families(core: Core, tables: Iterable[str]) -> None:
     """Before tables change: fill what new views of their streams need from the rows as they are."""
-    for (source, _), family in core.families.items():
-        if source in changed and family.views:
+    for table in tables:
+        for family in core.runtime.families(table):
             family.settle()
 
 

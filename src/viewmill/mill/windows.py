@@ -19,13 +19,16 @@ from viewmill.algebra.types import Timestamp
 from viewmill.algebra.walk import scans, transform
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import as_delta
 from viewmill.errors import InvalidArgument
+from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import refresh_blocks
-from viewmill.mill.refresh import publish
-from viewmill.program.window_parts import WindowParts
+from viewmill.mill.part_folders import write_parts
+from viewmill.mill.refresh import hears_ticks, publish, refresh_due, take_back, with_expired
+from viewmill.mill.window_families import settle_families
 
 _BY = ("max_by", "min_by")
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -37,7 +40,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     entry = core.catalog.table(name)
     _require_time(entry)
     moment = _microseconds(to)
-    reached = watermark(core, entry)
+    reached = core.watermark(entry)
     if reached is not None and moment < reached:
         shown = _EPOCH + reached * _MICROSECOND
         raise InvalidArgument(
@@ -47,37 +50,36 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     before = core.ticks.get(entry.name)
     if moment == before:
         return
+    settle_families(core, [entry.name])
     core.ticks[entry.name] = moment
     try:
-        for family in core.runtime.families(entry.name):
-            if not family.names.isdisjoint(core.catalog.immediate()):
-                family.advance(moment)
-        for view in core.catalog.views():
-            for block in view.blocks:
-                reads = any(each.source == entry.name for each in block.program.inputs)
-                if reads and isinstance(block.program.body, WindowParts):
-                    block.maintainer.advance(moment)  # type: ignore[attr-defined]
-        nothing = {entry.name: Delta.empty(entry.table.schema)}
-        outputs = refresh_blocks(core, nothing, core.catalog.immediate())
+        entry.table.reach(moment)
+        change = as_delta(with_expired(core, entry, Delta.empty(entry.table.schema)))
+        among = core.catalog.immediate() if change.size else _concerned(core, entry)
+        outputs = refresh_blocks(core, {entry.name: change}, among)
         save(core, {entry.name: table_record(core, entry)})
-    except BaseException:
-        core.runtime.rollback()
+    except BaseException as why:
         if before is None:
             del core.ticks[entry.name]
         else:
             core.ticks[entry.name] = before
+        take_back(core, [entry], why)
         raise
-    changed = {each: delta for each, delta in outputs.items() if delta.size}
-    publish(core, core.version, {}, changed, core.now())
+    entry.table.commit(core.version)
+    publish(core, core.version, {entry.name: change}, outputs, core.now(), {entry.name: reached})
+    if entry.table.parts is not None:
+        keep_old_parts(core)
+        write_parts(core)
+    refresh_due(core, reading=None)
 
 
-def watermark(core: Core, entry: TableEntry) -> int | None:
-    """How far time has come for a table: the largest time less the lateness, or the last tick."""
-    newest, tick = entry.table.newest, core.ticks.get(entry.name)
-    if newest is None:
-        return tick
-    by_rows = newest - (entry.table.options.lateness or 0)
-    return by_rows if tick is None else max(by_rows, tick)
+def _concerned(core: Core, entry: TableEntry) -> set[str]:
+    """The immediate views that a tick of a table may change, and those that read them."""
+    found: set[str] = set()
+    for view in core.catalog.in_order():
+        if hears_ticks(view, entry.name) or not view.reads.isdisjoint(found):
+            found.add(view.name.lower())
+    return {name for name in core.catalog.immediate() if name.lower() in found}
 
 
 def _require_time(entry: TableEntry) -> None:
@@ -104,9 +106,15 @@ def _microseconds(to: datetime.datetime | int) -> int:
 
 
 def cut_windows(
-    core: Core, relation: Relation, tables: Mapping[str, Any]
+    core: Core,
+    relation: Relation,
+    tables: Mapping[str, Any],
+    reached: Mapping[str, int | None],
 ) -> tuple[Relation, dict[str, Any]]:
-    """The relation with each window as a table of its own, and those tables."""
+    """The relation with each window as a table of its own, and those tables.
+
+    Sources that are not in `tables` are read, time has come as far as `reached` or the table says.
+    """
     if not any(scan.window for scan in scans(relation)):
         return relation, dict(tables)
     made: dict[str, Any] = dict(tables)
@@ -119,7 +127,9 @@ def cut_windows(
         if not isinstance(each, Scan) or each.window is None:
             return each
         name = f"{each.source}#{len(made)}"
-        made[name.lower()] = _window_rows(core, each, each.window, tables)
+        entry = core.catalog.table(each.source)
+        end = reached[entry.name] if entry.name in reached else core.watermark(entry)
+        made[name.lower()] = _window_rows(core, each, each.window, tables, end)
         cut.add(name)
         return replace(each, source=name, window=None)
 
@@ -139,22 +149,20 @@ def _choosing_earliest(group: Aggregate) -> Aggregate:
 
 
 def _window_rows(
-    core: Core, scan: Scan, window: SlidingWindow, tables: Mapping[str, Any]
+    core: Core,
+    scan: Scan,
+    window: SlidingWindow,
+    tables: Mapping[str, Any],
+    reached: int | None,
 ) -> pa.Table:
-    entry = core.catalog.table(scan.source)
     rows = tables.get(scan.source.lower())
+    rows = core.arrow(scan.source) if rows is None else rows
     if window.unit == "rows":
-        rows = core.arrow(scan.source) if rows is None else rows
         if window.column:
             rows = _in_order(rows, window.column)
         end = window.last_end(rows.num_rows)
         first = max(0, end - window.size)
         return rows.slice(first, end - first).combine_chunks()  # FIRST and LAST go by their order
-    reached = watermark(core, entry)
-    if rows is not None and rows.num_rows:  # as of an older version
-        newest = pc.max(rows[window.column]).cast(pa.int64()).as_py()
-        reached = max(newest - window.lateness, core.ticks.get(entry.name, newest))
-    rows = core.arrow(scan.source) if rows is None else rows
     if reached is None:
         return rows.slice(0, 0)
     end = window.last_end(reached)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from viewmill.deltas.least_squares import Centred, Fit, fit, unscaled
+from viewmill.deltas.least_squares import Centred, Fit, Pairs, fit, unscaled
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 from viewmill.models.moments import Category, Group, Moments, read_groups, with_categories
 
@@ -72,7 +72,8 @@ class LinearRegression:
         if moments.n <= 0:
             self._fit = Fit(float("nan"), np.full(len(self._columns), np.nan), float("nan"))
             return self
-        centred = Centred.of(moments.n, moments.sums, moments.products)
+        centred = Centred.from_pairs(moments.matrix, moments.is_known)
+        centred.warn([str(each) for each in moments.columns])
         features = list(range(1, len(moments.columns)))
         if self.method == "exact":
             self._fit = fit(centred, 0, features, self.l2)
@@ -138,7 +139,8 @@ class LinearRegression:
             else:
                 numbers.append(name)
         if not groups:
-            return Moments((self.label, *self.features), 0.0, np.zeros(0), np.zeros((0, 0)))
+            nothing = np.zeros((1, 1))
+            return Moments((self.label, *self.features), Pairs(nothing, nothing))
         return with_categories(groups, numbers, categories)
 
     def _is_wanted(self, group: Group) -> bool:

@@ -6,14 +6,14 @@ gives  `Moments` of numbers and, from keys, of categories: a category is the sum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from viewmill.deltas.least_squares import square
+from viewmill.deltas.least_squares import UNKNOWN, Pairs, read_pairs
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 
 Floats = npt.NDArray[np.float64]
@@ -25,9 +25,13 @@ class Moments:
     """Count, sums and products of columns, by name."""
 
     columns: tuple[str | Category, ...]
-    n: float
-    sums: Floats
-    products: Floats
+    matrix: Pairs  # the full one, its first row the count and the sums
+    is_known: bool = True  # whether the second parts say what rounding took
+
+    @property
+    def n(self) -> float:
+        """The number of rows."""
+        return float(self.matrix.high[0, 0])
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Group:
 
 def read_groups(view: Any) -> list[Group]:
     """The rows of a view that has one cofactor column."""
-    table = view.to_arrow()
+    table, words = _read(view)
     found = [i for i, field in enumerate(table.schema) if _is_cofactor(field.type)]
     if len(found) != 1:
         raise InvalidArgument(
@@ -50,15 +54,23 @@ def read_groups(view: Any) -> list[Group]:
     (at,) = found
     names = [name for i, name in enumerate(table.column_names) if i != at]
     groups = []
-    for row in table.to_pylist():
-        value = row[table.column_names[at]]
+    column = table.column_names[at]
+    for i, row in enumerate(table.to_pylist()):
+        value = row[column]
         if value is not None:
-            columns, m = tuple(value["names"]), len(value["names"])
-            products = square(m, np.array(value["products"], np.float64))
-            sums = np.array(value["sums"], np.float64)
-            moments = Moments(columns, float(value["n"]), sums, products)
+            numbers = np.array([value["n"], *value["sums"], *value["products"]], np.float64)
+            lows = words[column][i, len(numbers) :] if column in words else UNKNOWN + numbers
+            columns = tuple(value["names"])
+            moments = Moments(columns, *read_pairs(len(columns), numbers, lows))
             groups.append(Group({name: row[name] for name in names}, moments))
     return groups
+
+
+def _read(view: Any) -> tuple[Any, Mapping[str, Floats]]:
+    """The rows of a view, and of its moments the words if it knows them."""
+    read: Callable[[], tuple[Any, Mapping[str, Floats]]] | None
+    read = getattr(view, "with_low_parts", None)
+    return (view.to_arrow(), {}) if read is None else read()
 
 
 def _is_cofactor(type_: Any) -> bool:
@@ -73,23 +85,17 @@ def with_categories(
     values = {key: _sorted({group.keys[key] for group in groups}) for key in keys}
     columns: list[str | Category] = [*numbers]
     columns += [(key, value) for key in keys for value in values[key]]
-    m, count = len(columns), len(numbers)
-    place = {each: i for i, each in enumerate(columns)}
-    n, sums, products = 0.0, np.zeros(m), np.zeros((m, m))
+    size, place = len(columns) + 1, {each: i for i, each in enumerate(columns, 1)}
+    total = Pairs(np.zeros((size, size)), np.zeros((size, size)))
     for group in groups:
-        own = [column_of(group.moments.columns, name) for name in numbers]
-        inside = group.moments
-        n += inside.n
-        sums[:count] += inside.sums[own]
-        products[:count, :count] += inside.products[np.ix_(own, own)]
+        own = [1 + column_of(group.moments.columns, name) for name in numbers]
         ones = [place[key, group.keys[key]] for key in keys]
-        for i in ones:
-            sums[i] += inside.n
-            products[i, :count] += inside.sums[own]
-            products[:count, i] += inside.sums[own]
-            for j in ones:
-                products[i, j] += inside.n
-    return Moments(tuple(columns), n, sums, products)
+        # The group's value of a category is 1 in all of its rows, like the column of the count.
+        read, to = [0, *own, *(0 for _ in ones)], [*range(len(numbers) + 1), *ones]
+        there = np.ix_(to, to)
+        added = total[there].plus(group.moments.matrix[np.ix_(read, read)])
+        total.high[there], total.low[there] = added.high, added.low
+    return Moments(tuple(columns), total, all(each.moments.is_known for each in groups))
 
 
 def _sorted(values: Iterable[Any]) -> list[Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument
-from viewmill.mill.catalog import PlainEntry
+from viewmill.mill.catalog import Entry, PlainEntry, ViewEntry
 from viewmill.mill.mill import Mill
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, CreateView, Query
@@ -38,7 +39,7 @@ def statement_of(name: str, sql: str, clauses: str = "") -> str:
         raise InvalidArgument(
             f'view "{name}" needs a SELECT or a CREATE MATERIALIZED VIEW', hint=f"Got: {sql[:60]}"
         )
-    return f"CREATE MATERIALIZED VIEW `{name}` {clauses + ' ' if clauses else ''}AS {sql}"
+    return f"CREATE MATERIALIZED VIEW {quoted(name)} {clauses + ' ' if clauses else ''}AS {sql}"
 
 
 def drop_others(mill: Mill, declared: Iterable[str]) -> None:
@@ -49,9 +50,31 @@ def drop_others(mill: Mill, declared: Iterable[str]) -> None:
             _drop_with_readers(mill, name)
 
 
+def names_below(mill: Mill, view: str) -> set[str]:
+    """Every name that a view's text mentions, and those of the views among them, in lower case."""
+    found: set[str] = set()
+    todo = [view.lower()]
+    while todo:
+        entry = mill.core.catalog.get(todo.pop())
+        more = set(_names(entry)) - found
+        found |= more
+        todo += more
+    return found
+
+
+def _names(entry: Entry | None) -> frozenset[str]:
+    match entry:
+        case ViewEntry():
+            return entry.names
+        case PlainEntry():
+            return entry.reads
+        case _:
+            return frozenset()
+
+
 def _drop_with_readers(mill: Mill, name: str) -> None:
     """Readers go first; those that are declared come back when their turn comes."""
     for reader in mill.core.catalog.readers(name):
         _drop_with_readers(mill, reader.name)
     kind = "VIEW" if isinstance(mill.core.catalog.get(name), PlainEntry) else "MATERIALIZED VIEW"
-    mill.sql(f"DROP {kind} IF EXISTS `{name}`")
+    mill.sql(f"DROP {kind} IF EXISTS {quoted(name)}")

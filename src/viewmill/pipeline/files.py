@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument
 from viewmill.pipeline.source import CORRUPT
 
@@ -46,5 +47,5 @@ def read_json(frame: Any, schema: str, *, column: str = "value") -> Any:
     """The rows in a column of JSON texts, as Kafka has them; what is no JSON is a dead letter."""
     fields = f"{schema}, {CORRUPT} STRING"
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}')"
-    text = f"CAST(`{column}` AS STRING)"
+    text = f"CAST({quoted(column)} AS STRING)"
     return frame.selectExpr(f"from_json({text}, '{fields}', {options}) AS row").select("row.*")

@@ -12,9 +12,13 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from viewmill.algebra.names import folder_name
 from viewmill.errors import (
     ForbiddenChange,
     InvalidArgument,
@@ -31,20 +35,24 @@ from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
-from viewmill.pipeline.definitions import drop_others
+from viewmill.pipeline.definitions import drop_others, names_below
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
 from viewmill.pipeline.shards.views import reshape
+from viewmill.pipeline.sinks.attendance import Attendance
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
 from viewmill.pipeline.sinks.sink import Sink
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
 from viewmill.pipeline.take_batch import Ledger, take_batch
+from viewmill.pipeline.tombstones import create_tombstones
 
 _LISTENER = "viewmill.pipeline.listener:PipelineListener"  # a subclass of Spark's, so by name
 _SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
+
+Definition = TypeVar("Definition", bound=Callable[[], str])
 
 PLACEMENTS = ("driver", "shards")
 ENGINES = ("duckdb", "spark")
@@ -96,6 +104,10 @@ class Pipeline:
         self._streams: list[Source] = []
         self._views: list[str] = []
         self._sinks: list[tuple[str, Sink]] = []
+        self._outgrown: set[str] = set()  # batch sources that have other rows than were taken
+        self._paths: dict[Path, str] = {}  # of sinks, with their views
+        self._outboxes: list[Path] = []  # of sinks without a path
+        self._recomputed: dict[str, Change] = {}  # changes that came without a batch, by view
         self._query: PipelineQuery | None = None
         self._progress = Progress()
         self._mill.before_commit(self._prepare)
@@ -125,6 +137,8 @@ class Pipeline:
         )
         if name.lower() in {each.lower() for each in self._sources}:
             raise InvalidArgument(f'there is a source "{name}" already')
+        if self._placement.reads_as_stream(made):
+            self._storage.require_stream(name)
         statement, before = made.create_statement(), self._mill.definition(name)
         if before is None:
             self._mill.sql(statement)
@@ -134,6 +148,7 @@ class Pipeline:
                 detail=f"It was: {before}\n  It is:  {statement}",
                 hint="Give the pipeline another storage directory to take the source anew.",
             )
+        create_tombstones(self._mill, made)
         self._sources[name] = made
         return self
 
@@ -151,13 +166,31 @@ class Pipeline:
             self._views.append(name)  # else it is a plain view, which is only a name
         return self
 
+    @overload
+    def materialized_view(self, name: Definition, /) -> Definition: ...
+
+    @overload
     def materialized_view(
         self, name: str | None = None, *, clauses: str = ""
-    ) -> Callable[[Callable[[], str]], Callable[[], str]]:
-        """Decorate a function that gives the SQL of a view; its name is the view's, or `name`."""
+    ) -> Callable[[Definition], Definition]: ...
 
-        def declare(fn: Callable[[], str]) -> Callable[[], str]:
-            self.view(name or fn.__name__, fn(), clauses=clauses)
+    def materialized_view(
+        self, name: Definition | str | None = None, *, clauses: str = ""
+    ) -> Definition | Callable[[Definition], Definition]:
+        """Decorate a function that gives the SQL of a view; its name is the view's, or `name`."""
+        if callable(name):  # without parentheses
+            return self.materialized_view()(name)
+        if name is not None and not isinstance(name, str):
+            raise InvalidArgument(f"a view is called by a name, not by {name!r}")
+        called: str | None = name
+
+        def declare(fn: Definition) -> Definition:
+            sql = fn()
+            if not isinstance(sql, str):
+                raise InvalidArgument(
+                    f"{fn.__name__} gives {type(sql).__name__}, not the SQL of a view"
+                )
+            self.view(called or fn.__name__, sql, clauses=clauses)
             return fn
 
         return declare
@@ -185,13 +218,39 @@ class Pipeline:
                 f'view "{view}" is {form} and does not list its changes, so it has no sink',
                 hint="Keep it with RESULT LISTED.",
             )
-        count = sum(name.lower() == view.lower() for name, _ in self._sinks)
-        outbox = self._storage.outbox / f"{view.lower()}-{count}"
         name = self._mill[view].name
+        outbox = self._outbox(name, path)
         made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
+        if path is not None:
+            self._require_apart(name, Path(path).resolve())
         made.open(self._mill[view], self._storage.id)
-        self._sinks.append((self._mill[view].name, made))
+        self._sinks.append((name, made))
+        if path is not None:
+            self._paths[Path(path).resolve()] = name
+        else:
+            self._outboxes.append(outbox)
         return self
+
+    def _outbox(self, view: str, path: str | os.PathLike[str] | None) -> Path:
+        """Where changes wait; the same at each start, whatever other sinks the view has."""
+        root, stem = self._storage.outbox, folder_name(view.lower())
+        if path is not None:
+            digest = blake2b(str(Path(path).resolve()).encode(), digest_size=8).hexdigest()
+            return root / f"{stem}-{digest}"
+        numbered = (root / f"{stem}-{number}" for number in count())
+        return next(each for each in numbered if each not in self._outboxes)
+
+    def _require_apart(self, view: str, path: Path) -> None:
+        """Two sinks in one place would replace each other's rows, or show them as their own."""
+        taken = {**self._paths, self._storage.root.resolve(): None}
+        for other, whose in taken.items():
+            if path == other or path in other.parents or other in path.parents:
+                what = "the pipeline's storage" if whose is None else f'the sink of "{whose}"'
+                raise InvalidArgument(
+                    f'the sink of "{view}" is in the place of {what}',
+                    detail=f"{path} and {other} are the same directory, or one is in the other.",
+                    hint="Give every sink a directory of its own.",
+                )
 
     def _bring_in(self, name: str, own: str) -> str | None:
         try:
@@ -219,12 +278,18 @@ class Pipeline:
     def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
         self._require_idle()
         self._ledger = Ledger(self._mill)  # what is durable counts, not what the last run believed
-        drop_others(self._mill, self._views)
+        attendance = Attendance(self._mill)
+        # First everything that may refuse the start, then everything that changes something.
         self._check_checkpoint()
         streams = {each.name: each for each in self._placement.streaming([*self._sources.values()])}
         self._streams = [streams[name] for name in self._storage.in_order([*streams])]
-        self._placement.prepare(self._mill, self._streams)
-        self._recover()
+        self._placement.check(self._mill, self._streams)
+        for name, sink in self._sinks:
+            sink.check(self._mill[name], has_all=self._has_all(attendance, name, sink))
+        self._storage.keep_order([*streams])
+        drop_others(self._mill, self._views)
+        self._placement.prepare()
+        self._recover(attendance)
         self._load_batches()
         query = PipelineQuery(self)
         if self._streams:
@@ -256,21 +321,57 @@ class Pipeline:
         if lost:
             raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
 
-    def _recover(self) -> None:
+    def _has_all(self, attendance: Attendance, view: str, sink: Sink) -> bool:
+        return sink.name is not None and attendance.has_all(sink.name, self._created(view))
+
+    def _created(self, view: str) -> int:
+        return self._mill.core.catalog.view(view).created
+
+    def _recover(self, attendance: Attendance) -> None:
+        """Sinks catch up; then all of them are noted, and the new ones begin."""
         for name, sink in self._sinks:
-            sink.recover(self._opened_at, self._mill[name])
+            has_all = self._has_all(attendance, name, sink)
+            sink.recover(self._opened_at, self._mill[name], has_all=has_all)
+        named = {sink.name: self._created(name) for name, sink in self._sinks if sink.name}
+        attendance.note(named)
+        for name, sink in self._sinks:
+            sink.begin(self._mill.version, self._mill[name])
         self._opened_at = self._mill.version
         self._progress.recoveries += self._storage.has_batches()
 
     def _load_batches(self) -> None:
-        """Batch sources are taken once, before the first streaming batch; the ledger says so."""
+        """Batch sources are taken before the first streaming batch; the ledger says what of them.
+
+        One that has other rows at a later start is taken again: what is new comes, what is gone
+        goes. Where that cannot be done the views that read it are stale.
+        """
+        self._outgrown.clear()
+        streams = {each.name for each in self._streams}
         for source in self._sources.values():
-            name = f"source {source.name}"
-            is_stream = any(each.name == source.name for each in self._streams)
-            if not is_stream and self._ledger.last(name) < 0:
+            if source.is_streaming:
+                continue
+            name, rows_noted = f"source {source.name}", f"rows of {source.name}"
+            last, before, now = (
+                self._ledger.last(name), self._ledger.last(rows_noted), source.fingerprint()
+            )  # fmt: skip
+            if source.name in streams:  # written down once, and read from there
+                self._note_written(rows_noted, source, before, now)
+            elif last < 0 or (before != now and source.sign is None and not source.key):
                 rows = source.selected().toArrow()
                 arrived = Arrived({source.name: rows}, counts={source.name: rows.num_rows})
-                self._take(name, 0, [source], arrived, time.perf_counter())
+                arrived.notes[rows_noted] = now
+                arrived.whole = frozenset([source.name] if last >= 0 else [])
+                self._take(name, last + 1, [source], arrived, time.perf_counter())
+            elif before not in (-1, now):
+                self._outgrown.add(source.name.lower())
+
+    def _note_written(self, name: str, source: Source, before: int, now: int) -> None:
+        if before == -1:
+            with self._mill.batch():
+                self._ledger.note(name, now)
+            self._ledger.keep(name, now)
+        elif before != now:
+            self._outgrown.add(source.name.lower())
 
     def take(self, frame: Any, batch: int) -> None:
         """Take a batch of the streaming query."""
@@ -290,7 +391,7 @@ class Pipeline:
 
     def _prepare(self, version: int, changes: Any) -> None:
         for name, sink in self._sinks:
-            sink.prepare(version, changes.get(name))
+            sink.prepare(version, changes.get(name, self._recomputed.get(name)))
             reach("change prepared")
 
     def _publish(self) -> None:
@@ -301,8 +402,20 @@ class Pipeline:
     def recompute(self, view: str) -> None:
         """Compute a view again from the tables that the driver keeps, and show it."""
         self._require_idle()
-        self._mill.sql(f"REFRESH MATERIALIZED VIEW `{self._mill[view].name}` FULL")
+        stops = [self._mill[name].subscribe(self._note_recomputed) for name, _ in self._sinks]
+        try:
+            self._mill[view].refresh(full=True)
+            for stop in stops:
+                stop()
+            if self._recomputed:  # sinks are told of changes by versions
+                with self._mill.batch():
+                    self._ledger.note(f"recomputed {view}", self._mill.version)
+        finally:
+            self._recomputed.clear()
         self._publish()
+
+    def _note_recomputed(self, change: Change) -> None:
+        self._recomputed[change.view] = change
 
     def is_noted(self) -> bool:
         """Whether Spark's checkpoint says that the batch that was taken last is done."""
@@ -352,9 +465,18 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""
-        views = {name: self._mill[name].status() for name in self._views}
+        views = {name: self._view_status(name) for name in self._views}
         told = {**self._progress.summary(), **self._placement.status()}
         return {**told, "version": self._mill.version, "views": views}
+
+    def _view_status(self, name: str) -> dict[str, Any]:
+        """Of a view that reads a batch source which has other rows by now: that it is stale."""
+        status = self._mill[name].status()
+        missed = sorted(self._outgrown & names_below(self._mill, name))
+        if missed:
+            status["freshness"] = "stale"
+            status["error"] = f"batch sources have other rows than were taken: {', '.join(missed)}"
+        return status
 
     def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Call `fn` after each batch with Spark's progress and the status of every view.

@@ -25,6 +25,8 @@ class Arrived:
     changes: dict[str, list[pa.Table]] = field(default_factory=dict)  # of other tables
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # source, reason, row
     counts: dict[str, int] = field(default_factory=dict)  # rows in, by source
+    whole: frozenset[str] = frozenset()  # sources of which the rows are all that they have
+    notes: dict[str, int] = field(default_factory=dict)  # for the ledger, besides the batch
 
 
 class Placement(Protocol):
@@ -36,8 +38,14 @@ class Placement(Protocol):
     def streaming(self, sources: Sequence[Source]) -> list[Source]:
         """The sources that are read as streams; the others are loaded at once."""
 
-    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
-        """Get ready to start, or say what is in the way."""
+    def reads_as_stream(self, source: Source) -> bool:
+        """Whether a source is read as a stream."""
+
+    def check(self, mill: Mill, streams: Sequence[Source]) -> None:
+        """Say what is in the way of a start; nothing is written."""
+
+    def prepare(self) -> None:
+        """Get ready for the start that was checked."""
 
     def frame(self, streams: Sequence[Source]) -> Any:
         """The streaming DataFrame whose batches are taken."""
@@ -90,7 +98,14 @@ class InDriver:
         """Those that go on."""
         return [each for each in sources if each.is_streaming]
 
-    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
+    def reads_as_stream(self, source: Source) -> bool:
+        """Whether it goes on."""
+        return source.is_streaming
+
+    def prepare(self) -> None:
+        """Nothing to do."""
+
+    def check(self, mill: Mill, streams: Sequence[Source]) -> None:
         """See what Spark will have to do."""
         reading = all(_only_reads(each.frame) for each in streams)
         self._settings = _READING_SETTINGS if reading else _SETTINGS

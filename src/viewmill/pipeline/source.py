@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 
 CORRUPT = "_corrupt_record"  # where Spark's readers put the text of a row they could not read
@@ -91,20 +92,33 @@ class Source:
     def create_statement(self) -> str:
         """CREATE TABLE for the rows."""
         options = "" if self.checked or self.key else " UNCHECKED"
-        options += f" TIMESTAMP BY `{self.timestamp}`" if self.timestamp else ""
+        options += f" TIMESTAMP BY {quoted(self.timestamp)}" if self.timestamp else ""
         options += f" {self.options}" if self.options else ""
         columns = self.schema or ", ".join(map(self._column, self.columns))
-        key = f", PRIMARY KEY ({', '.join(f'`{name}`' for name in self.key)})" if self.key else ""
-        return f"CREATE TABLE `{self.name}` ({columns}{key}){options}"
+        key = (
+            f", PRIMARY KEY ({', '.join(f'{quoted(name)}' for name in self.key)})"
+            if self.key
+            else ""
+        )
+        return f"CREATE TABLE {quoted(self.name)} ({columns}{key}){options}"
 
     def _column(self, name: str) -> str:
         type_ = self.frame.schema[name].dataType.simpleString().upper()
         type_ = "TIMESTAMP" if type_ == "TIMESTAMP_NTZ" else type_
         is_key = name.lower() in {each.lower() for each in self.key}
-        return f"`{name}` {type_}{' NOT NULL' if is_key else ''}"
+        return f"{quoted(name)} {type_}{' NOT NULL' if is_key else ''}"
 
     def selected(self) -> Any:
         """The frame with the table's columns, the one with what a row does, and the corrupt one."""
         wanted = self.columns + ([self.sign] if self.sign else [])
         corrupt = [name for name in self.frame.columns if name.lower() == CORRUPT]
-        return self.frame.select(*(f"`{name}`" for name in wanted + corrupt))
+        return self.frame.select(*(f"{quoted(name)}" for name in wanted + corrupt))
+
+    def fingerprint(self) -> int:
+        """A number that changes with the rows of a batch DataFrame; Spark reads all of them."""
+        names = ", ".join(
+            quoted(name) for name in self.columns + ([self.sign] if self.sign else [])
+        )
+        hashed = f"sum(CAST(xxhash64({names}) AS DECIMAL(38, 0))) AS h"
+        (row,) = self.selected().selectExpr("count(1) AS n", hashed).collect()
+        return int(row.n * 1_000_003 + int(row.h or 0)) % (1 << 62)

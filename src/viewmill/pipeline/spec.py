@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument
 from viewmill.pipeline.files import read_files
 from viewmill.pipeline.pipeline import Pipeline
@@ -107,14 +108,14 @@ def _add_source(
                 f"source {source.name} has no schema and no library creates it",
                 hint=f'Add schema: "id BIGINT, ..." to sources.{source.name}.',
             )
-        schema = ", ".join(f"`{each.name}` {each.type}" for each in declared.columns)
+        schema = ", ".join(f"{quoted(each.name)} {each.type}" for each in declared.columns)
         key, timestamp = declared.primary_key, declared.timestamp_by
         checked = checked or not declared.unchecked
     columns = schema
     if source.change:
-        columns += f", `{source.change}` STRING"
+        columns += f", {quoted(source.change)} STRING"
     elif source.multiplicity:
-        columns += f", `{source.multiplicity}` BIGINT"
+        columns += f", {quoted(source.multiplicity)} BIGINT"
     pipe.source(
         source.name,
         _rows(spark, project.folder, source, columns),

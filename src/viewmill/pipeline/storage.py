@@ -90,17 +90,36 @@ class Storage:
 
         Spark's offsets know sources by their place only: orders' offset must not become lines'.
         """
-        file = self.root / "streams.json"
-        if not self.checkpoint.exists() or not file.exists():
-            write_file(file, json.dumps(list(streams)).encode())
+        known = self._known_streams()
+        if known is None:
             return list(streams)
-        known: list[str] = json.loads(file.read_text())
         if set(known) != set(streams):
             raise ForbiddenChange(
                 f"the streaming sources were {', '.join(known)}, now they are {', '.join(streams)}",
                 detail="Spark's checkpoint knows sources by their place, so none can come or go.",
                 hint="Give the pipeline another storage directory.",
             )
+        return known
+
+    def keep_order(self, streams: Sequence[str]) -> None:
+        """Note the order at the first start."""
+        if self._known_streams() is None:
+            write_file(self._streams_file, json.dumps(list(streams)).encode())
+
+    def require_stream(self, name: str) -> None:
+        """Refuse a streaming source that was not there at the first start."""
+        known = self._known_streams()
+        if known is not None and name not in known:
+            self.in_order([*known, name])
+
+    @property
+    def _streams_file(self) -> Path:
+        return self.root / "streams.json"
+
+    def _known_streams(self) -> list[str] | None:
+        if not self.checkpoint.exists() or not self._streams_file.exists():
+            return None
+        known: list[str] = json.loads(self._streams_file.read_text())
         return known
 
     def has_batches(self) -> bool:

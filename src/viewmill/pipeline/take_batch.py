@@ -7,13 +7,14 @@ does   one commit: rows, dead letters and the note that the batch was taken, or 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from viewmill.deltas.arrow import decode_delta
+from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import SourceBroken
@@ -23,6 +24,7 @@ from viewmill.mill.table import Table
 from viewmill.pipeline.dead_letters import CREATE, TABLE, Letter, take_or_refuse
 from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.source import Source
+from viewmill.pipeline.tombstones import take_images
 
 LEDGER = "_viewmill_ledger"
 _CREATE_LEDGER = (
@@ -84,19 +86,25 @@ def take_batch(
     with mill.batch():
         for source in sources:
             if source.name in arrived.rows:
-                refused = _take_source(mill, source, arrived.rows[source.name])
+                refused = _take_source(mill, source, arrived.rows[source.name], arrived.whole)
                 letters += [Letter(source.name, batch, why, row) for why, row in refused]
         for table, parts in arrived.changes.items():
             for part in parts:
                 mill.apply(table, part, multiplicity=MULTIPLICITY)
         if letters:
             mill.insert(TABLE, letters)
-        ledger.note(name, batch)
-    ledger.keep(name, batch)
+        notes = {name: batch, **arrived.notes}
+        for noted, number in notes.items():
+            ledger.note(noted, number)
+    for noted, number in notes.items():
+        ledger.keep(noted, number)
     return Taken(sum(arrived.counts.values()), len(letters))
 
 
-def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, str]]:
+def _take_source(
+    mill: Mill, source: Source, rows: pa.Table, whole: Container[str] = ()
+) -> list[tuple[str, str]]:
+    """Put the rows of a source into the batch under way; for one in `whole` they are all it has."""
     table = mill.core.catalog.table(source.name).table
 
     def delta(part: pa.Table) -> Delta:
@@ -106,15 +114,18 @@ def _take_source(mill: Mill, source: Source, rows: pa.Table) -> list[tuple[str, 
             table.parts.span(made)  # a row without a time has no part
         return made
 
-    if not (source.checked or source.key):
+    if not (source.checked or source.key or source.name in whole):
         return take_or_refuse(rows, lambda part: mill.change(source.name, delta(part)))
     deltas: list[Delta] = []
     refused = take_or_refuse(rows, lambda part: deltas.append(delta(part)))
-    if not deltas:
+    if not deltas and source.name not in whole:
         return refused
-    together = concat(table.schema, deltas)
+    together = concat(table.schema, deltas) if deltas else Delta.empty(table.schema)
     if source.key:
-        mill.change(source.name, table.latest(together, source.order))
+        return refused + take_images(mill, source, together)
+    if source.name in whole:
+        contents = table.contents()
+        mill.change(source.name, consolidate(concat(table.schema, [together, contents.negated()])))
         return refused
     together, missing = _without_missing(mill, table, together)
     mill.change(source.name, together)

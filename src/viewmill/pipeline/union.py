@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewmill.algebra.names import quoted
+
 _SOURCE = "source"
 
 
@@ -23,7 +25,7 @@ def union(selected: Sequence[Any]) -> Any:
         return selected[0]
     frames = []
     for i, rows in enumerate(selected):
-        inside = ", ".join(f"`{name}`" for name in rows.columns)
+        inside = ", ".join(f"{quoted(name)}" for name in rows.columns)
         frames.append(rows.selectExpr(f"{i} AS {_SOURCE}", f"struct({inside}) AS {_column(i)}"))
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Column, Expression
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import (
     Aggregate,
     Filter,
@@ -26,10 +27,10 @@ from viewmill.algebra.relations import (
     SetOperation,
     Sort,
 )
-from viewmill.algebra.walk import expressions, has_subquery, map_inputs
+from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inputs, scans
 from viewmill.planner.nested_blocks import separate
 from viewmill.rewrite.correlation import transform_everywhere
-from viewmill.strategies.dataflow.compose import division_in
+from viewmill.strategies.dataflow.operators.join_graph import is_equality
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -54,21 +55,22 @@ class NotCut(Exception):
 
 
 def cut_blocks(
-    view: str, query: Relation, match: Match, ahead: Sequence[tuple[str, Relation]] = ()
-) -> list[Cut]:
+    view: str, query: Relation, match: Match, ahead: Sequence[tuple[str, Relation]] = (),
+    *, careful: bool = False,
+) -> list[Cut]:  # fmt: skip
     """The blocks of a query in the order of what they read, or `NotCut`.
 
     `ahead` are blocks that were taken out of it already, numbered from 1.
     """
-    cutter = _Cutter(view, match)
+    cutter = _Cutter(view, match, careful=careful)
     cutter.count = len(ahead)
     made = [cut for name, part in ahead for cut in cutter.cut(part, name)]
     return [*made, *cutter.cut(query, view)]
 
 
 class _Cutter:
-    def __init__(self, view: str, match: Match) -> None:
-        self.view, self.match = view, match
+    def __init__(self, view: str, match: Match, *, careful: bool) -> None:
+        self.view, self.match, self.careful = view, match, careful
         self.count = 0
 
     def cut(self, query: Relation, name: str) -> list[Cut]:
@@ -139,7 +141,7 @@ class _Cutter:
 
     def _part(self, relation: Relation, made: list[Cut]) -> Relation:
         if isinstance(relation, Filter) and _is_inner_join(relation.input):
-            below, later = _judged_later(relation)
+            below, later = _judged_later(relation, careful=self.careful)
             if later:
                 return filtered(self._block(below, made), later)
         if is_linear(relation):
@@ -213,14 +215,23 @@ def _goes_together(heavy: Relation, below: Relation) -> bool:
     return False
 
 
-def _judged_later(relation: Filter) -> tuple[Relation, list[Expression]]:
+def _judged_later(relation: Filter, *, careful: bool) -> tuple[Relation, list[Expression]]:
     """A filtered join with the conditions that go with it, and those that do not.
 
-    What divides is judged when all inputs have changed, nested aggregates are blocks. Without the
+    What can fail is judged when all inputs have changed, nested aggregates are blocks. Without the
     others, which say what is joined with what, the block below would have all pairs of rows.
     """
-    parts = list(conjuncts(relation.condition))
-    later = [each for each in parts if division_in(each) is not None or has_subquery(each)]
+
+    def aliases_of(expression: Expression) -> set[str]:
+        names = columns_of(expression)
+        return {each.alias for each in read if names & set(each.schema.names)}
+
+    def is_key(condition: Expression) -> bool:
+        return is_equality(condition, aliases_of)
+
+    parts, read = list(conjuncts(relation.condition)), scans(relation.input)
+    fails = [e for e in parts if failing_part(e, overflow=careful) is not None and not is_key(e)]
+    later = [each for each in parts if has_subquery(each) or each in fails]
     return filtered(relation.input, (each for each in parts if each not in later)), later
 
 

@@ -67,7 +67,7 @@ def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
         "view": plan.view,
         "sql": facts.get("sql", ""),
         "strategy": plan.strategy,
-        "incremental": plan.is_incremental,
+        "incremental": plan.is_incremental and not plan.asks_engine,
         "reason": plan.reason,
         "chosen": _candidate(whole),
         "offered": [_candidate(each) for each in plan.offered],
@@ -243,6 +243,7 @@ def _freshness(status: Mapping[str, Any]) -> str:
 def _last(status: Mapping[str, Any]) -> str:
     why = {
         "incremental": "the last refresh cost the change, not the data",
+        "parts": "the last refresh had the engine compute the parts that changed",
         "full": "the last refresh computed the whole view",
         "rebuilt": "the last refresh built missing states again, then cost the change",
         "backfill": "not refreshed since it was filled",

@@ -96,7 +96,7 @@ def _tree_boxes(drawn: str, y: float) -> tuple[list[_Box], list[tuple[int, int]]
 def _wrapped(text: str) -> list[str]:
     lines = []
     while len(text) > _MOST:
-        cut = text.rfind(" ", 0, _MOST)
+        cut = text.rfind(" ", 3, _MOST)  # behind the indent, or the text would not get shorter
         cut = cut if cut > 0 else _MOST
         lines.append(text[:cut])
         text = "  " + text[cut:].strip()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viewmill.algebra.relations import Relation
+from viewmill.program.parts import PartQueries
+from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program
 from viewmill.strategies.strategy import Candidate, Cost, Rejection
 
@@ -60,6 +62,16 @@ class Plan:
     def is_incremental(self) -> bool:
         """Whether a refresh costs the change, not the data."""
         return all(block.chosen.strategy != "recompute" for block in self.blocks)
+
+    @cached_property
+    def asks_engine(self) -> bool:
+        """Whether the engine computes the parts that a refresh changes."""
+        bodies = [block.program.body for block in self.blocks]
+        return any(
+            isinstance(each, PartQueries)
+            or (isinstance(each, PatternQueries) and each.needs_engine)
+            for each in bodies
+        )
 
 
 def total_cost(candidates: list[Candidate]) -> Cost:

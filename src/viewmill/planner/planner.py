@@ -27,6 +27,7 @@ from viewmill.rewrite.distinct_by_first import distinct_by_first
 from viewmill.rewrite.laterals_as_joins import lateral_in
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
+from viewmill.rewrite.subqueries_as_joins import fails_inside
 from viewmill.rewrite.values_beside import values_beside
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex, has_nested
 from viewmill.strategies.dataflow.by_row import compute_by_row
@@ -181,7 +182,9 @@ def _cut(
     if wish.strategy == "recompute" or wish.refresh_policy == "full":
         return []
     ways, no = list[list[Cut]](), None
-    joined = decorrelate(query)
+    # As a join, a subquery is evaluated for rows that no row outside asks about.
+    stays = statistics.careful and fails_inside(query)
+    joined = query if stays else decorrelate(query)
     forms = [(joined, list[tuple[str, Relation]]())]
     filters = NestedFilters(view)
     if (left := lateral_in(joined)) is not None:
@@ -202,6 +205,7 @@ def _cut(
                     compute_by_row(spread),
                     lambda part: _ask_worthy(part, statistics, wish, alone=alone),
                     ahead,
+                    careful=statistics.careful,
                 )
             except NotCut as reason:
                 no = no or reason

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 from typing import Literal as OneOf
@@ -174,6 +174,7 @@ class Arrivals:
         self._is_judged_always = True
         self.model: Model | None = None
         self.hint: Expectation | None = None
+        self._hinted = 0  # deltas that the hint is still about
         self.accuracy = Accuracy()
         self.version = 0  # of what is known: changes with hints, models and deltas
 
@@ -186,9 +187,18 @@ class Arrivals:
         self._at = self.commits.count
         self.version += 1
         if self._is_judged_always:
-            if self.hint is not None and self.hint.complete:
-                self.hint = None  # it was wrong
+            self._use_hint()
             self._see_what_is_said()
+
+    def _use_hint(self) -> None:
+        """One of the deltas came that the hint is about; one that said complete was wrong."""
+        if self.hint is None:
+            return
+        self._hinted -= 1
+        if self._hinted < 1 or self.hint.complete:
+            self.hint = None
+        else:
+            self.hint = replace(self.hint, deltas=float(self._hinted))
 
     def _judge(self, rows: int, held: int, now: int) -> None:
         """Compare what was predicted with what came, but for the first, which is the load."""
@@ -207,9 +217,9 @@ class Arrivals:
         """Commits without it since its last delta."""
         return self.commits.count - self._at
 
-    def say(self, hint: Expectation | None) -> None:
-        """A hint of those upstream; None takes it back."""
-        self.hint = hint
+    def say(self, hint: Expectation | None, *, deltas: int = 1) -> None:
+        """A hint of those upstream about the next `deltas` deltas; None takes it back."""
+        self.hint, self._hinted = hint, deltas
         self.version += 1
         self._see_what_is_said()
 

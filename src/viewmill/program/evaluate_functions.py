@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from viewmill.algebra.date_patterns import QUOTED, text_shape, unquoted
+from viewmill.algebra.date_patterns import QUOTED, text_shape
 from viewmill.algebra.dates import add_months
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
+from viewmill.program.date_texts import DAYS, MONTHS, date_writer
 from viewmill.program.rare_functions import (
     RARE,
     Unfit,
@@ -240,27 +241,6 @@ def _day_seconds(t: dt.datetime) -> int:
     return ((t.day * 24 + t.hour) * 60 + t.minute) * 60 + t.second
 
 
-_MONTH_NAMES = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-)  # fmt: skip
-_DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-# Letters of a pattern that date_format knows, longest first.
-_LETTERS: tuple[tuple[str, Callable[[dt.datetime], str]], ...] = (
-    ("yyyy", lambda t: f"{t.year:04d}"), ("yy", lambda t: f"{t.year % 100:02d}"),
-    ("MMMM", lambda t: _MONTH_NAMES[t.month - 1]), ("MMM", lambda t: _MONTH_NAMES[t.month - 1][:3]),
-    ("MM", lambda t: f"{t.month:02d}"), ("M", lambda t: str(t.month)),
-    ("dd", lambda t: f"{t.day:02d}"), ("d", lambda t: str(t.day)),
-    ("EEEE", lambda t: _DAY_NAMES[t.weekday()]), ("E", lambda t: _DAY_NAMES[t.weekday()][:3]),
-    ("HH", lambda t: f"{t.hour:02d}"), ("H", lambda t: str(t.hour)),
-    ("hh", lambda t: f"{(t.hour + 11) % 12 + 1:02d}"), ("mm", lambda t: f"{t.minute:02d}"),
-    ("ss", lambda t: f"{t.second:02d}"), ("SSSSSS", lambda t: f"{t.microsecond:06d}"),
-    ("SSS", lambda t: f"{t.microsecond // 1000:03d}"),
-    ("a", lambda t: "AM" if t.hour < 12 else "PM"),
-)  # fmt: skip
-
-
 def _date_format(call: Call, moment: dt.datetime, pattern: str) -> str:
     return _formatter(pattern)(moment)
 
@@ -271,11 +251,9 @@ _FINE = frozenset("sS")  # letters that tell moments of one minute apart
 @cache
 def _formatter(pattern: str) -> Callable[[dt.datetime], str]:
     """What writes moments; those of one minute are written once, unless the pattern has seconds."""
-    parts = _parts(pattern)
+    write = date_writer(pattern)
+    assert write is not None
     known: dict[int, str] = {}
-
-    def write(moment: dt.datetime) -> str:
-        return "".join([part if isinstance(part, str) else part(moment) for part in parts])
 
     def remembered(moment: dt.datetime) -> str:
         minute = moment.toordinal() * 1440 + moment.hour * 60 + moment.minute
@@ -290,21 +268,6 @@ def _formatter(pattern: str) -> Callable[[dt.datetime], str]:
 
 
 _QUOTED = re.compile(QUOTED)
-
-
-def _parts(pattern: str) -> list[str | Callable[[dt.datetime], str]]:
-    """What stands in a pattern: letters as they are, and what is put in their stead."""
-    parts: list[str | Callable[[dt.datetime], str]] = []
-    i = 0
-    while i < len(pattern):
-        if (text := _QUOTED.match(pattern, i)) is not None:
-            parts.append(unquoted(text[0]))
-            i = text.end()
-            continue
-        found = next((each for each in _LETTERS if pattern.startswith(each[0], i)), None)
-        parts.append(pattern[i] if found is None else found[1])
-        i += 1 if found is None else len(found[0])
-    return parts
 
 
 @cache
@@ -352,8 +315,8 @@ FUNCTIONS: dict[str, Function] = {
     "sha1": lambda call, text: sha1(text.encode(), usedforsecurity=False).hexdigest(),
     "octet_length": lambda call, text: len(text.encode()),
     "chr": lambda call, n: "" if n < 0 else chr(n % 256),
-    "dayname": lambda call, t: _DAY_NAMES[t.weekday()][:3],
-    "monthname": lambda call, t: _MONTH_NAMES[t.month - 1][:3],
+    "dayname": lambda call, t: DAYS[t.weekday()][:3],
+    "monthname": lambda call, t: MONTHS[t.month - 1][:3],
     "year": lambda call, t: t.year, "month": lambda call, t: t.month, "day": lambda call, t: t.day,
     "quarter": lambda call, t: (t.month + 2) // 3,
     "dayofweek": lambda call, t: t.isoweekday() % 7 + 1, "weekday": lambda call, t: t.weekday(),
@@ -373,4 +336,5 @@ FUNCTIONS: dict[str, Function] = {
     "timestamp_micros": lambda call, n: _moment(n),
     "date_format": _date_format,
     "named_struct": lambda call, *parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    "struct_field": lambda call, struct, name: struct[name],
 }  # fmt: skip

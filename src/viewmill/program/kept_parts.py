@@ -62,7 +62,7 @@ class KeptParts:
         for subscript in self._pending if len(self._rolled) else ():
             self._parts |= self._rolled.take_apart(subscript)
         if self.unwritten is not None:
-            self.unwritten.changed.update(self._pending)
+            self.unwritten.change(self._pending)
         self._parts |= self._pending
         self._pending = {}
         self._saved = (self.first, self.next)
@@ -84,7 +84,8 @@ class KeptParts:
 
     def difference(self) -> Delta:
         """The newest part now minus the newest part before."""
-        before, after = self.contents(), self.part(self.next - 1) if self.next else self._empty
+        before = self.contents()
+        after = self._empty if self.next is None else self.part(self.next - 1)
         if before is after:
             return self._empty
         return consolidate(concat(self.schema, [after, before.negated()]))
@@ -158,11 +159,11 @@ class KeptParts:
         self.first = self.next = first
 
     def forget(self) -> None:
-        """Drop the parts that neither readers nor views can reach any more."""
-        oldest = self.oldest_shown()
-        if oldest is None:
+        """Drop the parts that neither readers nor views can reach any more; the newest is shown."""
+        oldest, (_, following) = self.oldest_shown(), self._saved
+        if oldest is None or following is None:
             return
-        before = oldest - self.lookback
+        before = min(oldest, following - 1) - self.lookback
         for first, count, rows in self._ended(before):
             if self.archive is not None and not self.archive(first, count, rows):
                 continue  # nothing is lost: it is tried again

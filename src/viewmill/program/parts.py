@@ -113,6 +113,11 @@ class Unwritten:
         self.changed = set(changed)
         self.ended: set[int] = set()
 
+    def change(self, subscripts: Iterable[int]) -> None:
+        """Parts came, came back or changed."""
+        self.changed.update(subscripts)
+        self.ended.difference_update(self.changed)
+
     def end(self, subscript: int) -> None:
         """A part is dropped."""
         self.changed.discard(subscript)

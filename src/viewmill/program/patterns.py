@@ -7,21 +7,22 @@ so the one that started earlier stands for both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
-from viewmill.algebra.expressions import Call, Expression, Literal
-from viewmill.algebra.relations import Project, Relation, Scan
+from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT
+
+if TYPE_CHECKING:
+    from viewmill.program.program import Program
 
 MeasureFunction = OneOf["sum", "min", "max", "first", "last", "count"]
 
 ROWS = "pattern rows"  # the source that `PatternQueries.steps` reads: a row and the one before it
 MATCHES = "pattern matches"  # the source that `PatternQueries.show` reads
 NOTHING = " nothing"  # the column of ROWS where no other is read
-PREVIOUS = "previous "  # the prefix of the columns of the row before
+PREVIOUS = "previous "
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Measure:
     argument: int  # column of `steps`, after the edges
     field: Field  # of the argument
     phase: int = 0
+    offset: int = 0  # so many rows after the first, or before the last; MATCH_RECOGNIZE only
 
 
 @dataclass(frozen=True)
@@ -68,61 +70,13 @@ class PatternQueries:
     edges: int  # how many
     shown: Schema  # of MATCHES: the keys, the number of rows, a value and a count for each measure
     show: Relation  # over MATCHES: the rows of the view
-    outer: Relation | None = None  # over MATCHES with the columns of `show`: what stands around it
+    before: str = PREVIOUS  # how the columns of the row before begin in ROWS
     is_match_recognize: bool = False  # leftmost, greedy, past the last row; all matches are shown
+    # What computes `steps` and `show`; none where only an engine does.
+    step_programs: tuple[Program, ...] = ()
+    show_programs: tuple[Program, ...] = ()
 
-
-@dataclass(frozen=True)
-class MergedSteps:
-    """The steps and arguments of several patterns over the same rows in one query, equal ones once.
-
-    The query gives words with the bits of 32 steps each, then the arguments.
-    """
-
-    bodies: tuple[PatternQueries, ...]
-    query: Relation
-    words: int
-    edges: tuple[tuple[int, ...], ...]  # for each pattern the bits of its edges
-    arguments: tuple[tuple[int, ...], ...]  # and the places of its arguments
-
-
-STEPS_IN_A_WORD = 32
-
-
-def merge_steps(bodies: Sequence[PatternQueries]) -> MergedSteps:
-    """One query for all patterns over the same rows."""
-    fields: dict[str, Field] = {}
-    steps: list[Expression] = []
-    arguments: list[Expression] = []
-    edges, places = [], []
-    for body in bodies:
-        assert isinstance(body.steps, Project)
-        assert isinstance(body.steps.input, Scan)
-        scan = body.steps.input
-        fields |= {each.name: each for each in scan.schema}
-        outputs = [each for _, each in body.steps.outputs]
-        edges.append(tuple(_place(each, steps) for each in outputs[: body.edges]))
-        places.append(tuple(_place(each, arguments) for each in outputs[body.edges :]))
-    if len(fields) > 1:
-        fields.pop(f"{scan.alias}.{NOTHING}", None)
-    rows = replace(scan, schema=Schema(tuple(fields.values())))
-    words = [steps[i : i + STEPS_IN_A_WORD] for i in range(0, len(steps), STEPS_IN_A_WORD)]
-    columns = [(f"steps {i}", _packed(each)) for i, each in enumerate(words)]
-    columns += [(f"argument {i}", each) for i, each in enumerate(arguments)]
-    query = Project(rows, tuple(columns))
-    return MergedSteps(tuple(bodies), query, len(words), tuple(edges), tuple(places))
-
-
-def _place(expression: Expression, among: list[Expression]) -> int:
-    if expression not in among:
-        among.append(expression)
-    return among.index(expression)
-
-
-def _packed(steps: Sequence[Expression]) -> Expression:
-    """One number with a bit for each step."""
-    total: Expression = Literal(0, BIGINT)
-    for bit, step in enumerate(steps):
-        weighted = Call("*", (step, Literal(1 << bit, BIGINT)), BIGINT, False)
-        total = weighted if bit == 0 else Call("+", (total, weighted), BIGINT, False)
-    return total
+    @property
+    def needs_engine(self) -> bool:
+        """Whether a refresh asks the engine."""
+        return not (self.step_programs and self.show_programs)

@@ -31,6 +31,7 @@ from viewmill.algebra.types import (
     TIMESTAMP,
     Type,
 )
+from viewmill.program.date_texts import date_text
 from viewmill.program.json_paths import get_json_object
 from viewmill.program.text_values import read_date, read_real, read_timestamp
 
@@ -92,6 +93,7 @@ def _try(operation: Callable[[int, int], int]) -> Callable[[int, int], int | Non
 
 _EXACT: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]] = {
     "+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply, "/": _WIDE.divide,
+    "%": _WIDE.remainder,
 }  # fmt: skip
 
 
@@ -104,6 +106,16 @@ def _try_exact(sign: str, a: str, b: str, precision: int, scale: int) -> str | N
     fitted = exact.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP, _WIDE)
     most = decimal.Decimal(10) ** (precision - scale)
     return f"{fitted:f}" if fitted.copy_abs() < most else None
+
+
+def _exact(sign: str, a: str, b: str, precision: int, scale: int) -> str:
+    """The same, which has a value."""
+    if sign in "/%" and not decimal.Decimal(b):
+        raise Unfit("EvaluationFailed", "division by zero")
+    made = _try_exact(sign, a, b, precision, scale)
+    if made is None:
+        raise Unfit("Overflow", f"{a} {sign} {b} does not fit DECIMAL({precision},{scale})")
+    return made
 
 
 def rounded(value: float, digits: int, way: str = decimal.ROUND_HALF_UP) -> float:
@@ -454,6 +466,7 @@ RARE: dict[str, Rare] = {
     "try_add": Rare(_try(lambda a, b: a + b), (BIGINT, BIGINT), BIGINT),
     "try_subtract": Rare(_try(lambda a, b: a - b), (BIGINT, BIGINT), BIGINT),
     "try_multiply": Rare(_try(lambda a, b: a * b), (BIGINT, BIGINT), BIGINT),
+    "exact": Rare(_exact, (STRING, STRING, STRING, INT, INT), STRING),
     "try_exact": Rare(_try_exact, (STRING, STRING, STRING, INT, INT), STRING),
     "bround": Rare(_half_even, (DOUBLE, INT), DOUBLE),
     "bround_text": Rare(_half_even_text, (STRING, INT), STRING),
@@ -504,6 +517,7 @@ RARE: dict[str, Rare] = {
     "text_initcap": Rare(initcap, (STRING,), STRING),
     "text_date": Rare(read_date, (STRING,), DATE),
     "text_timestamp": Rare(read_timestamp, (STRING,), TIMESTAMP),
+    "date_text": Rare(date_text, (TIMESTAMP, STRING), STRING),
     "text_real": Rare(read_real, (STRING,), DOUBLE),
     "make_timestamp": Rare(_make_timestamp, (INT, INT, INT, INT, INT, DOUBLE), TIMESTAMP),
     "whole_months_between": Rare(_whole_months_between, (TIMESTAMP, TIMESTAMP), BIGINT),

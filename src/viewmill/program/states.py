@@ -31,8 +31,8 @@ class Slot:
 
     int   a 64-bit integer (counts)
     wide  a 128-bit integer in two words: sums of integers and decimals never overflow inside
-    sum   a compensated float in two words, then the largest magnitude that went into it, which
-          tells what rounding left from what is there; NaN and infinities are counted in int slots
+    sum   the exact sum of floats in three words, or the way to as many as it takes (see
+          kernels.structures.exact_sums); NaN and infinities are counted in int slots
     floats  `size` floats of which only their ring knows what they are. Nobody asks whether they
           are zero: a bag in an int slot says whether there are rows behind them. `lows` more are
           for what rounding takes: they lie behind all slots, and no snapshot has them
@@ -123,13 +123,15 @@ class Keyed(KeysAndPayloads):
     keyed_touch(s, (w0, w1, ...))    the entry of a key (made if absent); its old payload is noted
     keyed_add(s, e, k, x)            int slot += x
     keyed_add_wide(s, e, k, x, m)    wide slot += x * m
-    keyed_add_sum(s, e, k, x)        sum slot += x
+    keyed_add_value(s, e, k, w, m)   wide slot += w * m, of a wide value, which fits
+    keyed_add_carried(s, e, k, c, w, m)   the same; int slot c counts how often it left 128 bits
+    exact_add(s, e, k, x, m)         sum slot += x * m
     keyed_touched(s)                 how many keys were touched since the last commit
     keyed_before(s, t), keyed_now(s, t)   touched key t as it was at the last commit, and as it is
     keyed_capacity(s), keyed_at(s, i)     every position, and its entry or -1 where there is none
     key_word(s, e, i)                word i of the key of entry e
     int_at(s, e, k)  wide_fits(s, e, k)  wide_int(s, e, k)  wide_float(s, e, k)  sum_at(s, e, k)
-    moment_add(s, e, k, x, m)  moment_cross(s, e, k, j, c, x, y, m)  moment_clear(s, e, k, slots)
+    moment_add(s, e, k, x, m)  moment_cross(s, e, c, x, y, m)
     moment_mean(s, e, k, n)  moment_central(s, e, k, j, c, n)    of sum slots, see `moments`
     wide_ratio_fits(s, e, k, scale, n)  wide_ratio(s, e, k, scale, n)    wide * scale / n, half up
 
@@ -151,7 +153,7 @@ class Indexed(KeysAndPayloads):
     indexed_touch(s, (w0, ...))      the entry, made if absent; it holds until the next touch of `s`
     indexed_is_zero(s, e, k, n)      whether n words of the payload from word k are zero
     indexed_settle(s, e)             the change of e is done: without journal it is dropped if zero
-    indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  indexed_add_sum(s, e, k, x)
+    indexed_add(s, e, k, x)  indexed_add_wide(s, e, k, w)  exact_add(s, e, k, x, m)
     indexed_word(s, e, i)            word i of the key of entry e
     indexed_fetch(s, (w0, ...))  indexed_fetch_entry(s, (w0, ...))
                                      ask the memory for where the entry of a key is, and then for
@@ -312,6 +314,9 @@ class Ordered(KeysAndPayloads):
     results: int = 0
     watched: int | None = None  # the word whose negative levels are counted
     first: tuple[Field, ...] = ()
+    counted: int | None = (
+        None  # a word of row counts: negative while deletes wait for their inserts
+    )
 
     @property
     def key(self) -> tuple[Field, ...]:
@@ -348,7 +353,9 @@ class Ordered(KeysAndPayloads):
         return sum(s.words if s.kind == "sum" else 1 for s in self.payload[:before])
 
 
-SortWord = OneOf["number", "text", "text_down", "number_down", "float", "float_down"]
+SortWord = OneOf[
+    "number", "text", "text_down", "number_down", "float", "float_down", "wide", "wide_down"
+]
 
 
 @dataclass(frozen=True)
@@ -389,24 +396,45 @@ StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 
 # Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
 # wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w); as two words:
-# wide_high(w)  wide_from(low, high). wide_share(w, scale, n) is w * scale / n, half up, as a wide
-# value. A compensated float is two words as well: pair_add(high, low, x) gives both.
+# wide_high(w)  wide_from(low, high). Besides wide_minus(w, v)  wide_negate(w)  wide_absolute(w) and
+# -1, 0 or 1 from wide_compare(w, v).
+# Checked, with (errors, code, row) first: wide_plus_checked(..., w, v)  wide_within(..., w, limit)
+# wide_narrow(..., w, low, high), an int; wide_ratio_of(..., a, b, c, rounding) is a * b / c, cut
+# off (0), half up (1), down (2) or up (3); wide_sum_of(..., a, b, c, d) is (a * b + c) / d, half
+# up, and wide_rest_of(..., a, b, c, d) what dividing a * b by c * d leaves.
+# The word of a wide decimal in a column: wide_word(texts, w)  wide_number(texts, word), its value,
+# and wide_less(texts, word, other).
+# A compensated float is two words as well: pair_add(high, low, x) gives both.
 WIDE = (
     "wide_of", "wide_product", "wide_times", "wide_mul", "wide_plus", "wide_is_zero",
-    "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_share", "wide_to_real",
-    "pair_add",
+    "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_to_real",
+    "wide_minus", "wide_negate", "wide_absolute", "wide_compare", "wide_plus_checked",
+    "wide_within", "wide_narrow", "wide_ratio_of", "wide_sum_of", "wide_rest_of",
+    "wide_word", "wide_number", "wide_less", "pair_add",
 )  # fmt: skip
 
+
+# Exact sums of floats. exact_at(s, e, k) is the one in a slot; one under way needs the room of
+# EXACT_WORDS words: exact_of(p, x, m)  exact_wide(p, w)  exact_none(p)  exact_times(p, a, n)
+# exact_times_wide(p, a, w)  exact_mul(p, a, b)  exact_scaled(p, a, x, y, z), that is
+# a (x + y + z)  exact_less(p, x, a), that is x - a. exact_is_zero(a) and exact_float(a), which is
+# rounded once, ask; exact_clear(s, e, k) makes a slot zero, exact_add_number(s, e, k, a) adds.
+EXACT_WORDS = 75
+EXACT_ROOM = f"scratch({EXACT_WORDS})"
 
 # Payloads of rings that are more than numbers. scratch(n) is room for n floats under way,
 # floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero, and
 # floats_clear_low(s, e, k, n) low parts, if they have room.
-# cofactor_lift(p, m, (x, ...))  cofactor_none(p, n)  cofactor_join(p, (a, ...), (columns, ...))
-# and cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
+# A block under way has its low parts elsewhere; where there are none, they are at 0, as
+# floats_low(s, e, k, n, is_listed) says of kept ones. cofactor_lift(p, low, m, (x, ...)) and
+# cofactor_join(p, low, (a, ...), (lows, ...), (columns, ...)) write both and give where low ones
+# are; cofactor_none(p, n) makes zeros, cofactor_needs_low((lows, ...)) asks.
+# And cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
 # cofactor_gathered(p, own, (columns, ...), change) has put in its place what is in `own`;
-# cofactor_add(s, e, k, low, p, n), cofactor_add_total for results, cofactor_add_whole, which gives
-# the entry, for it may have moved; cofactor_show(p, s, e, k, low, order, columns, pad), and
-# cofactor_turn(p, a, order, columns), which puts columns in another order.
+# cofactor_add(s, e, k, low, p, lows, n), cofactor_add_total for results, cofactor_add_whole, which
+# gives the entry, for it may have moved; cofactor_show(p, s, e, k, low, order, columns, pad), and
+# cofactor_turn(p, a, order, columns), which puts columns in another order, cofactor_pad(p, a,
+# columns, pad), which pads rows.
 # bag_row((w, ...))  bag_times(a, b)  bag_plus(a, b)  bag_add(s, e, k, x)   say whether rows are
 # behind a payload.
 

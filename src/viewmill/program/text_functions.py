@@ -123,7 +123,7 @@ def evaluate_all(expression: Expression, texts: Any) -> list[Any]:
 
 
 @cache
-def _pattern(pattern: str, escape: str, flags: int) -> re.Pattern[str]:
+def _pattern(pattern: str, escape: str) -> re.Pattern[str]:
     """A LIKE pattern as a regular expression."""
     parts, i = [], 0
     while i < len(pattern):
@@ -134,15 +134,11 @@ def _pattern(pattern: str, escape: str, flags: int) -> re.Pattern[str]:
         else:
             parts.append({"%": ".*", "_": "."}.get(letter, re.escape(letter)))
         i += 1
-    return re.compile("".join(parts), re.DOTALL | flags)
+    return re.compile("".join(parts), re.DOTALL)
 
 
 def _like(text: str, pattern: str, escape: str) -> bool:
-    return _pattern(pattern, escape, 0).fullmatch(text) is not None
-
-
-def _ilike(text: str, pattern: str, escape: str) -> bool:
-    return _pattern(pattern, escape, re.IGNORECASE).fullmatch(text) is not None
+    return _pattern(pattern, escape).fullmatch(text) is not None
 
 
 def _substring(text: str, position: int, count: int = 2**31) -> str:
@@ -171,7 +167,6 @@ def _replace(text: str, old: str, new: str = "") -> str:
 # By Spark's names. Trimming takes spaces only, unless it says what.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "like": _like,
-    "ilike": _ilike,
     "substring": _substring,
     "left": _left,
     "right": _right,

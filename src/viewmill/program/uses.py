@@ -21,8 +21,9 @@ from viewmill.program.states import Passing, Replay, State
 # What adds to a state, asks how far its memory is, or asks the memory for it ahead of time.
 _ADDS = frozenset(
     (
-        "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_sum",
-        "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide", "indexed_add_sum",
+        "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_value",
+        "keyed_add_carried", "exact_add", "exact_add_number",
+        "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide",
         "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
         "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
         "list_fetch_next", "list_add", "list_add_wide", "linked_touch", "ordered_add",

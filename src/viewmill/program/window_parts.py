@@ -58,6 +58,6 @@ class WindowParts:
         return last - self.width + 1, last
 
     def slides_of(self, part: int) -> range:
-        """The slides whose windows see a part; windows shorter than a slide may not."""
-        found = range(part // self.step, (part + self.width - 1) // self.step + 1)
-        return found if self.span(found.start)[0] <= part else range(found.start + 1, found.stop)
+        """The slides whose windows see a part, from the one that it is in on; windows that are
+        shorter than a slide may not."""
+        return range(part // self.step, (part + self.width) // self.step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from viewmill.algebra.conditions import conjuncts, together
 from viewmill.algebra.expressions import Call, Expression
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Filter, Join, Relation
 from viewmill.algebra.types import BOOLEAN
 from viewmill.algebra.walk import map_parts
@@ -34,6 +35,7 @@ def _factored(condition: Expression) -> Expression:
         return condition
     ways = [list(conjuncts(each)) for each in _alternatives(condition)]
     common = [each for each in ways[0] if all(each in way for way in ways[1:])]
+    common = [each for each in common if failing_part(each) is None]  # it may stand behind a guard
     if not common:
         return condition
     rests = [together([each for each in way if each not in common]) for way in ways]

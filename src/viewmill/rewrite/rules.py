@@ -16,6 +16,7 @@ from viewmill.rewrite.distinct_rows_as_text import distinct_rows_as_text
 from viewmill.rewrite.drop_limits import drop_limits
 from viewmill.rewrite.drop_trivial import drop_trivial
 from viewmill.rewrite.factor_conditions import factor_conditions
+from viewmill.rewrite.failing_conditions_last import failing_conditions_last
 from viewmill.rewrite.fold_dates import fold_dates
 from viewmill.rewrite.grouping_sets_as_union import grouping_sets_as_union
 from viewmill.rewrite.laterals_as_joins import laterals_as_joins
@@ -24,6 +25,7 @@ from viewmill.rewrite.merge_projects import merge_projects
 from viewmill.rewrite.prune_columns import prune_columns
 from viewmill.rewrite.push_filters import push_filters
 from viewmill.rewrite.push_semi_joins import push_semi_joins
+from viewmill.rewrite.rings_beside_others import rings_beside_others
 from viewmill.rewrite.split_windows import split_windows
 from viewmill.rewrite.subqueries_as_joins import subqueries_as_joins
 from viewmill.rewrite.union_as_distinct import union_as_distinct
@@ -36,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     fold_dates,
     drop_limits,
     factor_conditions,
+    failing_conditions_last,
     push_filters,
     merge_projects,
     drop_trivial,
@@ -55,6 +58,7 @@ DECORRELATE: tuple[Rule, ...] = (
     limit_as_rank,
     split_windows,
     push_semi_joins,
+    rings_beside_others,
 )
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Expression
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Filter, Project, Relation
-from viewmill.algebra.walk import has_subquery
-from viewmill.rewrite.correlation import NotDecorrelated, own_columns, transform_everywhere
+from viewmill.algebra.walk import expressions, has_subquery, queries, walk_relations
+from viewmill.rewrite.correlation import (
+    NotDecorrelated,
+    is_free,
+    own_columns,
+    transform_everywhere,
+)
 from viewmill.rewrite.exists_as_semi_join import exists_as_semi_join
 from viewmill.rewrite.scalar_as_join import scalar_as_join
 from viewmill.rewrite.tests_as_columns import tests_as_columns
@@ -32,6 +40,18 @@ def _without_subqueries(relation: Relation) -> Relation:
     except NotDecorrelated:
         pass
     return relation
+
+
+def fails_inside(query: Relation) -> bool:
+    """Whether a correlated subquery evaluates what can fail: as a join it does so for rows that
+    no row outside asks about."""
+    correlated = (q for each in _read(query) for q in queries(each) if not is_free(q))
+    inside = (each for subquery in correlated for each in _read(subquery))
+    return any(failing_part(each, overflow=True) is not None for each in inside)
+
+
+def _read(query: Relation) -> Iterator[Expression]:
+    return (each for relation in walk_relations(query) for each in expressions(relation))
 
 
 def _filter(relation: Filter) -> Relation:

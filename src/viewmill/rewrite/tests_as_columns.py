@@ -17,6 +17,7 @@ from viewmill.algebra.expressions import (
     Literal,
 )
 from viewmill.algebra.relations import Aggregate, Join, Named, Project, Relation
+from viewmill.algebra.schema import free_names
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.rewrite.correlation import NotDecorrelated, Peeled, equal, fresh_copy, peel
 from viewmill.rewrite.scalar_as_join import (
@@ -117,8 +118,13 @@ def _join_counts(
     """The rows with counts of the subquery's rows that are equal to them in `pairs` and `more`."""
     own = f"{inner.rows.schema.names[0]}#{mark}"
     every = [*pairs, *more]
-    keys: tuple[Named, ...] = tuple((f"{own}{i}", each) for i, (each, _) in enumerate(every))
-    counts = tuple((f"{own}#{i}", call) for i, call in enumerate(calls))
+    # Another test may have been joined before under the same names.
+    wanted = [*(f"{own}{i}" for i in range(len(every))), *(f"{own}#{i}" for i in range(len(calls)))]
+    names = free_names(wanted, rows.schema.names)
+    keys: tuple[Named, ...] = tuple(
+        (name, each) for name, (each, _) in zip(names[: len(every)], every, strict=True)
+    )
+    counts = tuple(zip(names[len(every) :], calls, strict=True))
     grouped = Aggregate(inner.rows, keys, counts)
     columns = [Column(name, BIGINT, True) for name, _ in counts]
     values: list[Expression] = [

@@ -1,4 +1,4 @@
-"""Give quotients, products and texts of many digits a type that holds them."""
+"""Give columns of DECIMALs of more than 18 digits a type that holds them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from viewmill.algebra.relations import Aggregate as Group
 from viewmill.algebra.relations import (
     Filter,
     Join,
+    Limit,
     Named,
     Project,
     Relation,
@@ -30,7 +31,7 @@ from viewmill.algebra.relations import (
     inputs,
 )
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import Decimal, Integer, Type, Wide, may_be_wide
+from viewmill.algebra.types import Decimal, Type, Wide, may_be_wide, shown_type
 from viewmill.algebra.walk import Rewrite, expressions, map_parts, walk_relations
 from viewmill.rewrite.correlation import transform_everywhere
 
@@ -39,16 +40,26 @@ _CARRIED = ("min", "max", "lag", "lead", "first_value", "last_value", "nth_value
 
 
 def widen_decimals(query: Relation) -> Relation:
-    """A shown or grouped DECIMAL that was computed and may be wider than a word becomes `Wide`.
+    """A shown or grouped DECIMAL that may be wider than a word becomes `Wide`.
 
     before  Project: a / b AS x, a AS y          x DECIMAL(38,17)
     after   Project: CAST(a / b AS wide) AS x, a AS y
 
-    Whatever computes with it casts it back. In correlated queries everything stays as it is.
+    Whatever computes with it casts it back. Of correlated queries only what is shown at the top.
     """
     if any(_is_outer(part) for part in _parts(query)):
-        return query
+        return _widen_top(query)
     return transform_everywhere(query, _widen)
+
+
+def _widen_top(query: Relation) -> Relation:
+    match query:
+        case Sort() | Limit():
+            return _widen(replace(query, input=_widen_top(query.input)))
+        case Project():
+            return replace(query, outputs=_named(query.outputs, _Computed({}).shown))
+        case _:
+            return query
 
 
 def _parts(query: Relation) -> Iterator[Expression]:
@@ -109,6 +120,9 @@ class _Computed:
                 return _shown(replace(expression, type=self.wide[expression.name]))
             case ScalarSubquery() if isinstance(type_ := expression.query.schema[0].type, Wide):
                 return _shown(replace(expression, type=type_))
+            case Call(function="=" | "<=>") if _are_wide(expression.arguments):
+                # Equal words are equal numbers.
+                return replace(expression, arguments=tuple(map(self.shown, expression.arguments)))
             case InSubquery():
                 expression = replace(expression, query=_narrow(expression.query))
         return map_parts(expression, self.within)
@@ -116,7 +130,7 @@ class _Computed:
     def shown(self, expression: Expression) -> Expression:
         """What others read: wide if it must be."""
         expression = self.carried(expression)
-        if not may_be_wide(expression.type) or not any(map(_may_widen, walk(expression))):
+        if not may_be_wide(expression.type):
             return expression
         assert isinstance(expression.type, Decimal)
         type_ = Wide(expression.type.precision, expression.type.scale)
@@ -127,16 +141,15 @@ class _Computed:
         return replace(key, expression=self.carried(key.expression))
 
     def aggregate(self, call: Aggregate) -> Aggregate:
-        """Extremes are carried, sums computed."""
+        """Extremes and what is told apart are carried, sums computed."""
         where = None if call.where is None else self.within(call.where)
-        change = self.shown if call.function in (*_CARRIED, "count") else self.within
+        change = self.shown if call.function in _CARRIED or call.distinct else self.within
         arguments = tuple(map(change, call.arguments))
         return replace(call, arguments=arguments, type=self._type(call, arguments), where=where)
 
     def over(self, call: Over) -> Over:
-        """The same over a window; a default for rows that are not there is computed with."""
-        is_carried = call.function in (*_CARRIED, "count") and len(call.arguments) < 3
-        arguments = tuple(map(self.shown if is_carried else self.within, call.arguments))
+        """The same over a window, where all arguments are columns of the rows."""
+        arguments = tuple(map(self.shown, call.arguments))
         return replace(
             call,
             arguments=arguments,
@@ -146,8 +159,19 @@ class _Computed:
         )
 
     def _type(self, call: Aggregate | Over, arguments: tuple[Expression, ...]) -> Type:
-        is_wide = bool(arguments) and isinstance(arguments[0].type, Wide)
-        return arguments[0].type if is_wide and call.function in _CARRIED else call.type
+        if call.function in _CARRIED:
+            return arguments[0].type
+        if call.function in ("sum", "avg") and may_be_wide(call.type):
+            assert isinstance(call.type, Decimal)
+            return Wide(call.type.precision, call.type.scale)
+        return call.type
+
+
+def _are_wide(sides: tuple[Expression, ...]) -> bool:
+    """Whether both sides are wide, with as many digits behind the point."""
+    types = [shown_type(each.type) for each in sides]
+    scales = {each.scale for each in types if isinstance(each, Decimal) and may_be_wide(each)}
+    return len(scales) == 1 and all(map(may_be_wide, types))
 
 
 def _shown(expression: Column | ScalarSubquery) -> Cast:
@@ -172,14 +196,6 @@ def _narrow(query: Relation) -> Relation:
     columns = [Column(each.name, each.type, each.nullable) for each in query.schema]
     outputs = [_shown(each) if isinstance(each.type, Wide) else each for each in columns]
     return Project(query, tuple(zip(query.schema.names, outputs, strict=True)))
-
-
-def _may_widen(part: Expression) -> bool:
-    """Whether a part makes digits: sums have hardly more than what they add."""
-    if isinstance(part, Cast):
-        return not isinstance(part.input.type, Decimal | Integer)
-    is_made = isinstance(part, Call) and part.function in ("/", "*")
-    return is_made and isinstance(part.type, Decimal)
 
 
 def _even(relation: SetOperation) -> SetOperation:

@@ -56,8 +56,8 @@ class Family(Protocol):
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of the table."""
 
-    def advance(self, watermark: int) -> None:
-        """Time has come this far for the table."""
+    def settle(self) -> None:
+        """Fill what new views need, from the rows of the table as they are."""
 
     def flush(self) -> dict[str, Delta]:
         """The change of those views whose changes are listed."""
@@ -77,6 +77,13 @@ class Runtime(Protocol):
 
     def remove(self, view: str) -> None:
         """Forget the blocks that work for no other view than this one."""
+
+    def applied_last(self) -> set[str]:
+        """The views of the block to which a change was applied last and is not committed."""
+
+    @property
+    def has_families(self) -> bool:
+        """Whether there are families of windows."""
 
     def families(self, source: str) -> Iterable[Family]:
         """The families of windows over a table."""

@@ -172,12 +172,19 @@ _MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
     "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2), "mode": (_mode, 1),
 }  # fmt: skip
+# Beside Spark's: rings, and the names that the literature on windows has for MAX_BY and MIN_BY.
+OWN_AGGREGATES = frozenset({"cofactor", "linear_regression", "arg_max", "arg_min"})
 # Any answer within its accuracy is one of percentile_approx: it is the exact one, in its own type.
 _APPROXIMATE = "percentile_approx"
 # So is the exact number one of approx_count_distinct.
 _APPROXIMATE_COUNT = "approx_count_distinct"
 
-_OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT)
+# The distinct values of a list.
+_SET = "collect_set"
+# Their second argument says that NULLs are passed over.
+_CHOSEN = ("first", "last", "any_value")
+
+_OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT, _SET)
 
 _PERCENTILES = ("percentile", "percentile_disc")
 _NOT_OVER = (*_PERCENTILES, "mode")
@@ -191,6 +198,12 @@ _OVER_NAMES = {"first": "first_value", "last": "last_value", "any_value": "first
 # Over a group they are the aggregates.
 GROUP_NAMES = {"first_value": "first", "last_value": "last"}
 _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
+
+
+# What they answer does not depend on how often a row is there.
+_UNMOVED = frozenset(
+    {"min", "max", "bool_and", "bool_or", "max_by", "min_by", "first", "last", "any_value"}
+)
 
 
 def canonical(name: str) -> str:
@@ -227,12 +240,35 @@ def aggregate(
     name = GROUP_NAMES.get(name, name)
     if name == _APPROXIMATE_COUNT and 1 <= len(arguments) <= 2:
         return call("count", arguments[:1], distinct=True, where=where, span=span)
+    if name == _SET and len(arguments) == 1:
+        return call("collect_list", arguments, distinct=True, where=where, span=span)
+    if name in _CHOSEN and len(arguments) == 2:
+        return _ignoring_nulls(name, arguments, distinct=distinct, where=where, span=span)
     if name == _APPROXIMATE:
         if not arguments or not is_numeric(arguments[0].type):
             raise NotModelled(f"{name} of anything but numbers", span)
         exact = call("percentile_disc", arguments[:2], distinct=distinct, where=where, span=span)
         return cast(exact, arguments[0].type)
     return call(name, arguments, distinct=distinct, where=where, span=span)
+
+
+def _ignoring_nulls(
+    name: str,
+    arguments: Arguments,
+    *,
+    distinct: bool,
+    where: Expression | None,
+    span: Span | None,
+) -> Expression:
+    """first(x, true) is the first of those that are not NULL."""
+    value, ignore = arguments
+    if not isinstance(ignore, Literal) or not isinstance(ignore.value, bool):
+        raise TypeMismatch(f"{name} takes TRUE or FALSE as its second argument", span=ignore.span)
+    conditions = [] if where is None else [operators.boolean(where, "FILTER")]
+    if ignore.value:
+        conditions.append(operators.negation(operators.is_null(value, span), span))
+    met = operators.conjunction(conditions)
+    return call(name, (value,), distinct=distinct, where=met, span=span)
 
 
 def call(
@@ -256,7 +292,7 @@ def call(
     if where is not None:
         where = operators.boolean(where, "FILTER")
     # Repeats do not matter to these, so DISTINCT is dropped here once and for all.
-    distinct = distinct and name not in ("min", "max", "bool_and", "bool_or")
+    distinct = distinct and name not in _UNMOVED
     if distinct and name == "count":
         converted = arguments  # count(DISTINCT 1) is 1 at most
     return Aggregate(name, converted, type_, nullable, distinct, where, span)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from viewmill.program.float_text import float_text
 from viewmill.sql.literals import joined_text
 from viewmill.sql.read_functions import read_function
 
@@ -16,6 +17,8 @@ _SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
     exp.And: "AND", exp.Or: "OR", exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
 }  # fmt: skip
+
+_CONSTANTS = ("DATE", "TIMESTAMP")
 
 
 def auto_name(node: exp.Expr, sql: str) -> str:
@@ -29,8 +32,12 @@ class _Namer:
 
     def name(self, node: exp.Expr) -> str:
         match node:
-            case exp.Column() | exp.Identifier() | exp.Literal():
+            case exp.Literal(args={"is_string": False}) if "e" in node.name.lower():
+                return float_text(float(node.name))
+            case exp.Column() | exp.Identifier() | exp.Literal() | exp.RawString():
                 return node.name
+            case exp.HexString():
+                return f"X'{node.name.upper()}'"
             case exp.Paren():
                 return self.name(node.this)
             case exp.Star():
@@ -42,6 +49,8 @@ class _Namer:
             case exp.NEQ():
                 return f"(NOT ({self.name(node.this)} = {self.name(node.expression)}))"
             case exp.Cast():
+                if (constant := self._constant(node)) is not None:
+                    return constant
                 return f"CAST({self.name(node.this)} AS {node.args['to'].sql('spark').upper()})"
             case exp.Case():
                 return self._case(node)
@@ -56,6 +65,12 @@ class _Namer:
             case exp.Anonymous(this="shiftrightunsigned") if "start" not in node.meta:
                 left, right = map(self.name, node.expressions)
                 return f"({left} >>> {right})"
+            case exp.Dot(this=inner, expression=exp.Identifier() as field):
+                return f"{self.name(inner)}.{field.name}"
+            case exp.Bracket(this=inner, expressions=[exp.Literal() as field]) if field.is_string:
+                return f"{self.name(inner)}.{field.name}"
+            case exp.Anonymous(this=str(word)) if word.lower() == "window":
+                return "window"
             case exp.Func() if type(node) not in _SIGNS:
                 return self._function(node)
             case _ if type(node) in _SIGNS:
@@ -63,6 +78,23 @@ class _Namer:
                 return f"({left} {_SIGNS[type(node)]} {right})"
             case _:
                 return self._predicate(node)
+
+    def _constant(self, node: exp.Cast) -> str | None:
+        """DATE '2024-01-01' and 1.5D, which sqlglot reads as casts."""
+        value = node.this
+        if not isinstance(value, exp.Literal):
+            return None
+        start = value.meta.get("start")
+        if start is None:  # 1.5BD
+            return str(value.name) if "start" not in node.meta else None
+        if not value.is_string:
+            suffix = self.sql[value.meta["end"]]
+            if suffix.isdigit() or suffix == ".":
+                return None
+            is_float = suffix.upper() in "DF"
+            return float_text(float(value.name), short=suffix in "Ff") if is_float else value.name
+        word = self.sql[:start].rstrip().rpartition(" ")[2].rpartition("(")[2].rpartition(",")[2]
+        return f"{word.upper()} '{value.name}'" if word.upper() in _CONSTANTS else None
 
     def _list(self, nodes: list[exp.Expr]) -> str:
         return ", ".join(map(self.name, nodes))
@@ -88,7 +120,10 @@ class _Namer:
         match node:
             case exp.Neg():
                 inner = self.name(node.this)
-                return f"-{inner}" if isinstance(node.this, exp.Literal) else f"(- {inner})"
+                constant = isinstance(node.this, exp.Literal) or (
+                    isinstance(node.this, exp.Cast) and self._constant(node.this) is not None
+                )
+                return f"-{inner}" if constant else f"(- {inner})"
             case exp.Not(this=exp.Is(this=operand, expression=exp.Null())):
                 return f"({self.name(operand)} IS NOT NULL)"
             case exp.Not():

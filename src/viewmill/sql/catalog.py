@@ -38,7 +38,7 @@ class Stream:
 
     timestamp_by: str | None
     lateness: int  # microseconds
-    append_only: bool
+    only_grows: bool  # no row is deleted, and no retention ends one
     part_length: int | None = None  # microseconds
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from viewmill.algebra.names import check_name
 from viewmill.errors import MalformedSQL, Span
 from viewmill.sql.dialect import Viewmill, parse_tokens
 from viewmill.sql.spans import alternatives, span_of, span_of_tokens
@@ -71,6 +72,7 @@ class Cursor:
             span = Span(self.sql, token.start, self.tokens[self.index].end)
             hint = "There are no schemas: write the last part only."
             raise MalformedSQL(f"the name of {what} has one part", hint=hint, span=span)
+        check_name(token.text, what, Span(self.sql, token.start, token.end))
         return token.text
 
     def integer(self, what: str, least: int = 1) -> int:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
@@ -26,7 +26,9 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_microseconds
+from viewmill.algebra.windows import LONGEST
 from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
+from viewmill.sql.parse_match import PatternParser, PatternSuffix
 from viewmill.sql.spans import malformed, span_of
 
 # `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
@@ -49,18 +51,6 @@ class PartRangeSuffix(exp.Expression):
     """[this..expression]: the parts from one subscript to another, both included."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
-
-
-class PatternVariable(exp.Expression):
-    """One step of a pattern; with `plus` one or more rows."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "plus": True}
-
-
-class PatternSuffix(exp.Expression):
-    """PATTERN [a, b, c, d+]."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
 
 
 Suffix = WindowSuffix | PartSuffix | PartRangeSuffix | PatternSuffix
@@ -120,15 +110,44 @@ class _Operators(SparkParser):
             this = self.expression(this)
 
 
-class _Parser(_Operators, DatabricksParser):
+def _as_written(name: str, args: list[exp.Expr]) -> exp.Expr:
+    """A function whose pattern sqlglot would turn into one of its own."""
+    return exp.Anonymous(this=name.lower(), expressions=args)
+
+
+def _pair_function(name: str, args: list[exp.Expr]) -> exp.Expr:
+    """An aggregate of two arguments; sqlglot would take DISTINCT a, b for one."""
+    if len(args) == 1 and isinstance(args[0], exp.Distinct):
+        return exp.Anonymous(this=name.lower(), expressions=args)
+    kinds = {"CORR": exp.Corr, "COVAR_POP": exp.CovarPop, "COVAR_SAMP": exp.CovarSamp}
+    return kinds[name].from_arg_list(args)
+
+
+# Functions of other dialects, which sqlglot would read although Spark does not have them.
+_OF_OTHERS = frozenset({
+    "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "CONVERT", "GAP_FILL", "JSON_OBJECT",
+    "JSON_OBJECTAGG", "JSON_TABLE", "MATCH", "NORMALIZE", "OPENJSON", "SAFE_CAST", "TRY_CONVERT",
+    "WEIGHT_STRING", "XMLELEMENT", "XMLTABLE",
+})  # fmt: skip
+
+
+class _Parser(_Operators, PatternParser, DatabricksParser):
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parser
+        for name, parser in DatabricksParser.FUNCTION_PARSERS.items()
+        if name not in _OF_OTHERS
+    }
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **DatabricksParser.FUNCTIONS,
+        **{name: PatternParser.FUNCTIONS[name] for name in ("FIRST", "LAST")},
         "GET_JSON_OBJECT": _Operators.FUNCTIONS["GET_JSON_OBJECT"],
+        **{name: partial(_as_written, name) for name in ("DATE_FORMAT", "FROM_UNIXTIME")},
         "PERCENTILE": lambda args: (  # a third argument would be dropped without a word
             exp.Quantile.from_arg_list(args)
             if len(args) == 2
             else exp.Anonymous(this="percentile", expressions=args)
         ),
+        **{name: partial(_pair_function, name) for name in ("CORR", "COVAR_POP", "COVAR_SAMP")},
     }
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
@@ -170,19 +189,6 @@ class _Parser(_Operators, DatabricksParser):
                 self.raise_error("Expected ]")
             yield self._placed(suffix, start)
 
-    def _placed(self, node: Any, start: Token) -> Any:
-        node.meta.update(start=start.start, end=self._prev.end)
-        return node
-
-    def _parse_pattern(self) -> PatternSuffix:
-        return PatternSuffix(expressions=self._parse_csv(self._parse_pattern_variable))
-
-    def _parse_pattern_variable(self) -> PatternVariable:
-        name = self._parse_id_var(any_token=False)
-        if not name:
-            self.raise_error("Expected the name of a pattern variable")
-        return PatternVariable(this=name, plus=bool(self._match(TokenType.PLUS)))
-
     def _parse_subscript(self) -> PartSuffix | PartRangeSuffix:
         low = self._parse_bitwise()
         if not low:
@@ -223,12 +229,9 @@ class _Parser(_Operators, DatabricksParser):
             self.raise_error(f"Expected a whole number of ROWS or of {units}", unit or number)
         if extent < 1:
             self.raise_error("A window and its slide are at least one", number)
+        if extent >= LONGEST:
+            self.raise_error("A window and its slide are shorter than 146,000 years", number)
         return kind, extent
-
-    def _parse_match_recognize(self) -> exp.MatchRecognize | None:
-        start = self._curr
-        node = super()._parse_match_recognize()
-        return self._placed(node, start) if node else None
 
     def _parse_stream(self) -> exp.Stream | None:
         start = self._curr
@@ -337,6 +340,9 @@ def _extent_sql(microseconds: int) -> str:
 
 def tokenize(sql: str) -> list[Token]:
     """The tokens of `sql`, or MalformedSQL."""
+    half = next((i for i, each in enumerate(sql) if "\ud800" <= each <= "\udfff"), None)
+    if half is not None:
+        raise MalformedSQL(f"character {half + 1} of the text is half a character")
     try:
         return Viewmill().tokenize(sql)
     except TokenError as error:
@@ -381,3 +387,20 @@ def reject_future_syntax(tree: exp.Expr, sql: str) -> None:
     for node in tree.find_all(*_FUTURE):
         message, hint = _FUTURE[type(node)]
         raise UnsupportedQuery(message, hint=hint, span=span_of(node, sql))
+
+
+def names_function(name: str) -> bool:
+    """Whether a call under a name is read as a call of that name, and of nothing else.
+
+    >>> names_function("my_ring"), names_function("agg"), names_function("pivot")
+    (True, False, False)
+    """
+    for arguments in ("x", "x, y"):
+        try:
+            select = parse_one(f"SELECT {name}({arguments}) FROM t", dialect=Viewmill)
+        except (ParseError, TokenError):
+            return False
+        (call,) = select.expressions
+        if not isinstance(call, exp.Anonymous) or call.name.lower() != name.lower():
+            return False
+    return True

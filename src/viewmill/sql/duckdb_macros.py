@@ -163,9 +163,56 @@ MACROS: tuple[str, ...] = (
     "spark_or_zero(x) AS CASE WHEN isnan(x) THEN 0 ELSE x END",
     """spark_pow(x, y) AS CASE WHEN abs(x) = 1 AND (isnan(y) OR isinf(y))
        THEN CAST('NaN' AS DOUBLE) ELSE pow(x, y) END""",
+    "spark_sign(x) AS CASE WHEN isnan(x) THEN x ELSE CAST(sign(x) AS DOUBLE) END",
+    # A DOUBLE that is too large for a FLOAT is infinite.
+    """spark_short(x) AS CASE WHEN isfinite(x) AND abs(x) >= 3.4028235677973366e38
+       THEN CAST(CASE WHEN x > 0 THEN 'inf' WHEN x < 0 THEN '-inf' END AS FLOAT)
+       ELSE CAST(x AS FLOAT) END""",
     "spark_sqrt(x) AS CASE WHEN x < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(x) END",
-    """spark_inverse(x, y) AS
-       CASE WHEN x < -1 OR (x > 1 AND NOT isnan(x)) THEN CAST('NaN' AS DOUBLE) ELSE y END""",
+    "spark_inverse(x, y) AS CASE WHEN abs(x) > 1 THEN CAST('NaN' AS DOUBLE) ELSE y END",
+    # Arrays. A position outside is an error, unless it is tried; NULL is found nowhere.
+    """spark_outside(a, i) AS error('the index ' || CAST(i AS VARCHAR)
+       || ' is out of bounds: the array has ' || CAST(len(a) AS VARCHAR) || ' elements')""",
+    """spark_array_at(a, i) AS CASE WHEN a IS NULL OR i IS NULL THEN NULL
+       WHEN i < 0 OR i >= len(a) THEN spark_outside(a, i) ELSE a[i + 1] END""",
+    """spark_array_element(a, i) AS CASE WHEN a IS NULL OR i IS NULL THEN NULL
+       WHEN i = 0 OR abs(i) > len(a) THEN spark_outside(a, i) ELSE a[i] END""",
+    """spark_array_try_element(a, i) AS
+       CASE WHEN i = 0 THEN spark_outside(a, i) ELSE a[i] END""",
+    "spark_array_get(a, i) AS CASE WHEN i < 0 THEN NULL ELSE a[i + 1] END",
+    "spark_map_value(m, k) AS m[k]",
+    """spark_map_contains_key(m, k) AS
+       CASE WHEN m IS NULL OR k IS NULL THEN NULL ELSE list_contains(map_keys(m), k) END""",
+    "spark_has_null(a) AS len(list_filter(a, lambda x: x IS NULL)) > 0",
+    """spark_array_contains(a, v) AS CASE WHEN a IS NULL OR v IS NULL THEN NULL
+       WHEN list_contains(a, v) THEN TRUE WHEN spark_has_null(a) THEN NULL ELSE FALSE END""",
+    """spark_array_position(a, v) AS
+       CASE WHEN a IS NOT NULL AND v IS NOT NULL THEN COALESCE(list_position(a, v), 0) END""",
+    """spark_array_remove(a, v) AS CASE WHEN v IS NULL THEN NULL
+       ELSE list_filter(a, lambda x: x IS DISTINCT FROM v) END""",
+    "spark_array_distinct(a) AS list_filter(a, lambda x, i: list_position(a, x) = i)",
+    "spark_array_union(a, b) AS spark_array_distinct(list_concat(a, b))",
+    """spark_array_intersect(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE list_filter(
+       spark_array_distinct(a), lambda x: list_position(b, x) IS NOT NULL) END""",
+    """spark_array_except(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE list_filter(
+       spark_array_distinct(a), lambda x: list_position(b, x) IS NULL) END""",
+    "spark_array_sort(a) AS list_sort(a, 'ASC', 'NULLS LAST')",
+    "spark_array_repeat(v, n) AS list_transform(range(CAST(n AS BIGINT)), lambda i: v)",
+    "spark_array_flatten(a) AS CASE WHEN spark_has_null(a) THEN NULL ELSE flatten(a) END",
+    """spark_array_slice(a, start, n) AS
+       CASE WHEN a IS NULL OR start IS NULL OR n IS NULL THEN NULL
+            WHEN start = 0 OR n < 0 THEN spark_outside(a, start)
+            WHEN start < -len(a) THEN a[1:0]
+            WHEN start < 0 THEN list_slice(a, len(a) + start + 1, len(a) + start + n)
+            ELSE list_slice(a, start, start + n - 1) END""",
+    """spark_sequence_2(a, b) AS
+       CASE WHEN a <= b THEN generate_series(a, b) ELSE generate_series(a, b, -1) END""",
+    """spark_sequence_3(a, b, step) AS
+       CASE WHEN (step > 0 AND a <= b) OR (step < 0 AND a >= b) OR (step = 0 AND a = b)
+            THEN CASE WHEN step = 0 THEN [a] ELSE generate_series(a, b, step) END
+            WHEN a IS NOT NULL AND b IS NOT NULL AND step IS NOT NULL
+            THEN error('a sequence from ' || CAST(a AS VARCHAR) || ' to ' || CAST(b AS VARCHAR)
+                       || ' has no step ' || CAST(step AS VARCHAR)) END""",
     # Division that rounds down, for moments before 1970.
     "spark_floor_divide(a, b) AS (a - ((a % b + b) % b)) // b",
     # Of values and how often they are there.

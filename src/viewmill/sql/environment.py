@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.schema import Schema
 from viewmill.errors import Span
 from viewmill.sql.catalog import Catalog
 from viewmill.sql.scopes import Names, Scope
@@ -35,6 +36,9 @@ class CommonTable:
 LowerQuery = Callable[[exp.Expr, "Environment", "str | None"], Lowered]
 
 
+Describe = Callable[[str, tuple[Scan, ...]], Schema]
+
+
 @dataclass(frozen=True)
 class Environment:
     """Handed down unchanged except where a WITH, a subquery or a plain view adds to it."""
@@ -46,7 +50,9 @@ class Environment:
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Scope | None = None
     given: Mapping[str, tuple[Relation, Scope]] = field(default_factory=dict)  # lowered already
+    keeps_order: bool = False  # whether what reads the rows depends on their order
     views: tuple[str, ...] = ()  # the plain views being put in, to see a cycle
+    describe: Describe | None = None  # tells the types of what only the engine understands
     now: dt.datetime | None = None  # when a query is answered; a view is never done
 
     def span(self, node: exp.Expr | None) -> Span | None:

@@ -6,7 +6,6 @@ gives  algebra Foreign: the text with tables by their own names and plain views 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -18,14 +17,13 @@ from viewmill.errors import (
     CyclicViews,
     EvaluationFailed,
     Span,
-    UnknownName,
     UnsupportedQuery,
-    nearest,
 )
-from viewmill.sql import aggregates, functions
+from viewmill.sql import functions
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.catalog import PlainView, spelled, unknown_table
-from viewmill.sql.environment import Environment
+from viewmill.sql.common_tables import is_common_table
+from viewmill.sql.environment import Describe, Environment
 from viewmill.sql.literals import joined_text
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
@@ -35,7 +33,7 @@ def lower_foreign(
     query: exp.Query | exp.Values,
     environment: Environment,
     reason: NotModelled,
-    describe: Callable[[str, tuple[Scan, ...]], Schema] | None,
+    describe: Describe | None,
 ) -> Foreign:
     """The whole query as text, its columns as `describe` says."""
     refuse_volatile(query, environment)
@@ -45,12 +43,12 @@ def lower_foreign(
     text = _spark_text(tree, reason)
     if describe is None:
         error = UnsupportedQuery(f"{reason.reason} is not supported", span=reason.span)
-        raise _refused(reason, error, reason.span)
+        raise refused(reason, error, reason.span)
     place = reason.span or environment.span(query)
     try:
         schema = describe(text, tuple(scans))
     except (UnsupportedQuery, EvaluationFailed) as error:
-        raise _refused(reason, error, place) from error
+        raise refused(reason, error, place) from error
     return Foreign(text, tuple(scans), schema, f"{reason.reason} is not modelled", place)
 
 
@@ -86,23 +84,12 @@ def refuse_volatile(query: exp.Expr, environment: Environment) -> None:
             )
 
 
-def _refused(
+def refused(
     reason: NotModelled, error: UnsupportedQuery | EvaluationFailed, place: Span | None
-) -> UnknownName | UnsupportedQuery:
-    if reason.function and _is_unknown(reason.function, error):
-        known = [*functions.function_names(), *aggregates.function_names()]
-        return UnknownName(
-            f'there is no function "{reason.function}"',
-            hint=nearest(reason.function, known),
-            span=reason.span,
-        )
+) -> UnsupportedQuery:
+    """The error of a query that the engine does not take either."""
     hint = error.hint or f"Only an engine could compute {reason.reason}, and this one cannot."
     return UnsupportedQuery(error.message, detail=error.detail, hint=hint, span=place)
-
-
-def _is_unknown(name: str, error: UnsupportedQuery | EvaluationFailed) -> bool:
-    said = f"{error.message} {error.detail}".lower()
-    return "does not exist" in said or "not supported" in said
 
 
 def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> exp.Expr:
@@ -111,12 +98,11 @@ def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> ex
     for node in list(tree.find_all(exp.Concat)):
         if (text := joined_text(node, environment.sql)) is not None:
             node.replace(exp.Literal.string(text))
-    common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier):
             continue
         name = ".".join(part.name for part in table.parts)
-        if name.lower() in common:
+        if is_common_table(table):
             continue
         found = _known(table, name, environment)
         if isinstance(found, PlainView):
@@ -152,7 +138,7 @@ def _note_scan(
     table: exp.Table, source: str, schema: Schema, environment: Environment, scans: list[Scan]
 ) -> None:
     span = environment.span(table.this)
-    own = environment.names.fresh(table.alias_or_name)
+    own = environment.names.fresh_alias(table.alias_or_name)
     fields = tuple(replace(each, name=f"{own}.{each.name}") for each in schema)
     scans.append(Scan(source, own, Schema(fields), span))
     if not table.alias:

@@ -120,7 +120,6 @@ SIGNATURES: dict[str, Signature] = {
     "dayname": _fixed(DATE, gives=STRING),
     "monthname": _fixed(DATE, gives=STRING),
     "make_date": _fixed(INT, INT, INT, gives=DATE),
-    "unix_timestamp": _fixed(TIMESTAMP, gives=BIGINT),
     "unix_seconds": _fixed(TIMESTAMP, gives=BIGINT),
     "unix_millis": _fixed(TIMESTAMP, gives=BIGINT),
     "unix_micros": _fixed(TIMESTAMP, gives=BIGINT),
@@ -139,7 +138,7 @@ SYNONYMS = {
     "lcase": "lower", "ucase": "upper", "btrim": "trim", "ceiling": "ceil", "power": "pow",
     "signum": "sign", "nvl": "coalesce", "ifnull": "coalesce", "dayofmonth": "day",
     "negative": "-", "date_diff": "datediff", "starts_with": "startswith",
-    "ends_with": "endswith", "dateadd": "date_add", "unix_timestamp": "unix_seconds",
+    "ends_with": "endswith", "dateadd": "date_add",
     "regexp_like": "rlike", "regexp": "rlike", "sha": "sha1", "char": "chr",
     "week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear",
 }  # fmt: skip
@@ -173,7 +172,7 @@ def call(name: str, arguments: Arguments, span: Span | None = None) -> Expressio
         return builder(arguments, span)
     signature = SIGNATURES.get(name)
     if signature is None:
-        raise NotModelled(f"the function {name}", span, function=name)
+        raise NotModelled(f"the function {name}", span)
     return _by_signature(name, signature, arguments, span)
 
 
@@ -205,7 +204,7 @@ _INNER = frozenset({
     "-", "second_fraction", "shiftleft_long", "shiftright_long", "shiftrightunsigned_long",
     "bround_text", "format_exact", "try_exact", "round_float", "java_like", "java_extract",
     "java_replace", "text_upper", "text_lower", "text_initcap", "text_date", "text_timestamp",
-    "text_real",
+    "text_real", "date_text",
     "split_at", "split_get", "split_element", "split_size", "split_contains",
     "timestamp_add_months", "whole_months_between",
 })  # fmt: skip
@@ -214,6 +213,13 @@ _INNER = frozenset({
 def function_names() -> Iterable[str]:
     """Every scalar function the catalog knows."""
     return {*SIGNATURES, *SYNONYMS, *BUILDERS} - _INNER
+
+
+def lower_case(text: Expression, span: Span | None) -> Expression:
+    """lower(text); of a constant it is one too."""
+    if isinstance(text, Literal) and isinstance(text.value, str):
+        return Literal(text.value.lower(), STRING, text.span)
+    return call("lower", (text,), span)
 
 
 # Builders.

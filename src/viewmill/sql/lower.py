@@ -8,32 +8,28 @@ next   rewrite.rules, or engines through sql.render
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from viewmill.algebra.expressions import Column, Expression, SortKey
-from viewmill.algebra.relations import Project, Relation, Scan, SetOperation
-from viewmill.algebra.schema import Schema
+from viewmill.algebra.relations import Project, Relation, SetOperation
 from viewmill.algebra.types import Type
-from viewmill.errors import TypeMismatch, UnsupportedQuery
+from viewmill.errors import NameTaken, TypeMismatch, UnsupportedQuery, ViewmillError
 from viewmill.sql.catalog import Catalog, PlainView
 from viewmill.sql.coercion import cast, common_type
 from viewmill.sql.dialect import reject_future_syntax
-from viewmill.sql.environment import CommonTable, Environment, Lowered
+from viewmill.sql.environment import CommonTable, Describe, Environment, Lowered
 from viewmill.sql.foreign import lower_foreign
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_values, visible
 from viewmill.sql.lower_select import check_unique, lower_select
 from viewmill.sql.lower_stream import has_window
-from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.order import Ordering, limited, position_of
 from viewmill.sql.scopes import Names, Scope
 
 __all__ = ["Catalog", "Describe", "PlainView", "lower"]
-
-Describe = Callable[[str, tuple[Scan, ...]], Schema]
 
 
 def lower(
@@ -49,7 +45,7 @@ def lower(
     types of its columns. Without `describe` it is UnsupportedQuery.
     """
     reject_future_syntax(query, sql)
-    environment = Environment(sql, catalog, Names(), _lower_query, now=now)
+    environment = Environment(sql, catalog, Names(), _lower_query, describe=describe, now=now)
     try:
         lowered = _lower_query(query, environment, None)
     except NotModelled as reason:
@@ -65,6 +61,38 @@ def lower(
 
 
 def _lower_query(node: exp.Expr, environment: Environment, prefix: str | None) -> Lowered:
+    try:
+        return _modelled(node, environment, prefix)
+    except NotModelled as reason:
+        if prefix is None or (kept := _kept_as_text(node, environment, prefix, reason)) is None:
+            raise QueryNotModelled.because(reason) from None
+        return kept
+
+
+def _kept_as_text(
+    node: exp.Expr, environment: Environment, prefix: str, reason: NotModelled
+) -> Lowered | None:
+    """A subquery that stands for itself as text for the engine, so that the rest is modelled."""
+    query = node.unnest()
+    tables = list(query.find_all(exp.Table))
+    of_others = any(
+        each.name.lower() in environment.common_tables or has_window(each) for each in tables
+    )
+    if environment.describe is None or not isinstance(query, exp.Query) or of_others:
+        return None
+    try:
+        foreign = lower_foreign(query, environment, reason, environment.describe)
+    except ViewmillError:  # it may read the columns of a query around it
+        return None
+    names = foreign.schema.names
+    outputs = tuple(
+        (environment.names.fresh(f"{prefix}.{each.name}"), Column(each.name, each.type, True))
+        for each in foreign.schema
+    )
+    return Lowered(Project(foreign, outputs), names)
+
+
+def _modelled(node: exp.Expr, environment: Environment, prefix: str | None) -> Lowered:
     environment = _with_common_tables(node, environment)
     if isinstance(node, exp.Subquery):
         return _parenthesized(node, environment, prefix)
@@ -73,7 +101,7 @@ def _lower_query(node: exp.Expr, environment: Environment, prefix: str | None) -
     if isinstance(node, exp.SetOperation):
         return _set_operation(node, environment, prefix)
     if isinstance(node, exp.Values):
-        return lower_values(node, environment, prefix)
+        return _ordered(node, lower_values(node, environment, prefix), environment, prefix)
     raise NotModelled(type(node).__name__, environment.span(node))
 
 
@@ -83,7 +111,11 @@ def _with_common_tables(node: exp.Expr, environment: Environment) -> Environment
         return environment
     if clause.args.get("recursive"):
         raise NotModelled("a recursive CTE", environment.span(clause))
+    seen: set[str] = set()
     for each in clause.expressions:
+        if each.alias.lower() in seen:
+            raise NameTaken(f'two CTEs are called "{each.alias}"', span=environment.span(each))
+        seen.add(each.alias.lower())
         # A CTE sees those before it, and shadows a table of its name.
         tables = {**environment.common_tables, each.alias.lower(): CommonTable(each, environment)}
         environment = replace(environment, common_tables=tables)

@@ -14,18 +14,18 @@ from sqlglot import exp
 
 from viewmill.algebra.expressions import (
     Aggregate,
-    Call,
     Column,
     Expression,
     Literal,
     SortKey,
 )
 from viewmill.algebra.types import BOOLEAN, NULL, STRING, TIMESTAMP, Date, Integer, Interval, Nested
-from viewmill.errors import Span, TypeMismatch, UnsupportedQuery
+from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnsupportedQuery
 from viewmill.sql import aggregates, functions, operators
 from viewmill.sql.catalog import ring_in
 from viewmill.sql.coercion import cast, explicit_cast
 from viewmill.sql.data_types import type_of
+from viewmill.sql.engine_calls import engine_call, is_engine_aggregate, refuse_unknown
 from viewmill.sql.environment import Environment
 from viewmill.sql.intervals import has_hours, lower_interval
 from viewmill.sql.literals import joined_text, number_literal, whole_number
@@ -34,9 +34,16 @@ from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
 from viewmill.sql.moment_fields import moment_field
-from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.read_functions import read_function
 from viewmill.sql.scopes import Scope
+from viewmill.sql.time_window_values import (
+    FIELDS,
+    is_time_window,
+    window_field,
+    window_time,
+    window_value,
+)
 
 _ARITHMETIC = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
@@ -45,7 +52,6 @@ _COMPARISONS = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }  # fmt: skip
-TIME_WINDOW = Nested("STRUCT<start: TIMESTAMP, end: TIMESTAMP>")
 _BITWISE = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseNot: "~"}
 
 
@@ -75,7 +81,19 @@ class ExpressionLowering:
         return self.environment.span(node)
 
     def lower(self, node: exp.Expr) -> Expression:
-        """The expression as algebra."""
+        """The expression as algebra; what the algebra does not model is a call to the engine."""
+        try:
+            return self._modelled(node)
+        except QueryNotModelled:
+            raise
+        except NotModelled as reason:
+            if not isinstance(
+                node, exp.Func | exp.Bracket | exp.Dot | exp.WithinGroup | exp.Column
+            ):
+                raise
+            return engine_call(self, node, reason, {})
+
+    def _modelled(self, node: exp.Expr) -> Expression:
         kind = type(node)
         if kind in _ARITHMETIC:
             return self._binary(operators.arithmetic, _ARITHMETIC[kind], node)
@@ -120,7 +138,7 @@ class ExpressionLowering:
         if isinstance(node.this, exp.Star):
             raise TypeMismatch("* cannot stand here", span=span)
         if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
-            raise NotModelled("a field of a column", span)
+            return self._field_of_column(node)
         table = node.table or None
         name = node.name
         alias = self.aliases.get(name.lower()) if table is None else None
@@ -128,22 +146,33 @@ class ExpressionLowering:
             self.prefer_aliases or self.scope.lookup(name, None, span) is None
         ):
             return alias
-        if table is None and name.lower() == "window" and (struct := self._time_window()):
-            return struct
+        if table is None and name.lower() == "window" and not self.scope.lookup(name, None, None):
+            struct = self._time_window()
+            if struct is not None:
+                return struct
         if table is not None and self._is_field(name, table):
             called = self.aliases.get(table.lower())
             if self.prefer_aliases and _is_moments(called):
                 return moment_field(called, name, None, span)
-            raise NotModelled("a field of a column", span)
+            return self._field_of_column(node)
         return _placed(self.scope.find(name, table, span), span)
+
+    def _field_of_column(self, node: exp.Column) -> Expression:
+        """column.field or table.column.field: of a window, else it is the engine's."""
+        *tables, column, field = [part.name for part in node.parts]
+        span, table = self.span(node), tables[0] if tables else None
+        found = None if tables else self.aliases.get(column.lower())
+        if not is_time_window(found) and len(tables) < 2:
+            known = (each.lookup(column, table, span) for each in self.scope.chain())
+            found = self.scope.find(column, table, span) if any(known) else None
+        if is_time_window(found):
+            return window_field(found, field, span)
+        raise NotModelled("a field of a column", span)
 
     def _time_window(self) -> Expression | None:
         """The struct of start and end, when window(...) made them columns of this query."""
         columns = dict(self.scope.tables.get("window", []))
-        if list(columns) != ["start", "end"] or self.scope.lookup("window", None, None):
-            return None
-        arguments = [Literal("start", STRING), columns["start"], Literal("end", STRING)]
-        return Call("named_struct", (*arguments, columns["end"]), TIME_WINDOW, False)
+        return window_value(list(columns.values())) if tuple(columns) == FIELDS else None
 
     def _is_field(self, name: str, table: str) -> bool:
         """Whether `table.name` is really column.field."""
@@ -153,8 +182,10 @@ class ExpressionLowering:
         found = [scope.lookup(table, None, None) for scope in scopes]
         if any(table.lower() in scope.tables for scope in scopes):  # the column must have fields
             return any(each is not None and isinstance(each.type, Nested) for each in found)
-        called = self.aliases.get(table.lower()) if self.prefer_aliases else None
-        return _is_moments(called) or any(each is not None for each in found)
+        called = self.aliases.get(table.lower())
+        if is_time_window(called) or (self.prefer_aliases and _is_moments(called)):
+            return True
+        return any(each is not None for each in found)
 
     def _field(self, node: exp.Expr) -> Expression:
         """A field of what a function over a group gives, perhaps with a subscript."""
@@ -163,6 +194,8 @@ class ExpressionLowering:
         subscript, inner = None, node
         if isinstance(inner, exp.Bracket):
             index = inner.expressions[0] if len(inner.expressions) == 1 else None
+            if isinstance(index, exp.Literal) and index.args.get("is_string"):
+                return self._named_field(inner.this, index.name, node)
             if not (isinstance(index, exp.Literal) and index.name.isdigit()):
                 raise NotModelled("a subscript", self.span(node))
             subscript, inner = int(index.name), inner.this
@@ -172,10 +205,20 @@ class ExpressionLowering:
                 call = self.lower(called)
                 if _is_moments(call):
                     return moment_field(call, name, subscript, self.span(node))
+            if subscript is None:
+                return self._named_field(called, name, node)
         if isinstance(inner, exp.Column) and self.prefer_aliases and inner.table:
             named = self.aliases.get(inner.table.lower())
             if _is_moments(named) and self._is_field(inner.name, inner.table):
                 return moment_field(named, inner.name, subscript, self.span(node))
+        raise NotModelled(_words(node), self.span(node))
+
+    def _named_field(self, inner: exp.Expr, name: str, node: exp.Expr) -> Expression:
+        """window(...).start, window['start']; a field of anything else is the engine's."""
+        if isinstance(inner, exp.Column | exp.Anonymous):
+            value = self.lower(inner)
+            if is_time_window(value):
+                return window_field(value, name, self.span(node))
         raise NotModelled(_words(node), self.span(node))
 
     def _part(self, node: exp.Bracket) -> Expression:
@@ -192,6 +235,9 @@ class ExpressionLowering:
         if node.args.get("is_string"):
             return Literal(node.name, STRING, span)
         return number_literal(node.name, span)
+
+    def _raw_string(self, node: exp.Expr) -> Expression:
+        return Literal(node.name, STRING, self.span(node))
 
     def _negation(self, node: exp.Expr) -> Expression:
         inner = node.this
@@ -267,6 +313,8 @@ class ExpressionLowering:
         self, sign: str, left: exp.Expr, right: exp.Expr, span: Span | None
     ) -> Expression:
         pairs = list(zip(left.expressions, right.expressions, strict=False))
+        if not pairs:
+            raise MalformedSQL("a row needs at least one value", span=span)
         if sign != "=" or len(left.expressions) != len(right.expressions):
             raise NotModelled(f"{sign} between rows", span)
         equal = [operators.compare("=", self.lower(a), self.lower(b), span) for a, b in pairs]
@@ -323,9 +371,10 @@ class ExpressionLowering:
         span = self.span(node)
         if isinstance(node.expression, exp.Any | exp.All):
             return self._patterns(node, escape)
-        name = "like" if isinstance(node, exp.Like) else "ilike"
         left, right = self.lower(node.this), self.lower(node.expression)
-        result = operators.matches(name, left, right, escape, span)
+        if isinstance(node, exp.ILike):
+            left, right = functions.lower_case(left, span), functions.lower_case(right, span)
+        result = operators.matches("like", left, right, escape, span)
         return operators.negation(result, span) if node.args.get("negate") else result
 
     def _patterns(self, node: exp.Expr, escape: str) -> Expression:
@@ -361,8 +410,19 @@ class ExpressionLowering:
 
     # Functions.
 
+    def _window_call(self, span: Span | None) -> Expression:
+        struct = self._time_window()
+        if struct is None:
+            raise UnsupportedQuery(
+                "window(...) cannot stand here",
+                hint="It stands in GROUP BY, in the select list, in HAVING and in ORDER BY.",
+                span=span,
+            )
+        return struct
+
     def _function(self, node: exp.Expr) -> Expression:
         span = self.span(node)
+        refuse_unknown(node, self.environment)
         name, arguments = read_function(node)
         if name in functions.VOLATILE and self.environment.now is not None:
             return functions.volatile(name, self.environment.now, span)
@@ -385,33 +445,43 @@ class ExpressionLowering:
         if name in ("date_part", "datepart") and len(arguments) == 2:
             return functions.extract(arguments[0].name, self.lower(arguments[1]), span)
         if any(isinstance(each, exp.Lambda | exp.Kwarg) for each in arguments):
-            raise NotModelled(f"the function {name}", span, function=name)
-        if name == "window" and (struct := self._time_window()) is not None:
-            return struct
+            raise NotModelled(f"the function {name}", span)
+        if name == "window":
+            return self._window_call(span)
+        if name == "window_time" and len(arguments) == 1:
+            window = self.lower(arguments[0])
+            if is_time_window(window):
+                return window_time(window, span)
         if name in _TYPE_FUNCTIONS and len(arguments) == 1:
             type_ = type_of(exp.DataType.build(name, dialect="databricks"), span)
             return explicit_cast(self.lower(arguments[0]), type_, span=span)
+        if is_engine_aggregate(node):
+            raise NotModelled(f"the function {name}", span)
+        lowered = self.all(arguments)
         try:
-            return functions.call(name, self.all(arguments), span)
-        except NotModelled as reason:
-            # What sqlglot knows exists in Spark: it is not modelled, but not unknown.
-            if reason.function == name and not isinstance(node, exp.Anonymous):
-                raise NotModelled(reason.reason, reason.span) from None
+            return functions.call(name, lowered, span)
+        except QueryNotModelled:
             raise
+        except NotModelled as reason:
+            known = {id(each): made for each, made in zip(arguments, lowered, strict=True)}
+            return engine_call(self, node, reason, known)
 
     def aggregate(self, node: exp.Expr, where: Expression | None = None) -> Expression:
         """An aggregate function, which sql.lower_select later takes out of the expression."""
         name, arguments = read_function(node)
         distinct = False
-        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-            distinct, arguments = True, arguments[0].expressions
+        if arguments and isinstance(arguments[0], exp.Distinct):
+            distinct, arguments = True, [*arguments[0].expressions, *arguments[1:]]
         if any(isinstance(each, exp.Order | exp.Limit | exp.HavingMax) for each in arguments):
             raise NotModelled("an ordered aggregate", self.span(node))
-        if any(isinstance(each, exp.Distinct) for each in arguments):
-            raise NotModelled(f"{name} with DISTINCT", self.span(node))
         # Inside an aggregate the names are those of FROM, in HAVING and ORDER BY too.
         inner = ExpressionLowering(self.environment, self.scope) if self.prefer_aliases else self
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            if distinct and name == "count":  # rows of which no column is NULL
+                columns = tuple(meaning for _, meaning in self.scope.columns)
+                return aggregates.aggregate(
+                    name, columns, distinct=True, where=where, span=self.span(node)
+                )
             arguments = []
         ring = ring_in(self.environment.catalog, name)
         if ring is not None:
@@ -424,7 +494,12 @@ class ExpressionLowering:
 
     def _filtered(self, node: exp.Expr) -> Expression:
         where = self.condition(node.expression.this, "FILTER")
+        if isinstance(node.this, exp.IgnoreNulls | exp.RespectNulls):
+            return self._with_nulls(node.this, where)
         name = read_function(node.this)[0]
+        if is_engine_aggregate(node.this) and not aggregates.is_aggregate(name):
+            reason = NotModelled(f"the function {name}", self.span(node))
+            return engine_call(self, node.this, reason, {}, where)
         if not aggregates.is_aggregate(name) and not ring_in(self.environment.catalog, name):
             raise NotModelled("FILTER on this function", self.span(node))
         return self.aggregate(node.this, where)
@@ -437,7 +512,17 @@ class ExpressionLowering:
         return lower_window(self, node)
 
     def _ignore_nulls(self, node: exp.Expr) -> Expression:
-        raise NotModelled("IGNORE NULLS in an aggregate", self.span(node))
+        """first(x) IGNORE NULLS, which is first(x, true)."""
+        return self._with_nulls(node, None)
+
+    def _with_nulls(self, node: exp.Expr, where: Expression | None) -> Expression:
+        name, arguments = read_function(node.this)
+        name = aggregates.GROUP_NAMES.get(name, name)
+        if name not in ("first", "last", "any_value") or len(arguments) != 1:
+            raise NotModelled(f"{name} with IGNORE NULLS", self.span(node))
+        ignore = Literal(isinstance(node, exp.IgnoreNulls), BOOLEAN)
+        given = (self.lower(arguments[0]), ignore)
+        return aggregates.aggregate(name, given, where=where, span=self.span(node))
 
     # Queries inside expressions.
 
@@ -476,6 +561,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.BitwiseLeftShift: ExpressionLowering._function,
     exp.BitwiseRightShift: ExpressionLowering._function,
     exp.Literal: ExpressionLowering._literal,
+    exp.RawString: ExpressionLowering._raw_string,
     exp.Neg: ExpressionLowering._negation,
     exp.Boolean: ExpressionLowering._boolean,
     exp.Null: ExpressionLowering._null,
@@ -497,6 +583,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.Extract: ExpressionLowering._extract,
     exp.Window: ExpressionLowering._over,
     exp.IgnoreNulls: ExpressionLowering._ignore_nulls,
+    exp.RespectNulls: ExpressionLowering._ignore_nulls,
     exp.Subquery: ExpressionLowering._scalar,
     exp.Select: ExpressionLowering._scalar,
     exp.Exists: ExpressionLowering._exists,

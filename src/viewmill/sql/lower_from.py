@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from viewmill.algebra.expressions import Call, Cast, Column, Expression
-from viewmill.algebra.relations import Join, JoinKind, Relation, Scan, Values, one_row
+from viewmill.algebra.relations import Join, JoinKind, Project, Relation, Scan, Values, one_row
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Wide
 from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName
@@ -27,6 +27,7 @@ from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.scopes import Scope, Visible, table_scope
 
 Read = tuple[Relation, Scope]
+Shared = tuple[str, int, int]  # a column's name, its position on the left and on the right
 
 # Parts of a table reference that change its meaning and that the algebra does not know.
 _MODIFIERS = (
@@ -91,22 +92,46 @@ def _table_factor(node: exp.Expr, environment: Environment) -> Read:
         return _named_table(node, environment)
     if isinstance(node, exp.Values):
         return _named(node, _values(node, environment), environment)
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
-        read = lower_table(node.this, environment)
-        if node.alias:
-            raise NotModelled("an alias on joined tables", environment.span(node))
-        return read
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Values):
+        return _named(node, _values(node.this, environment), environment)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+        return _parenthesized(node, environment)
     if isinstance(node, exp.Subquery):
-        prefix = environment.names.fresh(node.alias or "subquery")
+        prefix = environment.names.fresh_alias(node.alias or "subquery")
         return _named(node, environment.lower_query(node, environment, prefix), environment)
     raise NotModelled(_factor(node), environment.span(node))
+
+
+def _parenthesized(node: exp.Subquery, environment: Environment) -> Read:
+    """A table or joined tables in parentheses; an alias is then the only name they go by."""
+    relation, scope = lower_table(node.this, environment)
+    alias = node.args.get("alias")
+    if alias is None:
+        return relation, scope
+    return relation, _aliased(alias, scope.columns, environment)
+
+
+def _aliased(
+    alias: exp.TableAlias | None, columns: list[Visible], environment: Environment
+) -> Scope:
+    """The columns under an alias, renamed where it says so."""
+    written = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
+    if written and len(written) != len(columns):
+        raise TypeMismatch(
+            f"the alias names {len(written)} columns, the table has {len(columns)}",
+            span=environment.span(alias),
+        )
+    if written:
+        columns = [(name, each) for name, (_, each) in zip(written, columns, strict=True)]
+    name = alias.name if alias is not None else ""
+    return table_scope(name or None, columns, environment.outer)
 
 
 def _lateral(node: exp.Lateral, left: Scope, environment: Environment) -> Read:
     """A subquery that reads the columns of what stands before it in FROM."""
     if not isinstance(node.this, exp.Subquery) or node.args.get("view"):
         raise NotModelled("LATERAL over a function", environment.span(node))
-    prefix = environment.names.fresh(node.alias or "lateral")
+    prefix = environment.names.fresh_alias(node.alias or "lateral")
     lowered = environment.lower_query(node.this, environment.inside(left), prefix)
     return _named(node, lowered, environment)
 
@@ -121,17 +146,8 @@ def _factor(node: exp.Expr) -> str:
 
 def _named(node: exp.Expr, lowered: Lowered, environment: Environment) -> Read:
     """A derived table under its alias, its columns renamed where the alias says so."""
-    alias = node.args.get("alias")
-    written = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
-    names = list(lowered.names)
-    if written and len(written) != len(names):
-        raise TypeMismatch(
-            f"the alias names {len(written)} columns, the table has {len(names)}",
-            span=environment.span(alias),
-        )
-    columns = visible(written or names, lowered.relation.schema)
-    scope = table_scope(node.alias or None, columns, environment.outer)
-    return lowered.relation, scope
+    columns = visible(list(lowered.names), lowered.relation.schema)
+    return lowered.relation, _aliased(node.args.get("alias"), columns, environment)
 
 
 def visible(names: list[str], schema: Schema) -> list[Visible]:
@@ -181,7 +197,7 @@ def _under(alias: str, lowered: Lowered, environment: Environment) -> Read:
 def _scan(
     node: exp.Table, source: str, schema: Schema, alias: str, environment: Environment
 ) -> Read:
-    own = environment.names.fresh(alias)
+    own = environment.names.fresh_alias(alias)
     fields = tuple(replace(each, name=f"{own}.{each.name}") for each in schema)
     window = window_of(node, source, schema, environment)
     relation = Scan(source, own, Schema(fields), environment.span(node), window)
@@ -191,21 +207,17 @@ def _scan(
 def _renamed(
     node: exp.Table, relation: Relation, names: list[str], alias: str, environment: Environment
 ) -> Read:
-    written = node.args.get("alias")
-    columns = [each.name for each in written.args.get("columns") or []] if written else []
-    if columns and len(columns) != len(names):
-        raise TypeMismatch(
-            f"the alias names {len(columns)} columns, the table has {len(names)}",
-            span=environment.span(written),
-        )
-    scope = table_scope(alias, visible(columns or names, relation.schema), environment.outer)
-    return relation, scope
+    columns = visible(names, relation.schema)
+    if (written := node.args.get("alias")) is not None and written.args.get("columns"):
+        return relation, _aliased(written, columns, environment)
+    return relation, table_scope(alias, columns, environment.outer)
 
 
 def _common_table(common: CommonTable, alias: str, environment: Environment) -> Lowered:
     # Each use is lowered anew: names stay unique, and a CTE is only a name.
-    prefix = environment.names.fresh(alias)
-    lowered = environment.lower_query(common.node.this, common.environment, prefix)
+    prefix = environment.names.fresh_alias(alias)
+    inside = replace(common.environment, keeps_order=environment.keeps_order)
+    lowered = environment.lower_query(common.node.this, inside, prefix)
     written = [each.name for each in common.node.args["alias"].args.get("columns") or []]
     if written and len(written) != len(lowered.names):
         raise TypeMismatch(
@@ -227,13 +239,13 @@ def _view(
         outer=None,
         views=(*environment.views, name.lower()),
     )
-    prefix = environment.names.fresh(alias)
+    prefix = environment.names.fresh_alias(alias)
     lowered = environment.lower_query(view.query, inside, prefix)
     return _renamed(node, lowered.relation, list(lowered.names), alias, environment)
 
 
 def _values(node: exp.Values, environment: Environment) -> Lowered:
-    prefix = environment.names.fresh(node.alias or "values")
+    prefix = environment.names.fresh_alias(node.alias or "values")
     return lower_values(node, environment, prefix)
 
 
@@ -293,7 +305,25 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
     if kind in ("semi", "anti"):
         return relation, left[1]
     padded = both.padded(relation.schema)
-    return relation, _merged(padded, shared, kind) if shared else padded
+    if not shared:
+        return relation, padded
+    merged = _merged(padded, shared, len(left[1].columns), kind)
+    return _computed(relation, merged, environment) if kind == "full" else (relation, merged)
+
+
+def _computed(relation: Relation, scope: Scope, environment: Environment) -> Read:
+    """The merged columns of a full join as columns: a chain of joins would nest them."""
+    outputs: list[tuple[str, Expression]] = [
+        (each.name, Column(each.name, each.type, each.nullable)) for each in relation.schema
+    ]
+    columns: list[Visible] = []
+    for user, meaning in scope.columns:
+        if isinstance(meaning, Call):
+            name = environment.names.fresh(f"using.{user}")
+            outputs.append((name, meaning))
+            meaning = Column(name, meaning.type, meaning.nullable)
+        columns.append((user, meaning))
+    return Project(relation, tuple(outputs)), Scope(scope.tables, columns, scope.outer)
 
 
 def _kind(node: exp.Join, span: Span | None) -> JoinKind:
@@ -318,49 +348,67 @@ def _check_aliases(left: Scope, right: Scope, span: Span | None) -> None:
 
 def _shared_columns(
     node: exp.Join, left: Scope, right: Scope, environment: Environment
-) -> list[str]:
-    """The columns of USING, or of NATURAL."""
+) -> list[Shared]:
+    """The columns of USING, or of NATURAL. Of several with one name the first is meant."""
     if using := node.args.get("using"):
-        for each in using:
-            for side in (left, right):
-                if side.lookup(each.name, None, environment.span(each)) is None:
-                    Scope({}, side.columns).find(each.name, None, environment.span(each))
-        return [each.name for each in using]
-    if (node.method or "").upper() == "NATURAL":
-        right_names = {user.lower() for user, _ in right.columns}
-        return [user for user, _ in left.columns if user.lower() in right_names]
-    return []
+        return [
+            (
+                each.name,
+                *(_first(each.name, side, environment.span(each)) for side in (left, right)),
+            )
+            for each in using
+        ]
+    if (node.method or "").upper() != "NATURAL":
+        return []
+    span = environment.span(node)
+    right_names = {user.lower() for user, _ in right.columns}
+    names = {user.lower(): user for user, _ in reversed(left.columns)}
+    return [
+        (names[user], _first(user, left, span), _first(user, right, span))
+        for user in dict.fromkeys(user.lower() for user, _ in left.columns)
+        if user in right_names
+    ]
+
+
+def _first(name: str, side: Scope, span: Span | None) -> int:
+    """The position of the first column of this name."""
+    for i, (user, _) in enumerate(side.columns):
+        if user.lower() == name.lower():
+            return i
+    Scope({}, side.columns).find(name, None, span)  # which says what there is
+    raise AssertionError(name)
 
 
 def _condition(
     node: exp.Join,
     both: Scope,
-    shared: list[str],
+    shared: list[Shared],
     left: Scope,
     right: Scope,
     environment: Environment,
 ) -> Expression | None:
     if shared:
         span = environment.span(node)
-        pairs = [(left.lookup(name, None, span), right.lookup(name, None, span)) for name in shared]
-        equal = [operators.compare("=", a, b, span) for a, b in pairs if a and b]
-        return operators.conjunction(equal)
+        pairs = [(left.columns[a][1], right.columns[b][1]) for _, a, b in shared]
+        return operators.conjunction([operators.compare("=", a, b, span) for a, b in pairs])
     on = node.args.get("on")
     if on is None or (isinstance(on, exp.Boolean) and on.this is True):
         return None
     return ExpressionLowering(environment, both).condition(on, "ON")
 
 
-def _merged(scope: Scope, shared: list[str], kind: str) -> Scope:
-    """The scope after USING: each shared column once, and first, as Spark's star shows them."""
+def _merged(scope: Scope, shared: list[Shared], width: int, kind: str) -> Scope:
+    """The scope after USING: each shared column once, and first, as Spark's star shows them.
+
+    `width` is the number of columns on the left.
+    """
     merged: list[Visible] = []
-    wanted = {name.lower() for name in shared}
-    for name in shared:
-        sides = [meaning for user, meaning in scope.columns if user.lower() == name.lower()]
-        left, right = sides[0], sides[-1]
+    for name, i, j in shared:
+        left, right = scope.columns[i][1], scope.columns[width + j][1]
         if kind == "full":
             pair = unify((left, right), "USING")
             left = Call("coalesce", pair, pair[0].type, all(each.nullable for each in pair))
         merged.append((name, right if kind == "right" else left))
-    rest = [(user, meaning) for user, meaning in scope.columns if user.lower() not in wanted]
+    used = {i for _, i, _ in shared} | {width + j for _, _, j in shared}
+    rest = [each for i, each in enumerate(scope.columns) if i not in used]
     return Scope(scope.tables, merged + rest, scope.outer)

@@ -9,25 +9,21 @@ The measures become the SELECT of a pattern query, PARTITION BY its GROUP BY, DE
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from sqlglot import exp
 
-from viewmill.algebra.relations import Filter, Project, Scan
-from viewmill.algebra.walk import scans, walk_relations
-from viewmill.errors import MalformedSQL, UnsupportedQuery
+from viewmill.algebra.expressions import Column
+from viewmill.algebra.relations import Filter, Project, Relation, Scan
+from viewmill.algebra.walk import scans, transform, walk_relations
+from viewmill.errors import MalformedSQL, UnknownName, UnsupportedQuery, nearest
 from viewmill.program.patterns import MATCHES, PatternQueries
 from viewmill.sql.catalog import Catalog
-from viewmill.sql.dialect import PatternSuffix, PatternVariable
 from viewmill.sql.lower import lower
 from viewmill.sql.lower_parts import PartCatalog
-from viewmill.sql.lower_pattern import PatternSource, lower_pattern
+from viewmill.sql.lower_pattern import PatternSource, lower_pattern, refuse_other_clauses
+from viewmill.sql.parse_match import PatternVariable
 from viewmill.sql.spans import span_of
-
-_AFTER = ("AFTER MATCH SKIP PAST LAST ROW",)
-_ROWS = ("ONE ROW PER MATCH",)
-_VARIABLE = re.compile(r"([A-Za-z_]\w*)(\+?)")
 
 
 def find_match(query: exp.Expr) -> exp.MatchRecognize | None:
@@ -44,7 +40,7 @@ def lower_match(
     assert match is not None
     _check(match, select, source, sql)
     inner = _as_pattern(match, source, sql)
-    body = lower_pattern(inner, sql, view, source, catalog)
+    body = lower_pattern(inner, sql, view, source, catalog, is_match=True)
     fields = body.show.schema
     outer = select.copy()
     outer.set("match", None)
@@ -63,60 +59,63 @@ def lower_match(
             hint="Write it in a view over this one.",
             span=span_of(match, sql),
         )
-    return replace(body, outer=shown, is_match_recognize=True)
+    return replace(body, show=_over(shown, body.show))
+
+
+def _over(outer: Relation, inner: Relation) -> Relation:
+    """What stands around MATCH_RECOGNIZE, over what its measures are."""
+    (scan,) = scans(outer)
+    names = zip(scan.schema.names, inner.schema, strict=True)
+    columns = tuple((name, Column(f.name, f.type, f.nullable)) for name, f in names)
+    named = Project(inner, columns)
+    return transform(outer, lambda each: named if each == scan else each)
 
 
 def _check(match: exp.MatchRecognize, select: exp.Select, source: PatternSource, sql: str) -> None:
-    def refuse(message: str, node: exp.Expr, hint: str = "") -> UnsupportedQuery:
-        return UnsupportedQuery(message, hint=hint, span=span_of(node, sql) or span_of(match, sql))
-
-    after, rows = match.args.get("after"), match.args.get("rows")
-    if after is not None and after.name.upper() not in _AFTER:
-        raise refuse("only AFTER MATCH SKIP PAST LAST ROW is supported", after)
-    if rows is not None and rows.name.upper() not in _ROWS:
-        raise refuse("only ONE ROW PER MATCH is supported", rows)
+    refuse_other_clauses(select, ("expressions", "from_", "where", "match"), sql)
     order = match.args.get("order")
     keys = [] if order is None else order.expressions
-    if len(keys) != 1 or keys[0].this.name.lower() != source.timestamp_by.lower():
-        raise refuse(f"MATCH_RECOGNIZE of this table is ORDER BY {source.timestamp_by}", match)
+    is_time = len(keys) == 1 and isinstance(keys[0].this, exp.Column)
+    if not is_time or keys[0].this.name.lower() != source.timestamp_by.lower():
+        raise UnsupportedQuery(
+            f"MATCH_RECOGNIZE of this table is ORDER BY {source.timestamp_by}",
+            hint="Rows are matched in the order of the table's TIMESTAMP BY.",
+            span=span_of(match if order is None else order, sql) or span_of(match, sql),
+        )
     if keys[0].args.get("desc"):
-        raise refuse("rows are matched in the order of time, not DESC", keys[0])
-    for key in ("joins", "group", "having", "distinct", "order", "limit", "qualify", "with_"):
-        if select.args.get(key):
-            hint = "Write it in a view over this one."
-            raise refuse(f"no {key.upper().strip('_')} beside MATCH_RECOGNIZE", match, hint)
+        raise UnsupportedQuery(
+            "rows are matched in the order of time, not DESC",
+            hint="Leave DESC out and turn the pattern around.",
+            span=span_of(keys[0], sql),
+        )
 
 
 def _as_pattern(match: exp.MatchRecognize, source: PatternSource, sql: str) -> exp.Select:
-    variables = _variables(match, sql)
+    pattern = match.args["pattern"]
     groups = [each.copy() for each in match.args.get("partition_by") or []]
     outputs: list[exp.Expr] = [each.copy() for each in groups]
     for each in match.args.get("measures") or []:
+        # Of one row for each match, RUNNING and FINAL are the same: both are of its last row.
         outputs.append(_measure(each.this, sql))
-    table = exp.to_table(source.name)
-    table.set("suffixes", [PatternSuffix(expressions=variables)])
+    if not outputs:
+        raise UnsupportedQuery(
+            "MATCH_RECOGNIZE shows nothing: it has neither PARTITION BY nor MEASURES",
+            hint="MEASURES COUNT(*) AS n",
+            span=span_of(match, sql),
+        )
+    table = exp.Table(this=exp.to_identifier(source.name, quoted=True))
+    table.set("suffixes", [pattern.copy()])
     query = exp.select(*outputs).from_(table)
+    defined: set[str] = set()
     for define in match.args.get("define") or []:
-        query = query.where(_condition(define, variables, sql))
+        if define.alias.lower() in defined:
+            raise MalformedSQL(
+                f'"{define.alias}" is defined twice', hint="Join both conditions by AND.",
+                span=span_of(define, sql),
+            )  # fmt: skip
+        defined.add(define.alias.lower())
+        query = query.where(_condition(define, pattern.expressions, sql))
     return query.group_by(*groups) if groups else query
-
-
-def _variables(match: exp.MatchRecognize, sql: str) -> list[PatternVariable]:
-    text = match.args["pattern"].name
-    found = []
-    for word in text.split():
-        parsed = _VARIABLE.fullmatch(word)
-        if parsed is None:
-            raise UnsupportedQuery(
-                f"PATTERN ({text}) is more than a sequence of variables with +",
-                hint="Write PATTERN (a b+ c).",
-                span=span_of(match, sql),
-            )
-        name = exp.to_identifier(parsed[1])
-        found.append(PatternVariable(this=name, plus=bool(parsed[2])))
-    if not found:
-        raise MalformedSQL("PATTERN names no variable", span=span_of(match, sql))
-    return found
 
 
 def _measure(node: exp.Expr, sql: str) -> exp.Expr:
@@ -133,18 +132,40 @@ def _measure(node: exp.Expr, sql: str) -> exp.Expr:
 def _condition(define: exp.Expr, variables: list[PatternVariable], sql: str) -> exp.Expr:
     """DEFINE b AS condition: columns without a variable are of the row itself."""
     name = define.alias
-    by_name = {each.name.lower(): each for each in variables}
-    own = by_name.get(name.lower())
-    if own is None:
-        raise MalformedSQL(f'"{name}" is not in the PATTERN', span=span_of(define, sql))
+    names = [each.name.lower() for each in variables]
+    if name.lower() not in names:
+        raise MalformedSQL(
+            f'"{name}" is not in the PATTERN', hint=nearest(name, names), span=span_of(define, sql)
+        )
+    at = names.index(name.lower())
     made = define.this.copy()
     for column in made.find_all(exp.Column):
         if not column.table:
             column.set("table", exp.to_identifier(name))
-        elif column.table.lower() != name.lower() and own.args["plus"]:
-            raise UnsupportedQuery(
-                f'"{name}+" is compared with itself only',
-                hint=f"Write PREV({name}.{column.name}) for the row before.",
-                span=span_of(column, sql),
-            )
+        elif column.table.lower() != name.lower():
+            _check_other(column, at, variables, names, sql)
     return exp.Paren(this=made)
+
+
+def _check_other(
+    column: exp.Column, at: int, variables: list[PatternVariable], names: list[str], sql: str
+) -> None:
+    """A column of another variable is that of the row before, or it is not known here."""
+    name, span = variables[at].name, span_of(column, sql)
+    if column.table.lower() not in names:
+        raise UnknownName(
+            f'there is no variable "{column.table}" in the pattern',
+            hint=nearest(column.table, names), span=span,
+        )  # fmt: skip
+    if variables[at].args["plus"]:
+        raise UnsupportedQuery(
+            f'"{name}+" is compared with itself only',
+            hint=f"Write PREV({name}.{column.name}) for the row before.",
+            span=span,
+        )
+    if at == 0 or names[at - 1] != column.table.lower():
+        raise UnsupportedQuery(
+            f'"{name}" is compared with itself or with the variable before it',
+            hint=f"Write PREV({name}.{column.name}) for the row before.",
+            span=span,
+        )

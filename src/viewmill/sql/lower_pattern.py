@@ -11,15 +11,23 @@ that belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, Nested, String
-from viewmill.errors import MalformedSQL, UnknownName, UnsupportedQuery, nearest
+from viewmill.algebra.types import (
+    BIGINT,
+    Decimal,
+    Float,
+    Integer,
+    Nested,
+    String,
+    kept_type,
+)
+from viewmill.errors import Span, UnknownName, UnsupportedQuery, nearest
 from viewmill.program.patterns import (
     MATCHES,
     NOTHING,
@@ -32,16 +40,27 @@ from viewmill.program.patterns import (
     Phase,
 )
 from viewmill.sql.catalog import Catalog
-from viewmill.sql.dialect import PatternSuffix, suffixes_of
+from viewmill.sql.dialect import suffixes_of
 from viewmill.sql.lower import lower
 from viewmill.sql.lower_parts import PartCatalog
+from viewmill.sql.parse_match import PatternSuffix
 from viewmill.sql.spans import span_of
 
 _FUNCTIONS: dict[type[exp.Expr], MeasureFunction] = {
     exp.Count: "count", exp.Sum: "sum", exp.Min: "min", exp.Max: "max",
     exp.First: "first", exp.Last: "last", exp.FirstValue: "first", exp.LastValue: "last",
 }  # fmt: skip
-COUNT = "rows"  # the column of MATCHES with the number of rows of the run
+_MEASURES = "COUNT, SUM, MIN, MAX, AVG, first and last are."
+# What an aggregate may not stand in: without it, it would mean something else.
+_NOT_MEASURED = (
+    exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Window, exp.WithinGroup, exp.Query,
+)  # fmt: skip
+# What is NULL when what it is of is NULL.
+_STRICT = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg,
+    exp.Paren, exp.Cast, exp.DataType,
+)  # fmt: skip
+COUNT = "#rows"  # the column of MATCHES with the number of rows of the run
 
 
 def find_pattern(query: exp.Expr) -> exp.Table | None:
@@ -66,38 +85,70 @@ class PatternSource:
 
 
 def lower_pattern(
-    select: exp.Select, sql: str, view: str, source: PatternSource, catalog: Catalog
+    select: exp.Select,
+    sql: str,
+    view: str,
+    source: PatternSource,
+    catalog: Catalog,
+    *,
+    is_match: bool = False,
 ) -> PatternQueries:
-    """The automaton of a pattern query."""
-    return _Lowering(select, sql, source, catalog).lower(view)
+    """The automaton of a pattern query; `is_match`: it was written as MATCH_RECOGNIZE."""
+    return _Lowering(select, sql, source, catalog, is_match=is_match).lower(view)
+
+
+def refuse_other_clauses(select: exp.Select, allowed: Sequence[str], sql: str) -> None:
+    """Refuse what stands beside a pattern and would be left out."""
+    table = select.args["from_"].this
+    beside = {key: value for key, value in select.args.items() if key not in allowed}
+    if isinstance(table, exp.Table):
+        of_table = ("this", "db", "catalog", "suffixes")
+        beside |= {key: value for key, value in table.args.items() if key not in of_table}
+    for key, node in beside.items():
+        if node:
+            nodes = [each for each in (node if isinstance(node, list) else [node])
+                     if isinstance(each, exp.Expr)]  # fmt: skip
+            spans = [each for each in (span_of(n, sql) for n in nodes) if each is not None]
+            raise UnsupportedQuery(
+                f"a pattern query has no {key.upper().strip('_')}",
+                hint="Write it in a view over this one.",
+                span=spans[0] if spans else span_of(select, sql),
+            )
 
 
 class _Lowering:
     def __init__(
-        self, select: exp.Select, sql: str, source: PatternSource, catalog: Catalog
-    ) -> None:
+        self, select: exp.Select, sql: str, source: PatternSource, catalog: Catalog, *,
+        is_match: bool,
+    ) -> None:  # fmt: skip
         self.select, self.sql, self.source, self.catalog = select, sql, source, catalog
+        self.is_match = is_match
         table = find_pattern(select)
         assert table is not None
-        suffix = suffixes_of(table)[0]
-        assert isinstance(suffix, PatternSuffix)
+        suffix, *others = suffixes_of(table)
+        if others or not isinstance(suffix, PatternSuffix):
+            raise UnsupportedQuery(
+                "PATTERN stands alone behind its table", hint="Leave the other suffix out.",
+                span=span_of(table, sql),
+            )  # fmt: skip
+        refuse_other_clauses(select, ("expressions", "from_", "where", "group", "having"), sql)
         self.variables = [each.name.lower() for each in suffix.expressions]
         self.plus = [bool(each.args["plus"]) for each in suffix.expressions]
         if len(set(self.variables)) < len(self.variables):
-            raise MalformedSQL("a variable stands twice in the pattern", span=span_of(suffix, sql))
+            raise UnsupportedQuery(
+                "a variable stands twice in the pattern", hint="Give each row a name of its own.",
+                span=span_of(suffix, sql),
+            )  # fmt: skip
         if len(self.variables) > 60:
             raise UnsupportedQuery("a pattern has at most 60 variables", span=span_of(suffix, sql))
-        for key in ("joins", "distinct", "order", "limit", "qualify", "laterals", "with_"):
-            if select.args.get(key):
-                hint = "Write it in a view over this one."
-                raise UnsupportedQuery(
-                    f"a pattern query has no {key.upper().strip('_')}", hint=hint,
-                    span=span_of(select, sql),
-                )  # fmt: skip
+        self.before = PREVIOUS
+        while any(each.lower().startswith(self.before) for each in source.schema.names):
+            self.before = f"_{self.before}"
         self.read: list[int] = []
         self.read_before: list[int] = []
         self.arguments: list[exp.Expr] = []
-        self.measures: list[tuple[MeasureFunction, int, int]] = []
+        self.measures: list[tuple[MeasureFunction, int, int, int]] = []
+        self.spans: list[Span | None] = []  # of the measures
 
     def lower(self, view: str) -> PatternQueries:
         keys = [self._column(each) for each in self._group_by()]
@@ -112,7 +163,7 @@ class _Lowering:
         return PatternQueries(
             view, self.source.name, self.source.length, tuple(keys), time, tuple(phases),
             tuple(measures), tuple(self.read), tuple(self.read_before), steps, len(edges), schema,
-            show,
+            show, self.before, self.is_match,
         )  # fmt: skip
 
     # Names.
@@ -133,7 +184,17 @@ class _Lowering:
         if group is None:
             return []
         if any(value for key, value in group.args.items() if key != "expressions"):
-            raise UnsupportedQuery("a pattern groups by columns", span=span_of(group, self.sql))
+            raise UnsupportedQuery(
+                "a pattern groups by columns", hint="GROUP BY g, h",
+                span=span_of(group, self.sql) or span_of(self.select, self.sql),
+            )  # fmt: skip
+        for each in group.expressions:
+            table = each.table if isinstance(each, exp.Column) else ""
+            if table and table.lower() != self.source.name.lower():
+                raise UnknownName(
+                    f'"{table}" is not the table that the pattern reads',
+                    hint=f"Write {each.name}.", span=span_of(each, self.sql),
+                )  # fmt: skip
         return list(group.expressions)
 
     def _variable(self, column: exp.Column) -> int | None:
@@ -185,24 +246,55 @@ class _Lowering:
 
     def _of_row(self, predicate: exp.Expr, phase: int) -> exp.Expr:
         """The predicate on columns of a row and of the row before it."""
-        made = predicate.copy()
-        if made.find(exp.AggFunc, exp.Query):
+        holder = exp.Paren(this=predicate.copy())  # so that the whole of it can be replaced, too
+        for part in holder.find_all(exp.AggFunc, exp.Query, exp.Window):
             raise UnsupportedQuery(
-                "WHERE of a pattern compares rows", span=span_of(predicate, self.sql)
+                "a condition of a pattern compares a row with the one before it",
+                hint="Write PREV(x) for the row before; HAVING and WHERE can judge whole matches.",
+                span=span_of(part, self.sql) or span_of(predicate, self.sql),
             )
-        holder = exp.Paren(this=made)  # so that the whole predicate can be replaced, too
+        replaced = set()
         for call in list(holder.find_all(exp.Anonymous)):
-            if _is_prev(call):
-                inside = exp.Paren(this=call.expressions[0].copy())
-                for column in _columns(inside):
-                    column.replace(self._renamed(column, is_before=True))
-                call.replace(inside.this)
+            if not is_navigation(call):
+                continue
+            inside = exp.Paren(this=self._before(call, phase).copy())
+            for column in _columns(inside):
+                made = self._renamed(column, is_before=True)
+                replaced.add(made.name)
+                column.replace(made)
+            call.replace(inside.this)
         for column in _columns(holder):
-            if not column.name.startswith(PREVIOUS):
+            if column.name not in replaced:
                 own = self._variable(column)
                 is_before = own is not None and own == phase - 1
                 column.replace(self._renamed(column, is_before=is_before))
         found: exp.Expr = holder.this
+        return found
+
+    def _before(self, call: exp.Anonymous, phase: int) -> exp.Expr:
+        """What PREV is of, if that is about the row before."""
+        name, span = str(call.this).upper(), span_of(call, self.sql)
+        hint = f"PREV({self.variables[phase - 1]}.x) is x of the row before."
+        if name != "PREV":
+            raise UnsupportedQuery(f"{name} is not supported in a pattern", hint=hint, span=span)
+        argument, *offset = call.expressions or [None]
+        is_one = all(each.name == "1" and isinstance(each, exp.Literal) for each in offset)
+        if argument is None or len(offset) > 1 or not is_one:
+            raise UnsupportedQuery("PREV has one argument, and goes back one row", hint=hint,
+                                   span=span)  # fmt: skip
+        columns = _columns(argument)
+        if not columns or not all(isinstance(each, _STRICT) for each in argument.walk()):
+            # Of no row before, PREV(coalesce(x, 0)) is NULL, which coalesce would not be.
+            raise UnsupportedQuery(
+                "PREV is of a column, or of arithmetic on columns",
+                hint="Write coalesce(PREV(x), 0) instead of PREV(coalesce(x, 0)).", span=span,
+            )  # fmt: skip
+        if any(self._variable(each) not in (None, phase) for each in columns):
+            raise UnsupportedQuery(
+                f'PREV is compared with "{self.variables[phase - 1]}", so it is of that variable',
+                hint=hint, span=span,
+            )  # fmt: skip
+        found: exp.Expr = argument
         return found
 
     def _renamed(self, column: exp.Column, *, is_before: bool) -> exp.Column:
@@ -211,7 +303,7 @@ class _Lowering:
         if position not in wanted:
             wanted.append(position)
         name = self.source.schema[position].name
-        made = exp.column(PREVIOUS + name if is_before else name, quoted=True)
+        made = exp.column(self.before + name if is_before else name, quoted=True)
         made.this.meta.update(column.this.meta)
         return made
 
@@ -225,7 +317,7 @@ class _Lowering:
         fields = [self.source.schema[i] for i in self.read]
         fields += [
             replace(
-                self.source.schema[i], name=PREVIOUS + self.source.schema[i].name, nullable=True
+                self.source.schema[i], name=self.before + self.source.schema[i].name, nullable=True
             )
             for i in self.read_before
         ]
@@ -254,8 +346,19 @@ class _Lowering:
 
     def _measured(self, node: exp.Expr, keys: set[str]) -> exp.Expr:
         holder = exp.Paren(this=node)
+        for part in holder.find_all(*_NOT_MEASURED, exp.Anonymous):
+            if not isinstance(part, exp.Anonymous) or is_navigation(part):
+                raise UnsupportedQuery(
+                    f"{part.sql()} is not kept for a pattern", hint=_MEASURES,
+                    span=span_of(part, self.sql),
+                )  # fmt: skip
         for call in list(holder.find_all(exp.AggFunc)):
             call.replace(self._measure(call))
+        if star := holder.find(exp.Star):
+            raise UnsupportedQuery(
+                "a pattern query names what it shows", hint="SELECT g, COUNT(*), first(x), last(x)",
+                span=span_of(star, self.sql) or span_of(self.select, self.sql),
+            )  # fmt: skip
         for column in holder.find_all(exp.Column):
             if column.name not in self._columns_made and column.name.lower() not in keys:
                 raise UnknownName(
@@ -275,39 +378,68 @@ class _Lowering:
             total, count = self._value("sum", call), self._value("count", call)
             return exp.Div(this=total, expression=exp.Nullif(this=count, expression=_number(0)))
         function = _FUNCTIONS.get(type(call))
-        if function is None or isinstance(call.this, exp.Distinct):
+        if function is None or isinstance(call.this, exp.Distinct) or call.this is None:
+            raise UnsupportedQuery(
+                f"{call.sql()} is not kept for a pattern", hint=_MEASURES,
+                span=span_of(call, self.sql),
+            )  # fmt: skip
+        inside = call.this.find(exp.AggFunc, exp.Query)
+        if inside is not None or call.expressions:
             raise UnsupportedQuery(
                 f"{call.sql()} is not kept for a pattern",
-                hint="COUNT, SUM, MIN, MAX, AVG, first and last are.",
-                span=span_of(call, self.sql),
-            )
+                hint="A measure is of the values of rows.", span=span_of(call, self.sql),
+            )  # fmt: skip
         if function == "count" and isinstance(call.this, exp.Star | exp.Literal):
             return exp.column(COUNT, quoted=True)
-        return self._value(function, call)
+        return self._value(function, call, self._offset(call))
 
-    def _value(self, function: MeasureFunction, call: exp.AggFunc) -> exp.Expr:
+    def _offset(self, call: exp.AggFunc) -> int:
+        """How many rows after the first, or before the last."""
+        offset = call.args.get("expression")
+        if offset is None:
+            return 0
+        is_whole = isinstance(offset, exp.Literal) and offset.is_int
+        if not self.is_match or not is_whole:
+            raise UnsupportedQuery(
+                f"{call.sql()}: no such offset is kept for a pattern",
+                hint="MEASURES of MATCH_RECOGNIZE take a number: LAST(b.x, 1).",
+                span=span_of(call, self.sql),
+            )
+        return int(offset.name)
+
+    def _value(self, function: MeasureFunction, call: exp.AggFunc, offset: int = 0) -> exp.Expr:
         argument = call.this.copy()
         phases = {p for p in map(self._variable, _columns(argument)) if p is not None}
         if len(phases) > 1:
-            raise UnsupportedQuery("a measure is of one variable", span=span_of(call, self.sql))
+            raise UnsupportedQuery(
+                "a measure is of one variable", hint="Write LAST(a.x) + LAST(b.x).",
+                span=span_of(call, self.sql),
+            )  # fmt: skip
         holder = exp.Paren(this=argument)
         for column in list(holder.find_all(exp.Column)):
-            column.replace(self._renamed(column, is_before=False))
+            is_rows = function == "count" and isinstance(column.this, exp.Star)  # COUNT(b.*)
+            column.replace(_number(1) if is_rows else self._renamed(column, is_before=False))
         position = _position(holder.this, self.arguments)
-        measure = (function, position, next(iter(phases), 0))
+        measure = (function, position, next(iter(phases), 0), offset)
         if measure not in self.measures:
             self.measures.append(measure)
+            self.spans.append(span_of(call, self.sql))
         name = f"{function} {self.measures.index(measure)}"
         self._columns_made = self._columns_made | {name}
         return exp.column(name, quoted=True)
 
     def _typed(self, steps: Relation, edges: int) -> list[Measure]:
         made = []
-        for i, (function, argument, phase) in enumerate(self.measures):
+        for i, (function, argument, phase, offset) in enumerate(self.measures):
             field = steps.schema[edges + argument]
             if function in ("min", "max", "sum") and isinstance(field.type, String | Nested):
-                raise UnsupportedQuery(f"{function} of {field.type} is not kept for a pattern")
-            made.append(Measure(f"{function} {i}", function, argument, field, phase))
+                raise UnsupportedQuery(
+                    f"{function} of {field.type} is not kept for a pattern",
+                    hint="COUNT, first and last are.", span=self.spans[i],
+                )  # fmt: skip
+            if function in ("first", "last"):
+                field = replace(field, type=kept_type(field.type))
+            made.append(Measure(f"{function} {i}", function, argument, field, phase, offset))
         return made
 
     def _shown_schema(self, keys: list[int], measures: list[Measure]) -> Schema:
@@ -338,8 +470,9 @@ def _columns(node: exp.Expr) -> list[exp.Column]:
     return list(node.find_all(exp.Column))
 
 
-def _is_prev(call: exp.Anonymous) -> bool:
-    return str(call.this).lower() == "prev" and len(call.expressions) == 1
+def is_navigation(call: exp.Anonymous) -> bool:
+    """Whether a call is one of those that only row patterns have."""
+    return str(call.this).lower() in ("prev", "next", "classifier", "match_number")
 
 
 def _edge(predicates: list[exp.Expr], edges: list[exp.Expr]) -> Edge:

@@ -26,10 +26,11 @@ from viewmill.sql.environment import Environment, Lowered
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_from
 from viewmill.sql.lower_groups import Grouping, lower_groups, made_name
-from viewmill.sql.lower_time_windows import add_time_window, find_time_window
-from viewmill.sql.lower_windows import break_ties, in_levels
+from viewmill.sql.lower_time_windows import add_time_window, time_windows
+from viewmill.sql.lower_windows import break_ties, in_levels, of_last_peer, reaches_peers
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.order import Ordering, limited, position_of
+from viewmill.sql.read_functions import read_function
 from viewmill.sql.replace_parts import replace_parts
 from viewmill.sql.scopes import Scope
 
@@ -65,20 +66,49 @@ class Outputs:
 def lower_select(select: exp.Select, environment: Environment, prefix: str | None) -> Lowered:
     """The SELECT as algebra; its columns are named `prefix.name`, or as the user sees them."""
     _check_clauses(select, environment)
-    relation, scope = lower_from(select, environment)
+    keeps_order = environment.keeps_order
+    needs_order = _needs_order(select, keeps_order)
+    relation, scope = lower_from(select, replace(environment, keeps_order=needs_order))
+    environment = replace(environment, keeps_order=False)
     windows = {each.name.lower(): each for each in select.args.get("windows") or []}
     where = select.args.get("where")
     if where is not None:
         lowering = ExpressionLowering(environment, scope, windows=windows)
         relation = Filter(relation, _plain(lowering.condition(where.this, "WHERE"), "WHERE"))
-    if (time_window := find_time_window(select)) is not None:
-        relation, scope = add_time_window(time_window, relation, scope, environment)
+    if calls := time_windows(select):
+        relation, scope = add_time_window(calls, relation, scope, environment)
     outputs = _lower_outputs(select, environment, scope, windows, is_last=prefix is None)
     lowering = ExpressionLowering(environment, scope, _aliases(outputs), windows=windows)
     _lower_rest(select, outputs, lowering)
     relation = _aggregated(select, relation, outputs, lowering)
     relation = _windowed(relation, outputs, environment)
+    environment = replace(environment, keeps_order=keeps_order)
     return _projected(select, relation, outputs, environment, prefix)
+
+
+# What they answer is that of the rows as they come.
+_IN_ORDER = frozenset(
+    {
+        "collect_list",
+        "listagg",
+        "string_agg",
+        "first",
+        "last",
+        "first_value",
+        "last_value",
+        "any_value",
+    }
+)
+
+
+def _needs_order(select: exp.Select, keeps_order: bool) -> bool:
+    """Whether an aggregate, here or above, takes the rows of one subquery in their order."""
+    if select.args.get("joins"):
+        return False
+    if keeps_order and not any(select.args.get(key) for key in ("group", "distinct")):
+        return True
+    calls = (call for each in select.expressions for call in each.find_all(exp.Func))
+    return any(read_function(call)[0] in _IN_ORDER for call in calls)
 
 
 def _check_clauses(select: exp.Select, environment: Environment) -> None:
@@ -254,7 +284,13 @@ def _windowed(relation: Relation, outputs: Outputs, environment: Environment) ->
     outputs.having = None
     outputs.map(lambda expression: replace_parts(expression, take_out))
     span = next((call.span for call in calls if call.span is not None), None)
-    for level in in_levels(calls):
+    for call in [call for call in calls if reaches_peers(call)]:
+        inner = environment.names.fresh(f"{calls[call]} up to here")
+        for name, part in zip(
+            (inner, calls[call]), of_last_peer(call, inner, relation.schema), strict=True
+        ):
+            relation = Window(relation, ((name, part),), span)
+    for level in in_levels(call for call in calls if not reaches_peers(call)):
         columns = relation.schema
         relation = Window(
             relation, tuple((calls[call], break_ties(call, columns)) for call in level), span
@@ -281,7 +317,8 @@ def _projected(
     project: Relation = Project(relation, tuple(ordering.outputs()), environment.span(select))
     if distinct:
         project = Distinct(project)
-    result = limited(select, project, ordering, environment, top=prefix is None)
+    is_ordered = prefix is None or environment.keeps_order
+    result = limited(select, project, ordering, environment, top=is_ordered)
     return Lowered(result, tuple(outputs.names))
 
 

@@ -47,11 +47,11 @@ def window_of(
             span=span,
         )
     if unit == "rows":
-        if not stream.append_only:
+        if not stream.only_grows:
             raise UnsupportedQuery(
                 f'a window of rows needs an APPEND ONLY table, which "{name}" is not',
                 detail="It counts rows in the order of their arrival, so none may go.",
-                hint="Declare the table APPEND ONLY, or use a window of time.",
+                hint="Declare the table APPEND ONLY, without RETENTION, or use a window of time.",
                 span=span,
             )
         at = None if stream.timestamp_by is None else schema.find(stream.timestamp_by)

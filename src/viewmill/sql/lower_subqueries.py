@@ -42,7 +42,7 @@ def lower_scalar(lowering: ExpressionLowering, node: exp.Expr) -> Expression:
 def lower_exists(lowering: ExpressionLowering, node: exp.Expr) -> Expression:
     """EXISTS (query)."""
     if not isinstance(node.this, exp.Query):
-        raise NotModelled("the function exists", lowering.span(node), function="exists")
+        raise NotModelled("the function exists", lowering.span(node))
     return Exists(lower_query(lowering, node.this), span=lowering.span(node))
 
 

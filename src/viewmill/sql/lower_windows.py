@@ -13,11 +13,20 @@ from typing import Literal as OneOf
 
 from sqlglot import exp
 
-from viewmill.algebra.expressions import Column, Expression, Frame, Literal, Over, SortKey
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Column,
+    Expression,
+    Frame,
+    Literal,
+    Over,
+    SortKey,
+)
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import INT, Date, Integer, Interval, Nested, Timestamp
 from viewmill.errors import TypeMismatch, UnknownName, nearest
 from viewmill.sql import aggregates, operators
+from viewmill.sql.engine_calls import engine_call, is_engine_aggregate, refuse_unknown
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
 
@@ -39,6 +48,7 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
     if isinstance(function, exp.Filter):
         where = lowering.condition(function.expression.this, "FILTER")
         function = function.this
+    refuse_unknown(function, lowering.environment)
     name, nodes = read_function(function)
     if any(isinstance(each, exp.Distinct) for each in nodes):
         raise TypeMismatch(
@@ -47,7 +57,9 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
             span=span,
         )
     if not (aggregates.is_aggregate(name) or aggregates.is_window_function(name)):
-        raise NotModelled(f"the function {name} over a window", span, function=name)
+        if where is not None or not is_engine_aggregate(function):
+            raise NotModelled(f"the function {name} over a window", span)
+        return _over_engine(lowering, node, function, ignore_nulls)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
         nodes = []
     arguments = lowering.all(nodes)
@@ -61,6 +73,23 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
         frame = None
     return aggregates.over(
         name, arguments, partition, order, frame, ignore_nulls=ignore_nulls, span=span
+    )
+
+
+def _over_engine(
+    lowering: ExpressionLowering, node: exp.Window, function: exp.Expr, ignore_nulls: bool
+) -> Over:
+    """An aggregate that only the engine computes, over a window."""
+    span = lowering.span(node)
+    reason = NotModelled(f"the function {read_function(function)[0]} over a window", span)
+    call = engine_call(lowering, function, reason, {})
+    assert isinstance(call, Aggregate)
+    partition_nodes, order_nodes, spec = _definition(lowering, node)
+    order = tuple(lowering.sort_key(each) for each in order_nodes)
+    frame = None if spec is None else _frame(lowering, spec, order)
+    partition = lowering.all(partition_nodes)
+    return Over(
+        call.function, call.arguments, partition, order, frame, call.type, True, ignore_nulls, span
     )
 
 
@@ -167,18 +196,54 @@ def in_levels(calls: Iterable[Over]) -> list[list[Over]]:
     return [free + first, *others]
 
 
+def reaches_peers(call: Over) -> bool:
+    """Whether the answer is one row's of the frame, which ends with the rows equal in order.
+
+    Which row it is depends on the order among equal rows; the frame must not.
+    """
+    frame = call.frame or Frame("range", None, 0)
+    chosen = call.function == "nth_value" or (
+        call.function in ("first_value", "last_value") and call.ignore_nulls
+    )
+    is_default = frame.unit == "range" and frame.start is None and frame.end == 0
+    return chosen and is_default and bool(call.order)
+
+
+def of_last_peer(call: Over, inner: str, schema: Schema) -> tuple[Over, Over]:
+    """Such a call as two: up to each row in a total order, then the last answer of equal rows.
+
+    `inner` names the first, `schema` has the columns that it reads.
+    """
+    more = _more_keys(call, schema)
+    up_to_row = replace(call, order=call.order + more)
+    peers = call.partition + tuple(key.expression for key in call.order)
+    answer = Column(inner, call.type, call.nullable)
+    whole = Frame("rows", None, None)
+    last = Over(
+        "last_value", (answer,), peers, more, whole, call.type, call.nullable, False, call.span
+    )
+    return up_to_row, last
+
+
 def break_ties(call: Over, schema: Schema) -> Over:
     """The call with the input's other columns as last keys, so that every engine agrees."""
     if not _depends_on_ties(call):
         return call
-    used = {*call.partition, *(key.expression for key in call.order)}
-    columns = (Column(each.name, each.type, each.nullable) for each in schema)
-    more = tuple(SortKey(each) for each in columns if each not in used and is_sortable(each))
+    more = _more_keys(call, schema)
+    if not call.order and (call.frame is None or call.frame.unit == "range"):
+        return replace(call, order=more, frame=Frame("rows", None, None))
     if _is_last_of_peers(call):
         # The last of the rows that are equal in order, whatever came before them.
         peers = call.partition + tuple(key.expression for key in call.order)
         return replace(call, partition=peers, order=more, frame=Frame("rows", None, None))
     return replace(call, order=call.order + more)
+
+
+def _more_keys(call: Over, schema: Schema) -> tuple[SortKey, ...]:
+    """The columns that the call does not order by yet."""
+    used = {*call.partition, *(key.expression for key in call.order)}
+    columns = (Column(each.name, each.type, each.nullable) for each in schema)
+    return tuple(SortKey(each) for each in columns if each not in used and is_sortable(each))
 
 
 def _is_last_of_peers(call: Over) -> bool:
@@ -190,8 +255,10 @@ def _is_last_of_peers(call: Over) -> bool:
 def _depends_on_ties(call: Over) -> bool:
     if call.function in _COUNTING:
         return True
-    if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist") or not call.order:
+    if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist"):
         return False
+    if not call.order:
+        return call.function in ("first_value", "last_value", "nth_value")
     if _is_last_of_peers(call):
         return True
     frame = call.frame or Frame("range", None, 0)

@@ -1,6 +1,7 @@
-"""The signal inside `sql` that a query is more than the algebra can say.
+"""The signals inside `sql` that an expression or a query is more than the algebra can say.
 
-`sql.lower` catches it and keeps the whole query as text for the engine.
+An expression becomes a call that only the engine computes (`sql.engine_calls`); a query is kept as
+text for the engine (`sql.foreign`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,17 @@ from viewmill.errors import Span
 
 
 class NotModelled(Exception):
-    """`reason` says what the algebra lacks; `function` names a function nobody here knows."""
+    """`reason` says what the algebra lacks."""
 
-    def __init__(self, reason: str, span: Span | None = None, *, function: str = "") -> None:
+    def __init__(self, reason: str, span: Span | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.span, self.function = reason, span, function
+        self.reason, self.span = reason, span
+
+
+class QueryNotModelled(NotModelled):
+    """The query itself cannot be modelled, whatever its expressions are."""
+
+    @classmethod
+    def because(cls, reason: NotModelled) -> QueryNotModelled:
+        """The same reason, of the whole query."""
+        return cls(reason.reason, reason.span)

@@ -248,7 +248,7 @@ def among(value: Expression, options: tuple[Expression, ...], span: Span | None)
 def matches(
     name: str, value: Expression, pattern: Expression, escape: str, span: Span | None
 ) -> Expression:
-    """like, ilike, rlike; `escape` is the third argument of the first two."""
+    """like, rlike; `escape` is the third argument of the first."""
     arguments: tuple[Expression, ...] = (
         implicit(value, STRING, name.upper()),
         implicit(pattern, STRING, name.upper()),

@@ -98,7 +98,7 @@ def limited(
     cut = count is not None or offset > 0
     order = query.args.get("order")
     if ordering.keys and (cut or top):
-        keys = ordering.total() if cut else tuple(_unique(ordering.keys))
+        keys = ordering.total() if cut or environment.keeps_order else tuple(_unique(ordering.keys))
         relation = Sort(relation, keys, environment.span(order))
     if cut:
         limit = query.args.get("limit") or query.args.get("offset")

@@ -14,8 +14,8 @@ _LETTERS = {
 }  # fmt: skip
 # sqlglot marks those of a fixed width.
 _PARSED = {**{b: a for a, b in _LETTERS.items()}, "%Y": "yyyy", "%f": "SSSSSS"}
-_WORDS = "|".join(sorted(_LETTERS, key=len, reverse=True))
-_SPARK = re.compile(f"{QUOTED}|{_WORDS}|[A-Za-z]+|[^A-Za-z']+|'")
+_MARKS = frozenset("[]{}#")  # which mean something
+_SPARK = re.compile(rf"{QUOTED}|(?P<letter>[A-Za-z])(?P=letter)*|[^A-Za-z']+|'")
 
 
 def to_spark(parsed: str) -> str | None:
@@ -42,12 +42,13 @@ def to_duckdb(spark: str) -> str | None:
     '%Y-%m-%d %H:%M'
     """
     made = ""
-    for part in _SPARK.findall(spark):
+    for found in _SPARK.finditer(spark):
+        part = found.group()
         if part in _LETTERS:
             made += _LETTERS[part]
         elif part[0] == "'" and len(part) > 1:
             made += unquoted(part).replace("%", "%%")
-        elif part[0].isalpha() or part == "'":
+        elif part[0].isalpha() or part == "'" or not _MARKS.isdisjoint(part):
             return None
         else:
             made += part.replace("%", "%%")

@@ -107,7 +107,7 @@ def _truncation(name: str) -> Callable[[exp.Expr], Read]:
 def _unix_time(node: exp.Expr) -> Read:
     written = node.args.get("format")
     default = written is None or written.name.startswith("%Y-%mstrict-%dstrict %Hstrict")
-    return ("unix_seconds", [node.this]) if default else ("unix_timestamp with a format", [])
+    return ("unix_timestamp", [node.this]) if default else ("unix_timestamp with a format", [])
 
 
 def _initcap(node: exp.Expr) -> Read:

@@ -10,12 +10,15 @@ a correlated column resolves by its name alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from textwrap import indent
+from dataclasses import replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.conditions import conjuncts, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Column, Literal
+from viewmill.algebra.expressions import Call, Case, Column, Expression, Literal
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -32,7 +35,9 @@ from viewmill.algebra.relations import (
     Values,
     Window,
 )
-from viewmill.algebra.types import Float, Nested, Null
+from viewmill.algebra.schema import Field, free_names
+from viewmill.algebra.types import BOOLEAN, Float, Nested, Null
+from viewmill.algebra.walk import columns_of, has_subquery
 from viewmill.sql.render_duckdb import DuckdbExpressions
 from viewmill.sql.render_spark import SparkExpressions
 from viewmill.sql.transpile import transpile
@@ -44,6 +49,8 @@ _JOINS = {
     "full": "FULL JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN",
 }  # fmt: skip
 
+_COMPARISONS = ("=", "<", "<=", ">", ">=", "<=>")
+
 
 def render(
     relation: Relation,
@@ -51,7 +58,29 @@ def render(
     table_name: Callable[[str], str] = lambda name: name,
 ) -> str:
     """The relation as one query; `table_name` says under which name the engine has a source."""
-    return _Renderer(dialect, table_name).query(relation)
+    return _indented(_Renderer(dialect, table_name).query(relation), dialect)
+
+
+# A quoted text or name, or a line break that the renderer wrote.
+_PARTS = {
+    "duckdb": re.compile(r"""'[^']*'|"[^"]*"|\(?\n\)?"""),
+    "spark": re.compile(r"""'(?:[^'\\]|\\.)*'|`[^`]*`|\(?\n\)?""", re.DOTALL),
+}
+
+
+def _indented(text: str, dialect: Dialect) -> str:
+    """The query with its subqueries indented; what is quoted stays as it is."""
+    depth = 0
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal depth
+        piece = found.group()
+        if piece[0] in "'\"`":
+            return piece
+        depth += piece.startswith("(") - piece.endswith(")")
+        return piece.replace("\n", "\n" + "  " * depth)
+
+    return _PARTS[dialect].sub(part, text)
 
 
 class _Renderer:
@@ -70,7 +99,7 @@ class _Renderer:
             case Values():
                 return self._values(relation)
             case Filter():
-                condition = self.expressions.render(relation.condition)
+                condition = self._condition(relation.condition, relation.input)
                 return f"SELECT * {self._from(relation.input)}\nWHERE {condition}"
             case Project() | Sort() | Limit():
                 return self._cut(relation)
@@ -96,7 +125,7 @@ class _Renderer:
         return f"t{self._count}"
 
     def _from(self, relation: Relation) -> str:
-        return f"FROM (\n{indent(self.query(relation), '  ')}\n) AS {self._alias()}"
+        return f"FROM (\n{self.query(relation)}\n) AS {self._alias()}"
 
     def _named(self, outputs: Iterable[Named | tuple[str, AggregateCall]]) -> str:
         shown = [f"{self.expressions.render(each)} AS {self._name(name)}" for name, each in outputs]
@@ -148,21 +177,28 @@ class _Renderer:
         return count + (f"\nOFFSET {limit.offset}" if limit.offset else "")
 
     def _join(self, join: Join) -> str:
-        left = f"(\n{indent(self.query(join.left), '  ')}\n) AS {self._alias()}"
-        right = f"(\n{indent(self.query(join.right), '  ')}\n) AS {self._alias()}"
+        left = f"(\n{self.query(join.left)}\n) AS {self._alias()}"
+        right = f"(\n{self.query(join.right)}\n) AS {self._alias()}"
         kind = _JOINS[join.kind]
         if self.dialect == "spark" and join.kind in ("semi", "anti"):
             kind = f"LEFT {kind}"
-        condition = "TRUE" if join.condition is None else self.expressions.render(join.condition)
+        condition = "TRUE" if join.condition is None else self._condition(join.condition, join)
         on = "" if join.kind == "cross" and join.condition is None else f"\nON {condition}"
         right = f"LATERAL {right}" if join.lateral else right
         if join.kind == "cross" and on:
             kind = _JOINS["inner"]
         return f"SELECT * FROM {left}\n{kind} {right}{on}"
 
+    def _condition(self, condition: Expression, rows: Relation) -> str:
+        """A condition on rows."""
+        if self.dialect == "duckdb":
+            condition = _in_order(condition, _joined(rows))
+        return self.expressions.condition(condition)
+
     # Groups.
 
     def _aggregate(self, relation: Aggregate) -> str:
+        relation = _computed_below(relation)
         source, texts = self._keys(relation)
         keys = [
             f"{text} AS {self._name(name)}"
@@ -193,7 +229,7 @@ class _Renderer:
         source = self._from(relation.input)
         if computed:
             inner = f"SELECT *, {', '.join(computed)} {source}"
-            source = f"FROM (\n{indent(inner, '  ')}\n) AS {self._alias()}"
+            source = f"FROM (\n{inner}\n) AS {self._alias()}"
         return source, texts
 
     def _group_call(self, call: AggregateCall, keys: list[str]) -> str:
@@ -240,4 +276,71 @@ class _Renderer:
             known = not isinstance(field.type, Nested | Null)
             type_ = self.expressions.type_name(field.type)
             columns.append(f"CAST({name} AS {type_}) AS {name}" if known else name)
-        return f"SELECT {', '.join(columns)} FROM (\n{indent(text, '  ')}\n) AS {self._alias()}"
+        return f"SELECT {', '.join(columns)} FROM (\n{text}\n) AS {self._alias()}"
+
+
+def _computed_below(relation: Aggregate) -> Aggregate:
+    """A group-by whose arguments that hold queries are columns: an aggregate may be written with
+    its argument many times."""
+    plain = [call for _, call in relation.aggregates if call.where is None]
+    held = list(dict.fromkeys(a for call in plain for a in call.arguments if has_subquery(a)))
+    if not held:
+        return relation
+    names = free_names((f"argument {i + 1}" for i in range(len(held))), relation.input.schema.names)
+    columns = {
+        each: Column(name, each.type, each.nullable) for each, name in zip(held, names, strict=True)
+    }
+    own = tuple((f.name, Column(f.name, f.type, f.nullable)) for f in relation.input.schema)
+    below = Project(relation.input, (*own, *((c.name, each) for each, c in columns.items())))
+    calls = tuple(
+        (n, replace(call, arguments=tuple(columns.get(a, a) for a in call.arguments)))
+        if call.where is None else (n, call)
+        for n, call in relation.aggregates
+    )  # fmt: skip
+    return replace(relation, input=below, aggregates=calls)
+
+
+def _joined(relation: Relation) -> list[Relation]:
+    """What a tree of joins puts together."""
+    if isinstance(relation, Join):
+        return [*_joined(relation.left), *_joined(relation.right)]
+    return _joined(relation.input) if isinstance(relation, Filter) else [relation]
+
+
+def _in_order(condition: Expression, joined: list[Relation]) -> Expression:
+    """A condition whose parts that can fail are judged last, for rows that pass all others.
+
+    DuckDB judges parts in an order of its own, and before the join where it can. It does not look
+    behind CASE, which must read a column of every side to stay above the join.
+    """
+    parts = list(conjuncts(condition))
+    failing = [e for e in parts if failing_part(e, overflow=True) and not _compares(e, joined)]
+    if not failing or len(parts) == len(joined) == 1:
+        return condition
+    others = [each for each in parts if each not in failing]
+    first, last = together(others), failing.pop()
+    for each in (*reversed(failing), *([] if first is None else [first])):
+        last = Case(((each, last),), Literal(False, BOOLEAN), BOOLEAN, last.nullable)
+    if len(_sides(last, joined)) < len(joined):
+        nulls = [_is_null(each.schema.fields[0]) for each in joined if each.schema.fields]
+        asked = together(nulls)
+        assert asked is not None
+        last = Case(((asked, last),), last, BOOLEAN, last.nullable)  # the same in either case
+    return together((*others, last)) or last
+
+
+def _compares(condition: Expression, joined: list[Relation]) -> bool:
+    """Whether a condition says which rows of one side meet which of another."""
+    if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
+        return False
+    left, right = (_sides(each, joined) for each in condition.arguments)
+    return bool(left and right) and not left & right
+
+
+def _sides(expression: Expression, joined: list[Relation]) -> set[int]:
+    read = columns_of(expression)
+    return {i for i, each in enumerate(joined) if read & set(each.schema.names)}
+
+
+def _is_null(field: Field) -> Expression:
+    return Call("is_null", (Column(field.name, field.type, True),), BOOLEAN, False)

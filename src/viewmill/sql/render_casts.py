@@ -6,16 +6,23 @@ gives  DuckDB SQL: casts to integers truncate, bad text and values out of range 
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from viewmill.algebra.types import (
+    STRING,
     Boolean,
     Date,
     Decimal,
     Float,
     Integer,
+    Nested,
     String,
     Timestamp,
     Type,
+    shown_type,
 )
+from viewmill.errors import UnsupportedQuery
+from viewmill.sql.data_types import type_of
 from viewmill.sql.render_names import duckdb_type
 
 
@@ -31,7 +38,7 @@ def duckdb_try_cast(text: str, source: Type, target: Type) -> str:
 def duckdb_cast(text: str, source: Type, target: Type) -> str:
     """CAST(text AS target)."""
     name = duckdb_type(target)
-    match source, target:
+    match shown_type(source), shown_type(target):
         case (Float() | Decimal(), Integer()):
             return f"CAST(trunc({text}) AS {name})"
         case (String(), Integer()):
@@ -41,12 +48,18 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
         case (Float(), Decimal()):
             # By way of its digits: 1.005 is 1.01 in DECIMAL(10,2), as in Spark.
             return f"CAST(CAST({text} AS VARCHAR) AS {name})"
+        case (Float(64), Float(32)):
+            return f"spark_short({text})"
+        case (String(), Float(32)):
+            return f"spark_short(spark_real({text}))"
         case (Float(), String()):
             return f"spark_float_text({text}, CAST({text} AS VARCHAR))"
         case (Float() | Decimal() | Integer(), Boolean()):
             return f"({text} <> 0)"
         case (Integer(), Timestamp()):
             return f"make_timestamp(CAST({text} AS BIGINT) * 1000000)"
+        case (Nested(nested), String()):
+            return _array_text(text, nested)
         case (Float() | Decimal(), Timestamp()):
             return f"make_timestamp(CAST(trunc({text} * 1000000) AS BIGINT))"
         case (Timestamp(), Integer()):
@@ -62,3 +75,17 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
             return f"CAST(spark_{name.lower().split('(')[0]}({text}) AS {name})"
         case _:
             return f"CAST({text} AS {name})"
+
+
+def _array_text(text: str, nested: str) -> str:
+    """An array as Spark writes it: [1, null]."""
+    type_ = exp.DataType.build(nested, dialect="spark")
+    if type_.this != exp.DataType.Type.ARRAY or not type_.expressions:
+        raise UnsupportedQuery(
+            f"{nested} has another text in DuckDB than in Spark",
+            hint="Connect with vm.connect(spark=...): then Spark computes it.",
+        )
+    element = f"x{text.count('lambda x')}"  # arrays inside arrays have names of their own
+    inner = duckdb_cast(element, type_of(type_.expressions[0]), STRING)
+    texts = f"list_transform({text}, lambda {element}: COALESCE({inner}, 'null'))"
+    return f"('[' || array_to_string({texts}, ', ') || ']')"

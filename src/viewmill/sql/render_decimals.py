@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from viewmill.algebra.types import Decimal, Type, may_be_wide
 from viewmill.sql.decimals import MAX_PRECISION
+from viewmill.sql.render_names import python_name
 
 _NARROW = 18  # digits that surely fit 64 bits
 
@@ -17,6 +18,8 @@ def unscaled(text: str, type_: Decimal, word: str = "HUGEINT") -> str:
     if type_.scale == 0:
         return f"CAST({text} AS {word})"
     if type_.precision + type_.scale <= MAX_PRECISION:
+        if type_.precision <= _NARROW < type_.precision + type_.scale:
+            text = f"CAST({text} AS DECIMAL({_NARROW + 1},{type_.scale}))"
         power = f"CAST({10**type_.scale} AS DECIMAL({type_.scale + 1},0))"
         return f"CAST({text} * {power} AS {word})"
     # The product would have more than 38 digits; the text never does.
@@ -42,6 +45,8 @@ def divide(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
     shift = result.scale - a.scale + b.scale
     # 64 bits are ten times as fast as 128, where the digits fit.
     narrow = shift >= 0 and max(a.precision, b.precision) + shift <= _NARROW
+    if a.precision + max(shift, 0) > MAX_PRECISION or b.precision - min(shift, 0) > MAX_PRECISION:
+        return compute("/", left, right, result)
     word = "BIGINT" if narrow else "HUGEINT"
     digits_a, digits_b = unscaled(left, a, word), unscaled(right, b, word)
     if shift < 0:
@@ -67,6 +72,21 @@ def integral_divide(left: str, a: Decimal, right: str, b: Decimal) -> str:
     return f"CAST({digits_a} // {digits_b} AS BIGINT)"
 
 
+def needs_more(a: Decimal, b: Decimal) -> bool:
+    """Whether two decimals at one scale may have more digits than DuckDB's."""
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    return whole + max(a.scale, b.scale) + 1 > MAX_PRECISION
+
+
+def compute(sign: str, left: str, right: str, result: Type) -> str:
+    """Left sign right in Python, whose digits are as many as it takes."""
+    assert isinstance(result, Decimal)
+    texts = f"CAST({left} AS VARCHAR), CAST({right} AS VARCHAR)"
+    name = python_name("exact", 5)
+    made = f"{name}('{sign}', {texts}, {result.precision}, {result.scale})"
+    return f"CAST({made} AS {result})"
+
+
 def multiply(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
     """Left * right in the type of the result."""
     assert isinstance(result, Decimal)
@@ -77,9 +97,8 @@ def multiply(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str
     if lost <= 0:
         # What DuckDB cannot hold does not fit the result either.
         return f"CAST(({left} * {right}) AS {result})"
-    if lost > MAX_PRECISION:
-        left, right = f"CAST({left} AS DECIMAL(38,19))", f"CAST({right} AS DECIMAL(38,19))"
-        return f"CAST(({left} * {right}) AS {result})"
+    if min(a.precision, b.precision) == MAX_PRECISION:  # the halves of the product do not fit
+        return compute("*", left, right, result)
     # The product has more digits than 38, of which the last ones go.
     digits = f"{unscaled(left, a)}, {unscaled(right, b)}"
     powers = f"{_power(lost)}, {_power(MAX_PRECISION - lost)}"

@@ -23,7 +23,9 @@ from viewmill.algebra.expressions import (
     Over,
     ScalarSubquery,
     SortKey,
+    is_engine_function,
 )
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import (
     INT,
@@ -32,6 +34,7 @@ from viewmill.algebra.types import (
     Float,
     Integer,
     Interval,
+    Null,
     Type,
 )
 from viewmill.program.rare_functions import RARE, Unfit, regex
@@ -47,6 +50,7 @@ from viewmill.sql.render_names import (
     duckdb_type,
     python_name,
 )
+from viewmill.sql.transpile import transpile_call
 
 # How a function reads in DuckDB; {0}, {1} are its arguments. INTEGER casts because DuckDB counts in
 # BIGINT.
@@ -54,7 +58,7 @@ _TEMPLATES: dict[str, str] = {
     "and": "({0} AND {1})", "or": "({0} OR {1})", "not": "(NOT {0})", "is_null": "({0} IS NULL)",
     "=": "({0} = {1})", "<>": "({0} <> {1})", "<": "({0} < {1})", "<=": "({0} <= {1})",
     ">": "({0} > {1})", ">=": "({0} >= {1})", "<=>": "({0} IS NOT DISTINCT FROM {1})",
-    "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
+    "like": "({0} LIKE {1} ESCAPE {2})",
     "&": "({0} & {1})", "|": "({0} | {1})",
     "^": "xor({0}, {1})", "~": "(~{0})",
     "upper": "spark_upper({0})", "lower": "spark_lower({0})",
@@ -75,7 +79,7 @@ _TEMPLATES: dict[str, str] = {
     "log2": "spark_log2({0})", "log": "spark_log({0}, {1})",
     "asin": "spark_inverse({0}, asin(CASE WHEN abs({0}) <= 1 THEN {0} END))",
     "acos": "spark_inverse({0}, acos(CASE WHEN abs({0}) <= 1 THEN {0} END))",
-    "sign": "CAST(sign({0}) AS DOUBLE)", "e": "exp(CAST(1 AS DOUBLE))",
+    "sign": "spark_sign({0})", "e": "exp(CAST(1 AS DOUBLE))",
     "isnan": "COALESCE(isnan({0}), FALSE)",
     "year": "CAST(year({0}) AS INTEGER)", "month": "CAST(month({0}) AS INTEGER)",
     "day": "CAST(day({0}) AS INTEGER)", "quarter": "CAST(quarter({0}) AS INTEGER)",
@@ -129,10 +133,12 @@ class DuckdbExpressions:
                 return self._call(expression)
             case Case():
                 return self._case(expression)
+            case Aggregate() if is_engine_function(expression.function):
+                return self._engine_call(expression)
             case Aggregate():
                 return aggregate_sql(
                     expression.function,
-                    [self.render(each) for each in expression.arguments],
+                    [self._argument(each, expression.where) for each in expression.arguments],
                     [each.type for each in expression.arguments],
                     expression.type,
                     distinct=expression.distinct,
@@ -149,6 +155,12 @@ class DuckdbExpressions:
                 left = f"({values})" if len(expression.values) > 1 else values
                 return f"({left} IN ({self.query(expression.query)}))"
 
+    def condition(self, expression: Expression) -> str:
+        """A condition on rows; DuckDB judges what AND holds together there in order."""
+        if isinstance(expression, Call) and expression.function == "and":
+            return _TEMPLATES["and"].format(*map(self.condition, expression.arguments))
+        return self.render(expression)
+
     def sort_key(self, key: SortKey) -> str:
         """One key with its direction and the place of nulls said."""
         direction = "DESC" if key.descending else "ASC"
@@ -158,9 +170,20 @@ class DuckdbExpressions:
         """A grouping key; 0.0 and -0.0 are one group, shown as 0.0."""
         return f"({text} + CAST(0 AS {duckdb_type(type_)}))" if isinstance(type_, Float) else text
 
+    def _argument(self, argument: Expression, where: Expression | None) -> str:
+        """An argument of an aggregate; DuckDB computes it for rows that FILTER leaves out too."""
+        text = self.render(argument)
+        if where is None or failing_part(argument, overflow=True) is None:
+            return text
+        return f"CASE WHEN {self.render(where)} THEN {text} END"
+
     # Calls.
 
     def _call(self, call: Call) -> str:
+        if call.function in ("and", "or") and _may_fail_behind(call):
+            return self._guarded(call)
+        if is_engine_function(call.function):
+            return self._engine_call(call)
         texts = [self.render(each) for each in call.arguments]
         special = _SPECIAL.get(call.function)
         if special is not None:
@@ -170,6 +193,30 @@ class DuckdbExpressions:
             return template.format(*texts)
         name = python_name(call.function, len(texts)) if call.function in RARE else call.function
         return f"{name}({', '.join(texts)})"
+
+    def _guarded(self, call: Call) -> str:
+        """AND or OR, each part judged while those before it leave the answer open: DuckDB would
+        judge them all."""
+        parts = [self.render(each) for each in _operands(call, call.function)]
+        decided = "NOT {} THEN FALSE" if call.function == "and" else "{} THEN TRUE"
+        tests = "".join(f" WHEN {decided.format(each)}" for each in parts[:-1])
+        return f"CASE{tests} ELSE ({f' {call.function.upper()} '.join(parts)}) END"
+
+    def _engine_call(self, call: Call | Aggregate | Over, suffix: str = "") -> str:
+        """What only the engine knows, in its own words."""
+        text, *given = call.arguments
+        assert isinstance(text, Literal)
+        where = call.where if isinstance(call, Aggregate) else None
+        made = transpile_call(
+            str(text.value),
+            "duckdb",
+            [self.render(each) for each in given],
+            {f"@{i}": each.type for i, each in enumerate(given)},
+            None if where is None else self.render(where),
+        )
+        if isinstance(call.type, Null):
+            return made + suffix
+        return f"CAST({made}{suffix} AS {duckdb_type(call.type)})"
 
     def _case(self, case: Case) -> str:
         whens = "".join(
@@ -181,9 +228,11 @@ class DuckdbExpressions:
         return "" if call.where is None else f" FILTER (WHERE {self.render(call.where)})"
 
     def _over(self, call: Over) -> str:
+        window = f" OVER ({self._window(call)})"
+        if is_engine_function(call.function):
+            return self._engine_call(call, window)
         texts = [self.render(each) for each in call.arguments]
         types = [each.type for each in call.arguments]
-        window = f" OVER ({self._window(call)})"
         if call.function in _WINDOW_FUNCTIONS:
             nulls = " IGNORE NULLS" if call.ignore_nulls else ""
             text = f"{call.function}({', '.join(texts)}{nulls}){window}"
@@ -208,6 +257,18 @@ _WINDOW_FUNCTIONS = frozenset({
 })  # fmt: skip
 
 
+def _operands(expression: Expression, sign: str) -> list[Expression]:
+    """The parts that AND or OR holds together, in order."""
+    if not isinstance(expression, Call) or expression.function != sign:
+        return [expression]
+    return [part for each in expression.arguments for part in _operands(each, sign)]
+
+
+def _may_fail_behind(call: Call) -> bool:
+    _, *later = _operands(call, call.function)
+    return any(failing_part(each, overflow=True) is not None for each in later)
+
+
 def _place(key: SortKey) -> str:
     return "FIRST" if key.nulls_first else "LAST"
 
@@ -229,8 +290,17 @@ def _arithmetic(call: Call, texts: list[str]) -> str:
         a, b = call.arguments[0].type, call.arguments[1].type
         if call.function == "*" and isinstance(a, Decimal) and isinstance(b, Decimal):
             return render_decimals.multiply(left, a, right, b, call.type)
+        if _needs_more(call):
+            return render_decimals.compute(call.function, left, right, call.type)
         return f"CAST({text} AS {call.type})"
     return text
+
+
+def _needs_more(call: Call) -> bool:
+    a, b = (each.type for each in call.arguments)
+    if not isinstance(a, Decimal) or not isinstance(b, Decimal):
+        return False
+    return render_decimals.needs_more(a, b)
 
 
 def _divide(call: Call, texts: list[str]) -> str:
@@ -251,6 +321,8 @@ def _remainder(call: Call, texts: list[str]) -> str:
     # Whole numbers and decimals over zero are errors to DuckDB too, floats are not.
     is_float, is_pmod = isinstance(call.type, Float), call.function == "pmod"
     text = f"({texts[0]} % {texts[1]})"
+    if not is_pmod and _needs_more(call):
+        return render_decimals.compute("%", texts[0], texts[1], call.type)
     divisor = call.arguments[1]
     is_usual = isinstance(divisor, Literal) and divisor.value != -1
     if isinstance(call.type, Integer) and not is_usual:
@@ -404,6 +476,7 @@ _SPECIAL: dict[str, Callable[[Call, list[str]], str]] = {
     "concat": _concat, "in": _in, "trim": _trim, "ltrim": _trim, "rtrim": _trim, "lpad": _pad,
     "rpad": _pad, "substring": _substring, "replace": _replace, "greatest": _extreme,
     "least": _extreme, "named_struct": _struct, "date_format": _date_format,
+    "struct_field": lambda call, texts: f"struct_extract({texts[0]}, {texts[1]})",
     "to_timestamp": _to_timestamp,
     "regexp_replace": _regexp_replace, "rlike": _rlike, "regexp_extract": _regexp_extract,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
-from viewmill.algebra.types import Decimal, Float, Type
+from viewmill.algebra.types import Decimal, Float, Type, shown_type
 from viewmill.sql import render_decimals
 from viewmill.sql.render_names import duckdb_text, duckdb_type
 
@@ -50,6 +50,7 @@ def aggregate_sql(
     suffix: str = "",
 ) -> str:
     """The aggregate over the rows that `suffix` (FILTER or OVER) chooses."""
+    types, result = [*map(shown_type, types)], shown_type(result)
     group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix)
     if isinstance(result, Packed) and isinstance(result.shape, RingCall):
         return _gathered(group)
@@ -139,8 +140,11 @@ def _spread(function: str, group: _Group) -> str:
 
 
 def _list(group: _Group) -> str:
-    # NULLs are left out, and no rows make an empty list.
-    kept = f"list_filter({group.of('list')}, lambda x: x IS NOT NULL)"
+    # NULLs are left out, and no rows make an empty list. What is there once has no place of its
+    # own: it is put in order.
+    value = group.arguments[0]
+    values = group.of("list", f"{value} ORDER BY {value}" if group.distinct else value)
+    kept = f"list_filter({values}, lambda x: x IS NOT NULL)"
     return f"COALESCE({kept}, [])"
 
 
@@ -178,7 +182,9 @@ def _merged_moments(group: _Group) -> str:
     m = len(group.result.shape.names)
     return (
         f"{{'n': CAST({n} AS BIGINT), 'names': [{names}], "
-        f"'sums': [{', '.join(totals[:m])}], 'products': [{', '.join(totals[m:])}]}}"
+        f"'sums': [{', '.join(totals[:m])}], "
+        f"'products': [{', '.join(totals[m : group.result.shape.size - 1])}], "
+        "'central': CAST([] AS DOUBLE[])}"
     )
 
 
@@ -193,9 +199,14 @@ def _moments(group: _Group) -> str:
     def total(value: str) -> str:
         return f"coalesce({group.of('fsum', f'CASE WHEN {whole} THEN {value} END')}, 0.0)"
 
-    products = [f"{a} * {b}" for i, a in enumerate(columns) for b in columns[i:]]
+    def around(a: str, b: str) -> str:
+        both = ", ".join(f"CASE WHEN {whole} THEN {each} END" for each in (a, b))
+        return f"coalesce({group.of('covar_pop', both)}, 0.0)"
+
+    pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i:]]
     return (
         f"{{'n': {group.of('count', f'CASE WHEN {whole} THEN 1 END')}, 'names': [{names}], "
         f"'sums': [{', '.join(map(total, columns))}], "
-        f"'products': [{', '.join(map(total, products))}]}}"
+        f"'products': [{', '.join(total(f'{a} * {b}') for a, b in pairs)}], "
+        f"'central': [{', '.join(around(a, b) for a, b in pairs)}]}}"
     )

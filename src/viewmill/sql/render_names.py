@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal as Number
+from functools import cache
+
+from sqlglot import exp
 
 from viewmill.algebra.expressions import Literal
 from viewmill.algebra.types import (
@@ -44,10 +47,15 @@ def duckdb_type(type_: Type) -> str:
             return "VARCHAR"
         case Null():
             return "INTEGER"
-        case (
-            Boolean() | Float() | Decimal() | Wide() | Date() | Timestamp() | Interval() | Nested()
-        ):
+        case Nested(name):
+            return _duckdb_nested(name)
+        case Boolean() | Float() | Decimal() | Wide() | Date() | Timestamp() | Interval():
             return str(type_)
+
+
+@cache
+def _duckdb_nested(name: str) -> str:
+    return exp.DataType.build(name, dialect="spark").sql("duckdb")
 
 
 def duckdb_literal(literal: Literal) -> str:

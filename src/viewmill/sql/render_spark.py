@@ -21,12 +21,14 @@ from viewmill.algebra.expressions import (
     Over,
     ScalarSubquery,
     SortKey,
+    is_engine_function,
 )
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Type
 from viewmill.sql.render_frame import spark_frame
 from viewmill.sql.render_names import spark_literal, spark_name, spark_text
+from viewmill.sql.transpile import transpile_call
 
 _OPERATORS = frozenset({
     "+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "&", "|", "^",
@@ -36,7 +38,7 @@ _TEMPLATES = {
     "only_row": "CASE WHEN {1} > 1 THEN raise_error('a subquery has more than one row') "
     "ELSE {0} END",
     "not": "(NOT {0})", "is_null": "({0} IS NULL)", "~": "(~{0})",
-    "like": "({0} LIKE {1} ESCAPE {2})", "ilike": "({0} ILIKE {1} ESCAPE {2})",
+    "like": "({0} LIKE {1} ESCAPE {2})",
     "rlike": "({0} RLIKE {1})", "second_fraction": "extract(SECOND FROM {0})",
     "trim": "trim(BOTH {1} FROM {0})", "ltrim": "trim(LEADING {1} FROM {0})",
     "rtrim": "trim(TRAILING {1} FROM {0})",
@@ -46,8 +48,9 @@ _TEMPLATES = {
     "split_at": "split({0}, {1})[{2}]", "split_get": "get(split({0}, {1}), {2})",
     "split_element": "element_at(split({0}, {1}), {2})", "split_size": "size(split({0}, {1}))",
     "split_contains": "array_contains(split({0}, {1}), {2})",
+    "date_text": "date_format({0}, {1})",
     "whole_months_between": "timestampdiff(MONTH, {0}, {1})",
-    "timestamp_add_months": "timestampadd(MONTH, {1}, {0})",
+    "timestamp_add_months": "timestampadd(MONTH, {1}, {0})", "struct_field": "{0}[{1}]",
 }  # fmt: skip
 _TRIED = {"'+'": "try_add", "'-'": "try_subtract", "'*'": "try_multiply", "'/'": "try_divide"}
 
@@ -66,6 +69,10 @@ class SparkExpressions:
     name = staticmethod(spark_name)
     type_name = staticmethod(str)
 
+    def condition(self, expression: Expression) -> str:
+        """A condition on rows."""
+        return self.render(expression)
+
     def render(self, expression: Expression) -> str:
         """The expression as Spark SQL."""
         match expression:
@@ -80,6 +87,8 @@ class SparkExpressions:
                 return self._call(expression)
             case Case():
                 return self._case(expression)
+            case Aggregate() if is_engine_function(expression.function):
+                return self._engine_call(expression)
             case Aggregate():
                 return self._aggregate(expression)
             case Over():
@@ -106,7 +115,17 @@ class SparkExpressions:
     def _list(self, items: Sequence[Expression]) -> str:
         return ", ".join(map(self.render, items))
 
+    def _engine_call(self, call: Call | Aggregate | Over) -> str:
+        text, *given = call.arguments
+        assert isinstance(text, Literal)
+        where = call.where if isinstance(call, Aggregate) else None
+        texts = [self.render(each) for each in given]
+        met = None if where is None else self.render(where)
+        return transpile_call(str(text.value), "spark", texts, {}, met)
+
     def _call(self, call: Call) -> str:
+        if is_engine_function(call.function):
+            return self._engine_call(call)
         name = call.function
         exact = name in ("bround_text", "format_exact", "try_exact")
         given = map(_number, call.arguments) if exact else call.arguments
@@ -164,7 +183,8 @@ class SparkExpressions:
         return (
             f"named_struct('n', CAST({n} AS BIGINT), 'names', array({names}), "
             f"'sums', array({', '.join(totals[:m])}), "
-            f"'products', array({', '.join(totals[m:])}))"
+            f"'products', array({', '.join(totals[m : shape.size - 1])}), "
+            "'central', CAST(array() AS ARRAY<DOUBLE>))"
         )
 
     def _moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
@@ -175,12 +195,17 @@ class SparkExpressions:
         def total(value: str) -> str:
             return f"coalesce(sum(CASE WHEN {whole} THEN {value} END){where}, 0D)"
 
-        products = [f"{a} * {b}" for i, a in enumerate(columns) for b in columns[i:]]
+        def around(a: str, b: str) -> str:
+            both = ", ".join(f"CASE WHEN {whole} THEN {each} END" for each in (a, b))
+            return f"coalesce(covar_pop({both}){where}, 0D)"
+
+        pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i:]]
         return (
             f"named_struct('n', count(CASE WHEN {whole} THEN 1 END){where}, "
             f"'names', array({names}), "
             f"'sums', array({', '.join(map(total, columns))}), "
-            f"'products', array({', '.join(map(total, products))}))"
+            f"'products', array({', '.join(total(f'{a} * {b}') for a, b in pairs)}), "
+            f"'central', array({', '.join(around(a, b) for a, b in pairs)}))"
         )
 
     def _over(self, call: Over) -> str:
@@ -193,4 +218,6 @@ class SparkExpressions:
         if call.frame is not None:
             parts.append(spark_frame(call.frame, call.order))
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+        if is_engine_function(call.function):
+            return f"{self._engine_call(call)}{nulls} OVER ({' '.join(parts)})"
         return f"{call.function}({given}){nulls} OVER ({' '.join(parts)})"

@@ -32,6 +32,10 @@ class Names:
         self._taken.add(found.lower())
         return found
 
+    def fresh_alias(self, name: str) -> str:
+        """An alias without a dot: columns are named "alias.column" and cut at the first dot."""
+        return self.fresh(name.replace(".", "_"))
+
 
 @dataclass
 class Scope:

@@ -23,6 +23,7 @@ from viewmill.algebra.types import (
     String,
 )
 from viewmill.errors import Span, TypeMismatch
+from viewmill.program.date_texts import date_writer
 from viewmill.sql import operators, patterns
 from viewmill.sql.coercion import cast, constant, implicit
 from viewmill.sql.not_modelled import NotModelled
@@ -94,12 +95,14 @@ def _trunc(arguments: Arguments, span: Span | None) -> Expression:
 
 
 def _date_format(arguments: Arguments, span: Span | None) -> Expression:
-    pattern = constant(arguments[1], "a pattern of date_format")
-    if (spark := patterns.to_spark(str(pattern))) is None:
-        raise NotModelled("date_format with this pattern", arguments[1].span)
+    pattern = str(constant(arguments[1], "a pattern of date_format"))
     moment = implicit(arguments[0], TIMESTAMP, "date_format")
-    text = Literal(spark, STRING, arguments[1].span)
-    return make_call("date_format", (moment, text), STRING, span)
+    text = Literal(pattern, STRING, arguments[1].span)
+    if patterns.to_duckdb(pattern) is not None:
+        return make_call("date_format", (moment, text), STRING, span)
+    if date_writer(pattern) is None:
+        raise TypeMismatch(f"{pattern!r} is no pattern of dates", span=arguments[1].span or span)
+    return make_call("date_text", (moment, text), STRING, span)
 
 
 _DISTANCES = {
@@ -143,10 +146,18 @@ def _timestampadd(arguments: Arguments, span: Span | None) -> Expression:
     return make_call("timestamp_micros", (later,), TIMESTAMP, span)
 
 
+def _unix_timestamp(arguments: Arguments, span: Span | None) -> Expression:
+    """Seconds since 1970 towards zero, where unix_seconds goes down."""
+    moment = implicit(arguments[0], TIMESTAMP, "unix_timestamp")
+    micros = make_call("unix_micros", (moment,), BIGINT, span)
+    return operators.arithmetic("div", micros, Literal(1_000_000, BIGINT), span)
+
+
 def _from_unixtime(arguments: Arguments, span: Span | None) -> Expression:
     seconds = implicit(arguments[0], BIGINT, "from_unixtime")
     moment = make_call("timestamp_seconds", (seconds,), TIMESTAMP, span)
-    return _date_format((moment, arguments[1]), span)
+    usual = Literal("yyyy-MM-dd HH:mm:ss", STRING)
+    return _date_format((moment, arguments[1] if len(arguments) > 1 else usual), span)
 
 
 def _months_between(arguments: Arguments, span: Span | None) -> Expression:
@@ -178,7 +189,8 @@ def _next_day(arguments: Arguments, span: Span | None) -> Expression:
 
 BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "date_format": (_date_format, 2, 2), "timestampdiff": (_timestampdiff, 3, 3),
-    "timestampadd": (_timestampadd, 3, 3), "from_unixtime": (_from_unixtime, 2, 2),
+    "timestampadd": (_timestampadd, 3, 3), "from_unixtime": (_from_unixtime, 1, 2),
+    "unix_timestamp": (_unix_timestamp, 1, 1),
     "months_between": (_months_between, 2, 3), "next_day": (_next_day, 2, 2),
     "to_date": (_to_date, 1, 2), "date": (_to_date, 1, 1), "to_timestamp": (_to_timestamp, 1, 2),
     "date_trunc": (_date_trunc, 2, 2), "trunc": (_trunc, 2, 2),

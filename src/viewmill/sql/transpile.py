@@ -6,71 +6,79 @@ gives  the same in DuckDB's or Spark's SQL, over the names the engine has them u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal as OneOf
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from viewmill.algebra.types import Type
 from viewmill.errors import UnsupportedQuery
-from viewmill.program.rare_functions import RARE
+from viewmill.sql.common_tables import is_common_table
 from viewmill.sql.dialect import PlainSpark
-from viewmill.sql.functions import BUILDERS
-from viewmill.sql.read_functions import read_function
-from viewmill.sql.render_names import python_name
-
-# DuckDB has them too, and means something else.
-_MEANS_OTHERWISE = frozenset({
-    "format", "format_string", "hash", "kurtosis", "printf", "product", "skewness",
-    "to_char", "to_number",
-})  # fmt: skip
+from viewmill.sql.duckdb_calls import as_spark_means, by_python
 
 
 def transpile(
     text: str, dialect: OneOf["duckdb", "spark"], table_name: Callable[[str], str]
 ) -> str:
     """The query in the engine's dialect."""
+
+    def named(tree: exp.Expr) -> None:
+        for table in list(tree.find_all(exp.Table)):
+            if isinstance(table.this, exp.Identifier) and not is_common_table(table):
+                table.set("this", exp.to_identifier(table_name(table.name), quoted=True))
+
+    return _translated(text, dialect, named)
+
+
+def transpile_call(
+    text: str,
+    dialect: OneOf["duckdb", "spark"],
+    arguments: Sequence[str],
+    types: Mapping[str, Type],
+    where: str | None = None,
+) -> str:
+    """One call in the engine's dialect; `arguments` are in it already and stand for `@0`, `@1`."""
+
+    def filtered(tree: exp.Expr) -> None:
+        if where is not None:
+            call = tree.expressions[0]
+            met = exp.Where(this=exp.Var(this=where))
+            call.replace(exp.Filter(this=call.copy(), expression=met))
+
+    def filled(tree: exp.Expr) -> None:
+        for column in list(tree.find_all(exp.Column)):
+            field = column.table.startswith("@")
+            name = column.table if field else column.name
+            if name.startswith("@"):
+                given = exp.Var(this=f"({arguments[int(name[1:])]})")
+                column.replace(exp.Dot(this=given, expression=column.this) if field else given)
+
+    return _translated(f"SELECT {text}", dialect, filtered, filled, types).removeprefix("SELECT ")
+
+
+def _translated(
+    text: str,
+    dialect: OneOf["duckdb", "spark"],
+    before: Callable[[exp.Expr], None],
+    after: Callable[[exp.Expr], None] | None = None,
+    types: Mapping[str, Type] | None = None,
+) -> str:
     try:
         tree = sqlglot.parse_one(text, read=PlainSpark)
-        common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
-        for table in list(tree.find_all(exp.Table)):
-            if isinstance(table.this, exp.Identifier) and table.name.lower() not in common:
-                table.set("this", exp.to_identifier(table_name(table.name), quoted=True))
+        before(tree)
         if dialect == "duckdb":
-            _by_python(tree)
-            _refuse_other_meanings(tree)
+            by_python(tree)
+            as_spark_means(tree, types or {})
             _lists_of_nothing(tree)
             _in_parentheses(tree)
+        if after is not None:
+            after(tree)
         return tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise UnsupportedQuery("the query cannot be translated", detail=str(error)) from error
-
-
-def _refuse_other_meanings(tree: exp.Expr) -> None:
-    for node in tree.find_all(exp.Func):
-        name, _ = read_function(node)
-        if name in _MEANS_OTHERWISE:
-            raise UnsupportedQuery(
-                f"DuckDB's {name} is not Spark's",
-                hint="Connect with vm.connect(spark=...): then Spark computes it.",
-            )
-    for lateral in tree.find_all(exp.Lateral):
-        if lateral.args.get("outer"):
-            raise UnsupportedQuery(
-                "DuckDB has no LATERAL VIEW OUTER",
-                hint="Without OUTER it works; or connect with vm.connect(spark=...).",
-            )
-
-
-def _by_python(tree: exp.Expr) -> None:
-    """Functions that are Spark's by way of Python, where their types are always the same."""
-    for node in reversed(list(tree.find_all(exp.Func))):
-        name, arguments = read_function(node)
-        rare = RARE.get(name) if name not in BUILDERS else None
-        if rare is not None and rare.least <= len(arguments) <= len(rare.parameters):
-            own = python_name(name, len(arguments))
-            node.replace(exp.Anonymous(this=own, expressions=arguments))
 
 
 _RANKED = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift,

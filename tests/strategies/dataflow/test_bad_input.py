@@ -30,7 +30,8 @@ def test_a_failure_names_the_row_and_changes_nothing(mill, kind):
     before = mill["v"].rows()
     with pytest.raises(vm.errors.EvaluationFailed) as failed:
         mill.insert("r", [(3, 1, "2"), (7, 0, "x7")])
-    assert "row 1 of the batch" in (failed.value.detail or "")
+    assert "row 1 of the batch" in failed.value.detail or "y.c = 'x7'" in failed.value.detail
+    assert 'view "v"' in failed.value.detail
     assert "7" in failed.value.detail
     assert mill["v"].rows() == before
     assert mill.sql("SELECT * FROM r").rows() == [(1, 2, "5")]

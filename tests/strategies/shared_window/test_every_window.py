@@ -133,3 +133,51 @@ def test_a_window_shown_whole_is_kept_up(mill, window):
     status = mill["v"].status()
     assert "recompute" not in status["strategy"]
     assert status["engine_calls"] == calls
+
+
+def windows_of(moment, size, slide, offset):
+    """The starts of the windows that hold a moment, by trying all near it."""
+    near = range((moment - size) // slide - 2, (moment + size) // slide + 3)
+    starts = (i * slide + offset for i in near)
+    return [start for start in starts if start <= moment < start + size]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_ratio_of_size_and_slide(mill, seed):
+    chance = random.Random(seed)
+    sizes = {}
+    for i in range(6):
+        size = chance.randint(1, 20)
+        slide = chance.randint(1, size)
+        offset = chance.randint(1 - slide, slide - 1)
+        key = chance.choice(["", "k, "])
+        window = f"window(t, '{size} seconds', '{slide} seconds', '{offset} seconds')"
+        count = chance.choice(["count(*)", "sum(1)", "max(1) + count(*) - 1"])
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v{i} AS SELECT {window}.start AS a, window.end AS e,"
+            f" {key or 'NULL AS k, '}{count} AS n FROM s GROUP BY {key}{window}"
+        )
+        sizes[f"v{i}"] = size, slide, offset, bool(key)
+        if chance.random() < 0.5:
+            mill[f"v{i}"].subscribe(lambda change: None)
+    live = []
+    for _ in range(8):
+        coming = [(chance.randint(-60, 60), chance.choice("ab")) for _ in range(5)]
+        mill.insert("s", [(at(each), k, 1, None) for each, k in coming])
+        live += coming
+        gone = chance.sample(live, chance.randint(0, min(3, len(live))))
+        mill.delete("s", [(at(each), k, 1, None) for each, k in gone])
+        for each in gone:
+            live.remove(each)
+        for name, (size, slide, offset, keyed) in sizes.items():
+            expected = Counter(
+                (start, k if keyed else None)
+                for moment, k in live
+                for start in windows_of(moment, size, slide, offset)
+            )
+            rows = [(at(a), at(a + size), k, n) for (a, k), n in expected.items()]
+            assert Counter(mill[name].rows()) == Counter(rows), (name, sizes[name])
+
+
+def at(seconds):
+    return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)

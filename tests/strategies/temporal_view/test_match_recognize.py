@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from tests.conftest import scaled
 from tests.strategies.temporal_view.brute_force import Row, Variable
@@ -127,7 +129,7 @@ def test_match_can_be_filtered_and_projected_and_survives_reopening(tmp_path):
         ),
         (
             "PARTITION BY g ORDER BY ts MEASURES a.x AS s PATTERN (a b*) DEFINE a AS x > 1",
-            "sequence",
+            "quantifier",
         ),
         (
             "ORDER BY ts MEASURES a.x AS s ALL ROWS PER MATCH PATTERN (a) DEFINE a AS x > 1",
@@ -156,3 +158,108 @@ def test_what_is_of_all_matches_stands_in_a_view_over_them(shown):
         mill.sql(f"CREATE TABLE m (ts TIMESTAMP, k STRING, x BIGINT) {options}")
         with pytest.raises(UnsupportedQuery, match="only columns and WHERE"):
             mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT {shown} FROM m {match}")
+
+
+@pytest.mark.parametrize(
+    ("define", "kind"),
+    [
+        ("x > PREV(x)", "incremental"),
+        ("g LIKE 'a%' AND length(g) = 3 AND x > coalesce(PREV(x), 0) / 2", "incremental"),
+        ("date_format(ts, 'yyyy') = '1970' AND x > 1", "incremental"),  # computed in Python
+    ],
+)
+def test_a_refresh_asks_no_engine(define, kind, uncompiled):
+    with vm.connect() as mill:
+        mill.sql(TABLE.format(n=60))
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT upper(g) AS g, n + 1 AS n FROM m MATCH_RECOGNIZE "
+            "(PARTITION BY g ORDER BY ts MEASURES COUNT(*) AS n, LAST(x) AS l PATTERN (a b+) "
+            f"DEFINE b AS {define}) WHERE l > 0"
+        )
+        mill.sql(
+            "CREATE VIEW p AS SELECT upper(g) AS g, sum(x) + 1 AS s FROM m PATTERN [a, b+] "
+            f"WHERE {define.replace('x', 'b.x').replace('g ', 'b.g ')} GROUP BY g "
+            "HAVING count(*) > 2"
+        )
+        for i, x in enumerate([0, 1, 2, 3, 2, 5]):
+            mill.insert("m", stamped([(30 * i, "ann", x), (30 * i, "bob", 1)]))
+        for name in "vp":
+            status = mill[name].status()
+            assert (status["engine_calls"], status["refresh_kind"]) == (0, kind)
+            assert mill[name].verify() == []
+        assert mill["v"].rows()
+
+
+def test_matches_stay_when_retention_ends_their_rows(tmp_path, uncompiled):
+    kept = " RETENTION INTERVAL '3' MINUTES"
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql(TABLE.format(n=60) + kept)
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE (PARTITION BY g "
+            "ORDER BY ts MEASURES a.x AS f, LAST(b.x) AS l PATTERN (a b+) DEFINE b AS x > PREV(x))"
+        )
+        heard: list[tuple[Row, int]] = []
+        mill["v"].subscribe(heard.extend)
+        for i, x in enumerate([0, 1, 5, 2, 3, 4, 5, 6]):
+            mill.insert("m", stamped([(60 * i, "ann", x)]))
+        # The second one began in a part that is gone, and still grows.
+        assert sorted(mill["v"].rows()) == [("ann", 0, 5), ("ann", 2, 6)]
+        assert (("ann", 0, 5), -1) not in heard
+        assert mill.sql("SELECT count(*) FROM m").rows() == [(3,)]
+        assert mill["v"].verify() == []
+        mill.checkpoint()
+        mill.insert("m", stamped([(60 * 8, "ann", 7)]))
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.insert("m", stamped([(60 * 9, "ann", 8), (60 * 10, "ann", 0)]))
+        mill.delete("m", stamped([(60 * 9, "ann", 8)]))
+        assert sorted(mill["v"].rows()) == [("ann", 0, 5), ("ann", 2, 7)]
+        assert mill["v"].verify() == []
+
+
+def test_deferred_patterns_see_rows_that_ended_while_they_waited(uncompiled):
+    with vm.connect() as mill:
+        mill.sql(TABLE.format(n=60) + " RETENTION INTERVAL '2' MINUTES")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v REFRESH ON DEMAND AS SELECT * FROM m MATCH_RECOGNIZE ("
+            "PARTITION BY g ORDER BY ts MEASURES a.x AS f, b.x AS l PATTERN (a b) "
+            "DEFINE b AS x > PREV(x))"
+        )
+        mill.sql(
+            "CREATE MATERIALIZED VIEW p REFRESH ON DEMAND AS SELECT g, count(*) AS n "
+            "FROM m PATTERN [a, b+] WHERE b.x > PREV(b.x) GROUP BY g"
+        )
+        mill.sql("CREATE MATERIALIZED VIEW s AS SELECT sum(x) AS s FROM m")
+        for i in range(6):
+            mill.insert("m", stamped([(60 * i, "ann", i), (60 * i, f"g{i // 2}", i)]))
+        mill["v"].refresh()
+        mill["p"].refresh()
+        assert mill["s"].rows() == [(18,)]
+        pairs = [(0, 1), (2, 3), (4, 5)]
+        wanted = [("ann", *each) for each in pairs]
+        wanted += [(f"g{i}", *each) for i, each in enumerate(pairs)]
+        assert sorted(mill["v"].rows()) == wanted
+        assert sorted(mill["p"].rows()) == [("ann", 6), ("g2", 2)]
+        assert mill["v"].verify() == mill["p"].verify() == []
+
+
+def test_wide_decimals_are_shown_and_not_computed_with(uncompiled):
+    table = "CREATE TABLE m (ts TIMESTAMP, d DECIMAL(38,10)) TIMESTAMP BY ts PARTITION LENGTH 60"
+    match = (
+        "CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE (ORDER BY ts MEASURES {} "
+        "PATTERN (a b+) DEFINE b AS d > PREV(d))"
+    )
+    low = Decimal("12345678901234567890.12345678")
+    rows = stamped([(i, low + i) for i in range(3)])
+    with vm.connect() as mill:
+        mill.sql(table)
+        mill.sql(match.format("FIRST(d) AS f, LAST(d, 1) AS l, COUNT(d) AS n"))
+        mill.insert("m", rows)
+        assert mill["v"].rows() == [(low, low + 1, 3)]
+        assert mill["v"].verify() == []
+    for function in ("SUM", "MIN", "MAX", "AVG"):
+        with vm.connect() as mill:
+            mill.sql(table)
+            mill.sql(match.format(f"{function}(d) AS x"))
+            with pytest.raises(vm.Overflow, match="18 digits"):
+                mill.insert("m", rows)
+            assert mill["v"].rows() == []

@@ -98,10 +98,10 @@ def test_the_view_of_a_triangle_is_no_larger_than_the_table_that_closes_it(graph
     graph.insert("X", [(1, 2), (3, 4), (3, 4)])
     assert graph["v"].rows() == [(3,)]
     # 400 pairs (b, a) meet at c = 0; two of them are edges of X
-    assert entries(graph, "v_y_z_at_C") == 2
+    assert entries(graph, "v_y_z_at_c") == 2
     graph.sql("DROP MATERIALIZED VIEW v")
     create(graph, f"SELECT COUNT(*) AS n {TRIANGLES}", ORDER.replace(" */", ", NO_INDICATORS */"))
-    assert entries(graph, "by_B_A") == n * n
+    assert entries(graph, "by_b_a") == n * n
 
 
 def test_duplicates_keep_an_indicator_until_the_last_one_goes(graph: Mill) -> None:

@@ -21,6 +21,14 @@ def within(
     return 0
 
 
+def wrapped(value: int) -> int:
+    """The value modulo 2^64, as a signed word: what adding words of 64 bits gives.
+
+    A slot is replaced by adding the difference, which may wrap; the sum then wraps back.
+    """
+    return (value - LOW) % 2**64 + LOW
+
+
 def half_up(x: Fraction) -> int:
     """The nearest integer, half going away from zero."""
     whole = math.floor(abs(x) + Fraction(1, 2))

@@ -8,6 +8,7 @@ from itertools import combinations_with_replacement
 
 from viewmill.kernels.plain.blocks import Block, floats_at
 from viewmill.kernels.plain.indexed import PlainIndexed
+from viewmill.kernels.plain.keyed import nearest_float
 
 
 def cofactor_none(p: Block, n: int) -> None:
@@ -15,23 +16,45 @@ def cofactor_none(p: Block, n: int) -> None:
     p[:] = [Fraction(0)] * n
 
 
-def cofactor_lift(p: Block, m: int, xs: Sequence[float]) -> None:
-    """The block of a row, m times."""
+def cofactor_lift(p: Block, low: Block, m: int, xs: Sequence[float]) -> int:
+    """The block of a row, m times; fractions have no low parts."""
     z = [Fraction(1), *(Fraction(float(x)) for x in xs)]
     p[:] = [int(m) * a * b for a, b in combinations_with_replacement(z, 2)]
+    return 0
 
 
-def cofactor_add(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: int) -> None:
+def cofactor_add(
+    s: PlainIndexed, e: int, k: int, low: int, p: Block, rest: Block | int, n: int
+) -> None:
     """A kept block += the block p."""
     kept = s.entries[e][1][k]
     assert isinstance(kept, list)
+    if isinstance(rest, list):
+        p = [a + b for a, b in zip(p, rest, strict=True)]
     s.entries[e][1][k] = [a + b for a, b in zip(kept, p, strict=False)] + kept[len(p) :]
 
 
-def cofactor_add_whole(s: PlainIndexed, e: int, k: int, low: int, p: Block, n: int) -> int:
+def cofactor_add_whole(
+    s: PlainIndexed, e: int, k: int, low: int, p: Block, rest: Block | int, n: int
+) -> int:
     """The same; fractions are never rounded, so the entry stays where it is."""
-    cofactor_add(s, e, k, low, p, n)
+    cofactor_add(s, e, k, low, p, rest, n)
     return e
+
+
+def floats_low(s: PlainIndexed, e: int, k: int, n: int, is_listed: int) -> int:
+    """There are none."""
+    return 0
+
+
+def cofactor_needs_low(rests: Sequence[object]) -> bool:
+    """There are none."""
+    return False
+
+
+def cofactor_pad(q: Block, p: Block | int, columns: int, pad: int) -> Block | int:
+    """Nothing is padded here."""
+    return p
 
 
 cofactor_add_total = cofactor_add
@@ -52,7 +75,7 @@ def cofactor_gather_more(
 ) -> None:
     """p += the product of blocks; nothing is padded here, and nothing gathered beside it."""
     made: Block = []
-    cofactor_join(made, parts, sizes)
+    cofactor_join(made, [], parts, (), sizes)
     p[:] = [a + b for a, b in zip(p, made, strict=True)]
 
 
@@ -61,20 +84,26 @@ def cofactor_gathered(p: Block, sizes: Sequence[int], change: int) -> Block:
     return p
 
 
-def cofactor_join(p: Block, parts: Sequence[Block], sizes: Sequence[int]) -> None:
+def cofactor_join(
+    p: Block, low: Block, parts: Sequence[Block], rests: Sequence[object], sizes: Sequence[int]
+) -> int:
     """The product of blocks over disjoint columns, two at a time."""
     total, columns = [Fraction(1)], 0
     for part, size in zip(parts, sizes, strict=True):
         total = _product(_matrix(total, columns), _matrix(part, size))
         columns += size
     p[:] = total
+    return 0
 
 
-def cofactor_turn(q: Block, p: Block, order: Sequence[int], columns: int) -> None:
+def cofactor_turn(q: Block, p: Block | int, order: Sequence[int], columns: int) -> Block | int:
     """A block with its columns in another order."""
+    if isinstance(p, int):
+        return 0
     full = _matrix(p, columns)
     chosen = [0, *(1 + i for i in order)]
     q[:] = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
+    return q
 
 
 def _matrix(block: Block, k: int) -> list[list[Fraction]]:
@@ -115,4 +144,6 @@ def cofactor_show(
     """Count, sums and products of a block, its columns in another order."""
     full = _matrix(floats_at(s, e, k), columns)
     chosen = [0, *(1 + i for i in order)]
-    q[:] = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
+    exact = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
+    shown = [Fraction(nearest_float(each)) for each in exact]
+    q[:] = [*shown, *(a - b for a, b in zip(exact, shown, strict=True))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from viewmill.kernels.plain.arithmetic import wrapped
 from viewmill.kernels.plain.keyed import Key, Values, is_zero
 from viewmill.program.states import Indexed, Listed, Passing, Slot
 
@@ -17,7 +18,7 @@ def zero_of(payload: Sequence[Slot]) -> Values:
         if slot.kind == "floats":
             values[at] = [Fraction(0)] * slot.size
         else:
-            values[at] = (Fraction(0), Fraction(0)) if slot.kind == "sum" else 0
+            values[at] = Fraction(0) if slot.kind == "sum" else 0
         at += slot.words
     return values
 
@@ -144,24 +145,18 @@ def indexed_word(s: PlainIndexed, e: int, i: int) -> int:
 
 def indexed_add(s: PlainIndexed, e: int, k: int, x: int) -> None:
     """Int slot += x."""
-    value = s.entries[e][1][k]
-    assert isinstance(value, int)
-    s.entries[e][1][k] = value + int(x)
+    s.entries[e][1][k] = wrapped(_whole(s, e, k) + int(x))
 
 
 def indexed_add_wide(s: PlainIndexed, e: int, k: int, w: int) -> None:
     """Wide slot += w."""
-    indexed_add(s, e, k, w)
+    s.entries[e][1][k] = _whole(s, e, k) + int(w)
 
 
-def indexed_add_sum(s: PlainIndexed, e: int, k: int, x: float) -> None:
-    """Sum slot += x."""
+def _whole(s: PlainIndexed, e: int, k: int) -> int:
     value = s.entries[e][1][k]
-    assert isinstance(value, tuple)
-    total, largest = value
-    change = Fraction(float(x))
-    total += change
-    s.entries[e][1][k] = (total, max(largest, abs(change), abs(total)))
+    assert isinstance(value, int)
+    return value
 
 
 def indexed_touched(s: PlainIndexed) -> int:

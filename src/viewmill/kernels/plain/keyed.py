@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from viewmill.kernels.plain.arithmetic import HIGH, LOW, half_up
+from viewmill.kernels.plain.arithmetic import HIGH, LOW, half_up, wrapped
 from viewmill.program.states import Keyed
 
 Key = tuple[int, ...]
-# By the number of the slot's first word: int and wide are Python ints, a sum is an exact fraction
-# and the largest magnitude that went into it; floats are a list that is replaced, never changed.
-Slot = int | tuple[Fraction, Fraction] | list[Fraction]
+# By the number of the slot's first word: int and wide are Python ints, a sum is an exact fraction;
+# floats are a list that is replaced, never changed.
+Slot = int | Fraction | list[Fraction]
 Values = dict[int, Slot]
 
 
@@ -42,7 +42,7 @@ class PlainKeyed:
     def zero(self) -> Values:
         """The payload of no rows."""
         return {
-            self.kind.word(slot.name): (Fraction(0), Fraction(0)) if slot.kind == "sum" else 0
+            self.kind.word(slot.name): Fraction(0) if slot.kind == "sum" else 0
             for slot in self.kind.payload
         }
 
@@ -74,13 +74,8 @@ class PlainKeyed:
 
 
 def is_zero(value: Slot) -> bool:
-    """Whether a slot is zero, a sum but for rounding; floats of a ring are not asked."""
-    if isinstance(value, list):
-        return True
-    if isinstance(value, tuple):
-        total, largest = value
-        return abs(total) <= largest / 2**40
-    return value == 0
+    """Whether a slot is zero; floats of a ring are not asked."""
+    return isinstance(value, list) or value == 0
 
 
 def keyed_full(s: PlainKeyed) -> bool:
@@ -134,7 +129,7 @@ def key_word(s: PlainKeyed, e: int, i: int) -> int:
 
 def keyed_add(s: PlainKeyed, e: int, k: int, x: int) -> None:
     """Int slot += x."""
-    s.entries[e][1][k] = _whole(s, e, k) + int(x)
+    s.entries[e][1][k] = wrapped(_whole(s, e, k) + int(x))
 
 
 def keyed_add_wide(s: PlainKeyed, e: int, k: int, x: int, m: int) -> None:
@@ -142,11 +137,17 @@ def keyed_add_wide(s: PlainKeyed, e: int, k: int, x: int, m: int) -> None:
     s.entries[e][1][k] = _whole(s, e, k) + int(x) * int(m)
 
 
-def keyed_add_sum(s: PlainKeyed, e: int, k: int, x: float) -> None:
-    """Sum slot += x."""
-    total, largest = _sum(s, e, k)
-    total += Fraction(float(x))
-    s.entries[e][1][k] = (total, max(largest, abs(Fraction(float(x))), abs(total)))
+def keyed_add_value(s: PlainKeyed, e: int, k: int, w: int, m: int) -> None:
+    """Wide slot += w * m, which fits."""
+    s.entries[e][1][k] = _whole(s, e, k) + int(w) * int(m)
+
+
+def keyed_add_carried(s: PlainKeyed, e: int, k: int, c: int, w: int, m: int) -> None:
+    """Wide slot k += w * m; int slot c counts how often that left 128 bits."""
+    total = _whole(s, e, k) + int(w) * int(m)
+    over = (total + 2**127) >> 128
+    s.entries[e][1][k] = total - (over << 128)
+    s.entries[e][1][c] = _whole(s, e, c) + over
 
 
 def _whole(s: PlainKeyed, e: int, k: int) -> int:
@@ -155,20 +156,9 @@ def _whole(s: PlainKeyed, e: int, k: int) -> int:
     return value
 
 
-def _sum(s: PlainKeyed, e: int, k: int) -> tuple[Fraction, Fraction]:
-    value = s.entries[e][1][k]
-    assert isinstance(value, tuple)
-    return value
-
-
 def int_at(s: PlainKeyed, e: int, k: int) -> int:
     """The value of an int slot."""
     return _whole(s, e, k)
-
-
-def sum_at(s: PlainKeyed, e: int, k: int) -> float:
-    """The value of a sum slot."""
-    return nearest_float(_sum(s, e, k)[0])
 
 
 def nearest_float(total: Fraction) -> float:

@@ -112,9 +112,9 @@ def first_whole(w: float, scale: int, strict: bool) -> int:
 
 
 def ordered_negative(s: PlainOrdered) -> int:
-    """How many levels are negative in the word that the state watches."""
-    watched = s.kind.watched
-    return 0 if watched is None else sum(level[watched] < 0 for level in s.levels.values())
+    """How many levels are negative in a word that the state watches, once for each word."""
+    watched = [each for each in (s.kind.watched, s.kind.counted) if each is not None]
+    return sum(level[each] < 0 for level in s.levels.values() for each in watched)
 
 
 def ordered_size(s: PlainOrdered) -> int:

@@ -57,7 +57,8 @@ class OrderedStore:
         columns: list[list[Any]] = []
         for slot, values in zip(self.kind.payload, payload, strict=True):
             if slot.kind == "sum":
-                columns += [[float_key(x) for x in values.tolist()], *[[0] * len(values)] * 2]
+                sums = [float_key(sum(parts)) for parts in values.tolist()]
+                columns += [sums, *[[0] * len(values)] * 2]
             else:
                 columns.append([from_arrow(slot.kind, value) for value in values.tolist()])
         for key, *words in zip(keys.tolist(), *columns, strict=True):
@@ -107,7 +108,7 @@ class OrderedStore:
         for slot in self.kind.payload:
             column = [words[self.kind.word(slot.name)] for _, words in rows]
             if slot.kind == "sum":
-                payload.append(np.array([float(x) for x in column], np.float64))
+                payload.append(np.array([[float(x)] for x in column], np.float64).reshape(-1, 1))
             elif slot.kind == "wide":
                 payload.append(np.array(list(map(to_limbs, column)), np.int64).reshape(-1, 2))
             else:

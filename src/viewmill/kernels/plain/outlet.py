@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from viewmill.deltas.wide_codes import Wides
+
 Value = int | float | list[float] | None
 
 
@@ -41,10 +43,12 @@ def failed(errors: Failed) -> bool:
 
 @dataclass
 class Texts:
-    """Dictionary ids of literals, and for each function of strings what it gives by id."""
+    """Dictionary ids of literals, and for each function of strings what it gives by id; the numbers
+    of wide decimals by their codes."""
 
     ids: list[int]
     lookups: list[dict[int, Any]]
+    wides: Wides
 
 
 def text(texts: Texts, i: int) -> int:

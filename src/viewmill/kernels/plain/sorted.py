@@ -10,6 +10,7 @@ from typing import Any
 
 from viewmill.kernels.plain.arithmetic import sort_word
 from viewmill.kernels.plain.outlet import Texts
+from viewmill.kernels.plain.wide_numbers import wide_number
 from viewmill.program.states import Sorted
 
 Key = tuple[int, ...]
@@ -67,6 +68,9 @@ class PlainSorted:
             number = sort_word(word) if how.startswith("float") else int(word)
             return -1 - number if how.endswith("down") else number
         assert self.texts is not None
+        if how.startswith("wide"):
+            number = wide_number(self.texts, word)
+            return -number if how == "wide_down" else number
         known = self.texts.lookups[self.table]
         # A NULL has word 0, whatever string that is; the word before it told them apart already.
         text = known.get(int(word), "").encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,6 +15,7 @@ from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, Mask, Words, word_dtype
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.wide_codes import WideCodes, Wides
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.plain import outlet
 from viewmill.kernels.plain.keyed import PlainKeyed, Values, nearest_float
@@ -89,7 +91,10 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
     for slot in slots:
         values: list[Any] = [entry[k] for entry in entries]
         if slot.kind == "sum":
-            payload.append(np.array([nearest_float(total) for total, _ in values], np.float64))
+            parts = [float_parts(total) for total in values]
+            width = max(map(len, parts), default=1)
+            padded = [each + [0.0] * (width - len(each)) for each in parts]
+            payload.append(np.array(padded, np.float64).reshape(len(parts), width))
         elif slot.kind == "wide":
             payload.append(np.array([to_limbs(x) for x in values], np.int64).reshape(-1, 2))
         elif slot.kind == "floats":
@@ -101,13 +106,26 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
     return payload
 
 
-def from_arrow(kind: str, value: Any) -> int | tuple[Fraction, Fraction] | list[Fraction]:
+def float_parts(total: Fraction) -> list[float]:
+    """Floats whose exact sum is a fraction, or what of it floats can tell."""
+    parts: list[float] = []
+    while total or not parts:
+        nearest = nearest_float(total)
+        if math.isinf(nearest):
+            nearest = math.copysign(sys.float_info.max, nearest)
+        parts.append(nearest)
+        if nearest == 0.0:  # less than the smallest float
+            break
+        total -= Fraction(nearest)
+    return parts
+
+
+def from_arrow(kind: str, value: Any) -> int | Fraction | list[Fraction]:
     """The value of a slot."""
     if kind == "floats":
         return [Fraction(each) for each in value]
     if kind == "sum":
-        exact = Fraction(value)
-        return exact, abs(exact)
+        return sum(map(Fraction, value), Fraction(0))
     if kind == "wide":
         low, high = value
         return int(high * 2**64 + low % 2**64)
@@ -182,8 +200,10 @@ class Failure:
 class Texts:
     """Dictionary ids of string literals, and what functions of strings give."""
 
-    def __init__(self, ids: Sequence[int], lookups: int = 0) -> None:
-        self.handle = outlet.Texts(list(ids), [{} for _ in range(lookups)])
+    def __init__(self, ids: Sequence[int], lookups: int = 0, wides: Wides | None = None) -> None:
+        self.handle = outlet.Texts(
+            list(ids), [{} for _ in range(lookups)], wides if wides is not None else WideCodes()
+        )
 
     def known(self, i: int, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which ids function i was computed for."""

@@ -72,13 +72,6 @@ def wide_from(low: int, high: int) -> int:
     return int(high) * 2**64 + int(low) % 2**64
 
 
-def wide_share(w: int, scale: int, n: int) -> int:
-    """w * scale / n, half away from zero."""
-    size, divisor = abs(w) * int(scale), abs(int(n))
-    rounded = (2 * size + divisor) // (2 * divisor)
-    return -rounded if (w < 0) != (n < 0) else rounded
-
-
 def pair_add(high: float, low: float, x: float) -> tuple[float, float]:
     """A compensated sum += x, as its two parts."""
     total = high + x

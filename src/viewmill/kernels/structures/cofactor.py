@@ -4,7 +4,9 @@ block    the upper triangle, by rows, of the matrix that sums z zᵀ with z = (1
          the first row is the count and the sums. (k + 1)(k + 2) / 2 floats
 padded   rows begin at a multiple of `pad` columns and end at one: whole vectors, where columns are
          many. Between the true beginning and the row's own are zeros
-low      for each float of a block that is kept, what rounding took from it
+low      for each float of a block, kept or under way, what rounding took from it: twice the digits
+         of a float, without which the variance of numbers far from zero is lost. Its address is 0
+         where nothing was taken, as from small whole numbers
 
 A view holds a block of the columns below it and nothing of the others, so a product multiplies only
 what is there: between columns of one part its own products, between two parts the product of sums.
@@ -12,8 +14,11 @@ what is there: between columns of one part its own products, between two parts t
 
 from __future__ import annotations
 
+import math
+
 from viewmill.kernels.compiler import inline_structure, structure, wide_vectors
 from viewmill.kernels.structures.blocks import scratch
+from viewmill.kernels.structures.exact_sums import two_product, two_sum
 from viewmill.kernels.structures.heap import clear_bytes, out_of_line
 from viewmill.kernels.structures.indexed import LOW_BYTES, widen
 from viewmill.kernels.structures.memory import (
@@ -31,6 +36,8 @@ from viewmill.kernels.structures.vectors import (
     store_float_at,
 )
 
+_SMALL = 67108864.0  # 2^26: the product of two whole numbers below it is a float
+
 
 @structure
 def block_size(k):
@@ -45,9 +52,25 @@ def cofactor_none(p, n):
 
 
 @structure
-def cofactor_lift(p, m, xs):
-    """The block of a row, m times."""
-    lift_at(p, float(m), spill_floats(xs), len(xs))
+def cofactor_lift(p, low, m, xs):
+    """The block of a row, m times; gives where its low parts are, or 0."""
+    x = spill_floats(xs)
+    lift_at(p, float(m), x, len(xs))
+    if is_small(m, x, len(xs)):
+        return 0
+    return lift_low_at(low, float(m), x, len(xs))
+
+
+@inline_structure
+def is_small(m, x, k):
+    """Whether all products of a row are whole numbers that a float holds."""
+    if m != 1 and m != -1:
+        return False
+    for i in range(k):
+        each = load_float_at(x, i)
+        if not abs(each) < _SMALL or each != math.floor(each):
+            return False
+    return True
 
 
 @structure
@@ -61,6 +84,26 @@ def lift_at(p, m, x, k):
         row += 8 * (k - i)
 
 
+@structure
+def lift_low_at(low, m, x, k):
+    """What rounding took from the block of a row; gives its address, 0 if nothing."""
+    out_of_line()
+    store_float(low, 0.0)
+    at, some = 1, 0.0
+    for i in range(-1, k):
+        high, rest = m, 0.0
+        if i >= 0:
+            high, rest = two_product(m, load_float_at(x, i))
+        for j in range(max(i, 0), k):
+            y = load_float_at(x, j)
+            _, more = two_product(high, y)
+            more += rest * y
+            store_float_at(low, at, more)
+            some += abs(more)
+            at += 1
+    return low if some != 0.0 else 0
+
+
 @inline_structure
 def put_scaled(to, factor, source, n):
     """n floats become factor times others, in whole vectors: up to seven behind them are zero."""
@@ -72,9 +115,24 @@ def put_scaled(to, factor, source, n):
 
 
 @structure
-def cofactor_add(s, e, k, low, p, n):
-    """The block kept at word k of an entry += the block p of n floats, without rounding."""
+def cofactor_add(s, e, k, low, p, rest, n):
+    """The block kept at word k of an entry += the block p of n floats, whose low parts are at
+    `rest`."""
     add_kept(e + 8 * k, e + 8 * low, p, n)
+    if rest != 0:
+        add_rest(e + 8 * k, e + 8 * low, rest, n)
+
+
+@structure
+def add_rest(high_at, low_at, rest, n):
+    """high + low += what is much smaller, float by float."""
+    out_of_line()
+    wide_vectors()
+    for j in range(n):
+        high, low = load_float_at(high_at, j), load_float_at(low_at, j) + load_float_at(rest, j)
+        total = high + low
+        store_float_at(high_at, j, total + 0.0)
+        store_float_at(low_at, j, (low - (total - high)) + 0.0)
 
 
 @structure
@@ -93,14 +151,25 @@ def add_kept(high_at, low_at, p, n):
 
 
 @structure
-def cofactor_add_whole(s, e, k, low, p, n):
+def cofactor_add_whole(s, e, k, low, p, rest, n):
     """The same where entries may have no low parts yet; gives the entry, which may have moved."""
     if load_word(s + LOW_BYTES) != 0:
-        if is_added(e + 8 * k, p, n):
+        if rest == 0 and is_added(e + 8 * k, p, n):
             return e
         e = widen(s, e)
-    add_kept(e + 8 * k, e + 8 * low, p, n)
+    cofactor_add(s, e, k, low, p, rest, n)
     return e
+
+
+@structure
+def floats_low(s, e, k, n, is_listed):
+    """Where the low parts of n kept floats are, or 0 if none of them is anything."""
+    if not is_listed and load_word(s + LOW_BYTES) != 0:
+        return 0
+    for j in range(n):
+        if load_float_at(e + 8 * k, j) != 0.0:
+            return e + 8 * k
+    return 0
 
 
 @structure
@@ -126,9 +195,13 @@ def is_added(high_at, p, n):
 
 
 @structure
-def cofactor_add_total(s, e, k, low, p, n):
-    """The block of a result += p; its low parts are taken over when it is shown."""
-    add_total(e + 8 * k, e + 8 * low, p, n)
+def cofactor_add_total(s, e, k, low, p, rest, n):
+    """The block of a result += p, whose low parts are at `rest`."""
+    if rest == 0:
+        add_total(e + 8 * k, e + 8 * low, p, n)
+        return
+    add_kept(e + 8 * k, e + 8 * low, p, n)
+    add_rest(e + 8 * k, e + 8 * low, rest, n)
 
 
 @structure
@@ -174,9 +247,102 @@ def sums_behind(to, parts, sizes, n, q, behind, before):
 
 
 @structure
-def cofactor_join(p, parts, sizes):
-    """The product of several blocks over disjoint columns, whose columns follow one another."""
-    join_at(p, spill(parts), spill(sizes), len(parts))
+def cofactor_join(p, low, parts, rests, sizes):
+    """The product of several blocks over disjoint columns, whose columns follow one another; gives
+    where its low parts are, or 0."""
+    return join_pairs_at(p, low, spill(parts), spill(rests), spill(sizes), len(parts))
+
+
+@structure
+def cofactor_needs_low(rests):
+    """Whether one of several blocks has low parts."""
+    for each in rests:  # noqa: SIM110
+        if each != 0:
+            return True
+    return False
+
+
+@structure
+def cofactor_pad(q, p, columns, pad):
+    """The floats of a block with its rows padded; 0 of no block."""
+    out_of_line()
+    if p == 0:
+        return 0
+    clear_bytes(q, 8 * (float_place(columns, columns, columns, pad) + 1))
+    at = 0
+    for i in range(columns + 1):
+        for j in range(i, columns + 1):
+            store_float_at(q, float_place(i, j, columns, pad), load_float_at(p, at))
+            at += 1
+    return q
+
+
+@inline_structure
+def load_low(at, i):
+    """Low part i, or 0."""
+    return load_float_at(at, i) if at != 0 else 0.0
+
+
+@inline_structure
+def times_pair(a, b, c, d):
+    """The product of two numbers of two parts each."""
+    high, low = two_product(a, c)
+    low += a * d + b * c
+    total = high + low
+    return total, low - (total - high)
+
+
+@structure
+def count_of_others(parts, rests, n, q, r):
+    """The product of the counts of all parts but two."""
+    high, low = 1.0, 0.0
+    for t in range(n):
+        if t != q and t != r:
+            count = load_float_at(load_at(parts, t), 0), load_low(load_at(rests, t), 0)
+            high, low = times_pair(high, low, count[0], count[1])
+    return high, low
+
+
+@structure
+def join_pairs_at(p, low, parts, rests, sizes, n):
+    """The product in twice the digits; gives where its low parts are, 0 if they are nothing."""
+    out_of_line()
+    columns = 0
+    for q in range(n):
+        columns += load_at(sizes, q)
+    some = put_pair(p, low, 0, 1.0, 0.0, *count_of_others(parts, rests, n, -1, -1))
+    at, row = 1, columns + 1
+    for q in range(n):
+        part, rest, k = load_at(parts, q), load_at(rests, q), load_at(sizes, q)
+        weight = count_of_others(parts, rests, n, q, -1)
+        own = k + 1
+        for i in range(k):
+            x, y = load_float_at(part, 1 + i), load_low(rest, 1 + i)
+            some += put_pair(p, low, at, weight[0], weight[1], x, y)
+            at += 1
+            for j in range(k - i):
+                a, b = load_float_at(part, own + j), load_low(rest, own + j)
+                some += put_pair(p, low, row + j, weight[0], weight[1], a, b)
+            own += k - i
+            row += k - i
+            for r in range(q + 1, n):
+                pair = count_of_others(parts, rests, n, q, r)
+                pair = times_pair(pair[0], pair[1], x, y)
+                other, more, width = load_at(parts, r), load_at(rests, r), load_at(sizes, r)
+                for j in range(width):
+                    a, b = load_float_at(other, 1 + j), load_low(more, 1 + j)
+                    some += put_pair(p, low, row + j, pair[0], pair[1], a, b)
+                row += width
+    return low if some != 0.0 else 0
+
+
+@structure
+def put_pair(p, low, at, a, b, c, d):
+    """Float `at` of a block and of its low parts become a product; the low part's magnitude."""
+    high, rest = times_pair(a, b, c, d)
+    store_float_at(p, at, high)
+    store_float_at(low, at, rest)
+    return abs(rest)
 
 
 @structure
@@ -225,8 +391,11 @@ def join_rows(row, parts, sizes, n, q, behind, before):
 
 @structure
 def cofactor_turn(q, p, order, columns):
-    """The block p with its columns in another order: `order` says where they are."""
+    """The block p with its columns in another order: `order` says where they are. 0 of none."""
+    if p == 0:
+        return 0
     turn_at(q, p, spill(order), columns)
+    return q
 
 
 @structure
@@ -248,7 +417,8 @@ def turn_at(q, p, order, k):
 
 @structure
 def cofactor_show(q, s, e, k, low, order, columns, pad):
-    """Count, sums and products of a block, its columns in another order: `order` says where."""
+    """Count, sums and products of a block, its columns in another order: `order` says where.
+    What rounding takes from them follows."""
     show_at(q, e + 8 * k, e + 8 * low, spill(order), columns, pad)
 
 
@@ -256,15 +426,23 @@ def cofactor_show(q, s, e, k, low, order, columns, pad):
 def show_at(q, high, low, order, k, pad):
     """The same by address."""
     out_of_line()
-    store_float(q, load_float_at(high, 0) + load_float_at(low, 0))
-    at = 1
+    size = block_size(k)
+    at = show_float(q, 0, size, load_float_at(high, 0), load_float_at(low, 0))
     for i in range(-1, k):
         for j in range(max(i, 0), k):
             a = 0 if i < 0 else 1 + load_at(order, i)
             b = 1 + load_at(order, j)
             place = float_place(min(a, b), max(a, b), k, pad)
-            store_float_at(q, at, load_float_at(high, place) + load_float_at(low, place))
-            at += 1
+            at = show_float(q, at, size, load_float_at(high, place), load_float_at(low, place))
+
+
+@structure
+def show_float(q, at, size, high, low):
+    """A number and what rounding takes from it; gives the place of the next."""
+    total, rest = two_sum(high, low)
+    store_float_at(q, at, total)
+    store_float_at(q, at + size, rest)
+    return at + 1
 
 
 @structure

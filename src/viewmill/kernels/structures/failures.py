@@ -1,6 +1,7 @@
 """Failures that a trigger notes and the maintainer raises; string literals and functions by number.
 
-texts   the address of the lookup tables, then the dictionary ids of the literals
+texts   the address of the lookup tables, then the dictionary ids of the literals; before them the
+        address of the wide decimals
 """
 
 from __future__ import annotations

@@ -12,13 +12,14 @@ from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.floats import RESIDUE
 from viewmill.kernels.structures.memory import load_float, store_float
 from viewmill.kernels.structures.vectors import load_float_at
 
 # What a payload word is: a whole number, or the first, second, third word of a float.
 EXACT, HIGH, LOW, LARGEST = 0, 1, 2, 3
 _MANY = 0xFFFFFFFF
+# A sum this far below the largest value that ever went into it is what rounding left.
+RESIDUE = 2.0**-40
 
 
 @intrinsic

@@ -1,20 +1,13 @@
-"""Floats: as keys, as sums that remember what rounding took, and compared the way Spark does."""
+"""Floats: as keys, and compared the way Spark does."""
 
 from __future__ import annotations
 
 import math
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.memory import (
-    bits_float,
-    float_bits,
-    load_float,
-    store_float,
-)
+from viewmill.kernels.structures.memory import bits_float, float_bits
 
 _NAN_KEY = 0x7FF8000000000000
-# A sum this far below the largest value that ever went into it is what rounding left.
-RESIDUE = 2.0**-40
 
 
 @structure
@@ -57,40 +50,3 @@ def float_lt(a, b):
 def float_eq(a, b):
     """a = b, NaN being equal to itself."""
     return a == b or (a != a and b != b)
-
-
-@structure
-def add_sum(at, x):
-    """The sum at `at` += x: high and low part, then the largest magnitude that was ever in it.
-
-    Error-free addition, so that rows that come and go leave exactly what was there: as long as all
-    values are multiples of some 2^q and sums stay below 2^(q+105), nothing is lost.
-    """
-    high, low = load_float(at), load_float(at + 8)
-    total = high + x
-    if not math.isfinite(total):
-        store_float(at, total)
-        store_float(at + 8, 0.0)
-        return
-    moved = total - high
-    low += (high - (total - moved)) + (x - moved)
-    high = total + low
-    low -= high - total
-    # + 0.0 makes 0.0 of -0.0: a payload that is zero has no bit set.
-    store_float(at, high + 0.0)
-    store_float(at + 8, low + 0.0)
-    largest = load_float(at + 16)
-    if abs(x) > largest or abs(high) > largest:
-        store_float(at + 16, max(abs(x), abs(high)))
-
-
-@structure
-def sum_value(at):
-    """The sum at `at`, rounded once."""
-    return load_float(at) + load_float(at + 8)
-
-
-@structure
-def is_residue(at):
-    """Whether the sum at `at` is zero but for rounding."""
-    return abs(sum_value(at)) <= RESIDUE * load_float(at + 16)

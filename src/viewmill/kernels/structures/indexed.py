@@ -33,7 +33,6 @@ from viewmill.kernels.structures.dense import (
     tail_bytes,
 )
 from viewmill.kernels.structures.direct import forget_numbers
-from viewmill.kernels.structures.floats import add_sum, is_residue
 from viewmill.kernels.structures.heap import (
     allocate,
     allocate_table,
@@ -51,11 +50,11 @@ KEY_WORDS, PAYLOAD_WORDS, STRIDE, KEY_AT, KINDS, COMMITTED = 40, 48, 56, 64, 72,
 JOURNAL, TOUCHED, JOURNAL_ROOM = 88, 96, 104
 LOW_BYTES = 112  # that an entry would need more; 0 once it has them
 LAST_TOUCHED = 120
-HEADER_WORDS = 16
+HEADER_WORDS = 24  # the last one is that of `exact_sums`
 
 _NEAR_BYTES = 1 << 20
 
-EXACT, SUM, IGNORED = 0, 1, 2  # what a payload word is to `is_zero`
+EXACT, IGNORED = 0, 1  # what a payload word is to `is_zero`
 
 
 @inline_structure
@@ -237,19 +236,10 @@ def indexed_add_wide(s, e, k, w):
 
 
 @structure
-def indexed_add_sum(s, e, k, x):
-    """Sum slot += x."""
-    add_sum(e + 8 * k, x)
-
-
-@structure
 def is_zero(kinds, words, e):
-    """Whether a whole payload is zero, sums but for rounding."""
+    """Whether a whole payload is zero."""
     for k in range(words):
-        kind = load_word(kinds + 8 * k)
-        if kind == EXACT and load_word(e + 8 * k) != 0:
-            return False
-        if kind == SUM and not is_residue(e + 8 * k):
+        if load_word(kinds + 8 * k) == EXACT and load_word(e + 8 * k) != 0:
             return False
     return True
 
@@ -454,3 +444,10 @@ def indexed_export(s, rows):
             copy_bytes(rows + n * width, e - key, width)
             n += 1
     return n
+
+
+@structure
+def indexed_find_row(s, row):
+    """The payload of the entry whose key a row begins with."""
+    words = load_word(s + KEY_WORDS)
+    return dense_find(s, row, words, load_word(s + KEY_AT), load_word(s + STRIDE)) + 8 * words

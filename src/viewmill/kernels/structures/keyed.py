@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from viewmill.kernels.compiler import structure
-from viewmill.kernels.structures.floats import add_sum, is_residue, sum_value
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.wide import (
     add_product,
@@ -23,15 +22,16 @@ from viewmill.kernels.structures.wide import (
     wide_ratio_magnitude,
     wide_to_float,
 )
+from viewmill.kernels.structures.wide_values import add_wide_product, add_wide_value, wide_times
 
 TABLE, MASK, COUNT, LIMIT = 0, 8, 16, 24
 JOURNAL, TOUCHED, ROOM = 32, 40, 48
 KEY_WORDS, PAYLOAD_WORDS, STRIDE, KINDS, COMMITTED = 56, 64, 72, 80, 88
-HEADER_WORDS = 16
+HEADER_WORDS = 24  # the last one is that of `exact_sums`
 MARK, KEY = 8, 16  # offsets within an entry; the hash is at 0
 
-# What a payload word is to `is_void`: an exact number, the first word of a sum, or not asked.
-EXACT, SUM, IGNORED = 0, 1, 2
+# What a payload word is to `is_void`: a word of what is exact, or not asked.
+EXACT, IGNORED = 0, 1
 
 U = np.uint64
 _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB133111EB)
@@ -193,21 +193,22 @@ def keyed_add_wide(s, e, k, x, m):
 
 
 @structure
-def keyed_add_sum(s, e, k, x):
-    """Sum slot += x."""
-    add_sum(e + 8 * k, x)
+def keyed_add_value(s, e, k, w, m):
+    """Wide slot += w * m, which fits."""
+    add_wide_value(e + 8 * k, wide_times(w, m))
+
+
+@structure
+def keyed_add_carried(s, e, k, c, w, m):
+    """Wide slot k += w * m; int slot c counts how often that left 128 bits."""
+    carry = add_wide_product(e + 8 * k, w, m)
+    store_word(e + 8 * c, load_word(e + 8 * c) + carry)
 
 
 @structure
 def int_at(s, e, k):
     """The value of an int slot."""
     return load_word(e + 8 * k)
-
-
-@structure
-def sum_at(s, e, k):
-    """The value of a sum slot."""
-    return sum_value(e + 8 * k)
 
 
 @structure
@@ -244,13 +245,10 @@ def wide_ratio(s, e, k, scale, n):
 
 @structure
 def is_void(s, at):
-    """Whether an entry's whole payload is zero, sums but for rounding."""
+    """Whether an entry's whole payload is zero."""
     payload, kinds = at + payload_offset(s), load_word(s + KINDS)
     for k in range(load_word(s + PAYLOAD_WORDS)):
-        kind = load_word(kinds + 8 * k)
-        if kind == EXACT and load_word(payload + 8 * k) != 0:
-            return False
-        if kind == SUM and not is_residue(payload + 8 * k):
+        if load_word(kinds + 8 * k) == EXACT and load_word(payload + 8 * k) != 0:
             return False
     return True
 
@@ -360,3 +358,10 @@ def export_rows(s, rows):
             copy_words(rows + n * width, e - key, width >> 3)
             n += 1
     return n
+
+
+@structure
+def find_row(s, row):
+    """The payload of the entry whose key a row begins with."""
+    at, _ = find(s, row, load_word(s + KEY_WORDS))
+    return at + payload_offset(s)

@@ -57,7 +57,7 @@ BYTES = 8 * TABLE_WORDS
 PREFIX_WORDS, REST_WORDS = 40, 48
 LIST_STRIDE, STRIDE, ENTRY_COUNT = 64, 72, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
-HEADER_WORDS = 22
+HEADER_WORDS = 24  # the last one is that of `exact_sums`
 _FETCHED = 448  # bytes of a list that are asked for ahead
 
 
@@ -414,3 +414,10 @@ def listed_export(s, rows):
             read_payload(s, to + head + rest, entries + j * stride + rest)
             n += 1
     return n
+
+
+@structure
+def listed_find_row(s, row):
+    """The payload of the entry whose key a row begins with."""
+    prefix, rest = load_word(s + PREFIX_WORDS), load_word(s + REST_WORDS)
+    return touch_entry(s, row, prefix, row + 8 * prefix, rest)

@@ -24,6 +24,7 @@ from viewmill.kernels.structures.float_words import (
 from viewmill.kernels.structures.memory import load_float, load_word, spill, store_word
 from viewmill.kernels.structures.ordered_log import note
 from viewmill.kernels.structures.ordered_nodes import (
+    COUNTED,
     FLOATS,
     GROUP,
     HULL_KNOWN,
@@ -118,7 +119,8 @@ def add_level(s, key, change, sign):
     store_word(group + HULL_KNOWN, 0)
     if load_word(s + FLOATS) != 0:
         add_floats(s, change, sign, i, group, j, leaf, p)
-    top, room, signed = load_word(s + TOP), load_word(s + TOP_ROOM), load_word(s + SIGNED)
+    top, room = load_word(s + TOP), load_word(s + TOP_ROOM)
+    signed, counted = load_word(s + SIGNED), load_word(s + COUNTED)
     left, floats, kinds = 0, load_word(s + FLOATS), load_word(s + KINDS)
     for k in range(words):
         if floats != 0 and load_at(kinds, k) != EXACT:
@@ -134,7 +136,7 @@ def add_level(s, key, change, sign):
             at = array_of(top, room, keys + 1 + k)
             store_at(at, i, load_at(at, i) + x)
             count_change(s, k, old, x)
-            if k == signed:
+            if k in (signed, counted):
                 turned = (1 if old + x < 0 else 0) - (1 if old < 0 else 0)
                 store_word(s + NEGATIVE, load_word(s + NEGATIVE) + turned)
     if left == 0 and (floats == 0 or forget_floats(s, i, group, j, leaf, p)):
@@ -287,7 +289,7 @@ def ordered_strained(s):
 
 @structure
 def ordered_negative(s):
-    """How many levels are negative in the word that the state watches."""
+    """How many levels are negative in a word that the state watches, once for each word."""
     return load_word(s + NEGATIVE)
 
 

@@ -41,7 +41,8 @@ KINDS, FLOATS = 368, 376
 # of one word for each payload word.
 GROUPS, GROUPS_COUNT, GROUPS_ROOM, GROUPS_KNOWN, GROUPS_SEEN, GROUPS_LEFT = range(384, 432, 8)
 NULL_WORD, NOTED, NOTED_KNOWN = 432, 440, 448  # which word of a key has the bit of a NULL level
-HEADER_WORDS = 57
+COUNTED = 456  # the word of counts that is watched beside SIGNED
+HEADER_WORDS = 58
 
 
 @structure

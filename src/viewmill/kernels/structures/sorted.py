@@ -1,8 +1,9 @@
 """Rows in an order, each with payload words: found by key, walked from neighbour to neighbour.
 
-It stands on the nodes of `ordered`, whose sums it does not use. A key word is a number, or the id
-of a string that is compared as text. Every change is noted with what was before and what is after,
-so that a rollback takes it back; a passing state notes nothing and is emptied instead.
+It stands on the nodes of `ordered`, whose sums it does not use. A key word is a number, the id
+of a string that is compared as text, or the word of a wide decimal. Every change is noted with what
+was before and what is after, so that a rollback takes it back; a passing state notes nothing and is
+emptied instead.
 
 A position is one word, as in `ordered`; it is good until the next row comes or goes. A key may end
 with a word of null bits, which are asked before the words of their columns.
@@ -42,6 +43,7 @@ from viewmill.kernels.structures.ordered_nodes import (
     split_leaf,
 )
 from viewmill.kernels.structures.vectors import load_at, store_at
+from viewmill.kernels.structures.wide_numbers import is_own, wide_less
 
 # In the header, where `ordered` keeps its aim: how key words compare, where strings are, LOGGED.
 KINDS, TEXTS, TABLE, LOGGED = 128, 136, 144, 152
@@ -49,7 +51,7 @@ KINDS, TEXTS, TABLE, LOGGED = 128, 136, 144, 152
 # whether a row has ever had a NULL.
 NULL_BITS, NULLS_FIRST, HAD_NULL = 160, 168, 176
 # How words compare; 0 is a number.
-TEXT, TEXT_DOWN, NUMBER_DOWN, FLOAT, FLOAT_DOWN = 1, 2, 3, 4, 5
+TEXT, TEXT_DOWN, NUMBER_DOWN, FLOAT, FLOAT_DOWN, WIDE, WIDE_DOWN = 1, 2, 3, 4, 5, 6, 7
 HIDDEN = 1  # the mark of a row behind all that are shown
 
 
@@ -76,6 +78,9 @@ def compare_words(s, j, a, b):
         return -1 if a < b else 1
     if kind == NUMBER_DOWN:
         return -1 if a > b else 1
+    if kind >= WIDE:
+        first = wide_less(load_word(s + TEXTS), a, b)
+        return -1 if first == (kind == WIDE) else 1
     if kind >= FLOAT:
         first = sort_word(a) < sort_word(b)
         return -1 if first == (kind == FLOAT) else 1
@@ -104,9 +109,11 @@ def count_before(s, node, room, start, key, words, after):
     """How many entries of a node, from `start` on, come before a key, or (after) are up to it."""
     low, high = start, load_word(node)
     kind = load_word(load_word(s + KINDS))
-    down = kind == NUMBER_DOWN
-    is_plain = words > 0 and (down or kind == 0) and load_word(s + HAD_NULL) == 0
-    first = load_word(key) if is_plain else 0
+    down = kind in (NUMBER_DOWN, WIDE_DOWN)
+    first = load_word(key) if words > 0 else 0
+    # A wide decimal that is its own word is compared as one, with codes too.
+    is_number = kind == 0 or kind == NUMBER_DOWN or (kind >= WIDE and is_own(first))
+    is_plain = words > 0 and is_number and load_word(s + HAD_NULL) == 0
     while low < high:
         middle = (low + high) >> 1
         word = load_at(array_of(node, room, 0), middle)

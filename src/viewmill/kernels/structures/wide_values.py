@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.memory import load_word
-from viewmill.kernels.structures.wide import ratio_magnitude, signed, signed_fits
 
-U = np.uint64
-
-_I64, _I128 = ir.IntType(64), ir.IntType(128)
+_I64, _I128, _I256 = ir.IntType(64), ir.IntType(128), ir.IntType(256)
 _PAIR = types.UniTuple(types.int64, 2)
 
 
@@ -88,6 +84,24 @@ def add_wide_value(typing_context, address, w):
     return types.void(types.int64, _PAIR), generate
 
 
+@intrinsic
+def add_wide_product(typing_context, address, w, m):
+    """The wide number at `address` += w * m; how often that left 128 bits, with its sign."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], _I128.as_pointer())
+        w = builder.sext(_join(builder, arguments[1]), _I256)
+        product = builder.mul(w, builder.sext(arguments[2], _I256))
+        old = builder.sext(builder.load(pointer, align=8), _I256)
+        total = builder.add(old, product)
+        kept = builder.trunc(total, _I128)
+        builder.store(kept, pointer, align=8)
+        over = builder.sub(total, builder.sext(kept, _I256))
+        return builder.trunc(builder.ashr(over, ir.Constant(_I256, 128)), _I64)
+
+    return types.int64(types.int64, _PAIR, types.int64), generate
+
+
 @structure
 def wide_of(x):
     """An int as a wide value."""
@@ -128,21 +142,6 @@ def wide_high(w):
 def wide_from(low, high):
     """The value of two words."""
     return low, high
-
-
-@structure
-def wide_share(w, scale, n):
-    """w * scale / n, half away from zero; what does not fit a word is as wide as it gets."""
-    low, high = U(w[0]), U(w[1])
-    negative = (w[1] < 0) != (n < 0)
-    if w[1] < 0:
-        low = U(0) - low
-        high = ~high + (U(1) if low == U(0) else U(0))
-    rounded, fits = ratio_magnitude(low, high, scale, n)
-    if not fits or not signed_fits(rounded, negative):
-        return 0, 1
-    value = signed(rounded, negative)
-    return value, value >> 63
 
 
 @structure

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewmill.errors import StorageFailed
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.refusals import damaged, refusal, reported
 
@@ -216,11 +218,25 @@ def is_arrow_file(name: str) -> bool:
     return name.endswith(".arrow") and name.startswith(("delta-", "snapshot-"))
 
 
+def remove_below(root: Path, path: Path) -> None:
+    """Remove a file or folder, all of it, if it is there; refuse what is not inside `root`.
+
+    What cannot be removed stays: whoever looks again, at the next opening, tries again.
+    """
+    whole, real = Path(os.path.realpath(root)), Path(os.path.realpath(path.parent))
+    if path.name in ("", ".", "..") or whole not in (real / path.name).parents:
+        raise StorageFailed(f"{path} is not removed: it is not inside {root}")
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
 def remove_files(folder: Path, names: Iterable[str]) -> None:
     """Remove files nobody refers to. What cannot be removed now is removed at the next opening."""
     for name in names:
-        with suppress(OSError):
-            (folder / name).unlink()
+        remove_below(folder, folder / name)
         reach("file removed")
 
 

@@ -16,17 +16,16 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from viewmill.algebra.names import folder_name
 from viewmill.mill.storage.crash_points import reach
-from viewmill.mill.storage.files import sync_file, sync_folder
+from viewmill.mill.storage.files import remove_below, sync_file, sync_folder
 from viewmill.mill.storage.refusals import damaged, reported
 from viewmill.program.parts import PartInfo
 
@@ -64,7 +63,8 @@ class PartFiles:
 
     def __init__(self, mill: Path, name: str, key: str, length: int) -> None:
         self.key = key
-        self._folder = mill / PARTS / quote(name, safe="")
+        self._parts = mill / PARTS
+        self._folder = self._parts / folder_name(name)
         self._length = length
         self._counted: set[int] = set()  # parts that the checkpoint counts on
         self._written: dict[int, int] = {}  # the version that the file of a part shows
@@ -107,8 +107,7 @@ class PartFiles:
         self._unsynced.discard(path)
         with reported(path, "remove"):
             if subscript not in self._counted:
-                path.unlink(missing_ok=True)
-                path.parent.rmdir()
+                remove_below(self._folder, path.parent)
             elif path.exists():  # else it was put aside before the mill was opened
                 path.replace(path.with_name(_ENDED))
         reach("part ended")
@@ -167,19 +166,19 @@ class PartFiles:
             folders = list(self._folder.iterdir())
         for each in folders:
             if each.name not in kept:
-                shutil.rmtree(each, ignore_errors=True)
+                remove_below(self._folder, each)
             else:
-                (each / _DRAFT).unlink(missing_ok=True)
+                remove_below(self._folder, each / _DRAFT)
 
     def remove(self) -> None:
         """The table or view is gone."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_below(self._parts, self._folder)
 
 
 def remove_others(mill: Path, names: Iterable[str]) -> None:
     """Remove the folders of tables and views that are not there."""
     folder = mill / PARTS
-    known = {quote(each, safe="") for each in names}
+    known = {folder_name(each) for each in names}
     for each in folder.iterdir() if folder.exists() else ():
         if each.name not in known:
-            shutil.rmtree(each, ignore_errors=True)
+            remove_below(folder, each)

@@ -17,11 +17,16 @@ import pyarrow as pa
 
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.blobs import read_tables, write_tables
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import as_delta
 from viewmill.deltas.rows import to_delta
-from viewmill.mill.pattern_snapshots import RunsLayout
+from viewmill.mill.pattern_snapshots import (
+    MATCH_STATES,
+    RunsLayout,
+    load_matches,
+    match_tables,
+)
 from viewmill.mill.patterns import MAINTAINERS
 from viewmill.mill.table import Table
 from viewmill.pipeline.shards.layout import MULTIPLICITY
@@ -61,7 +66,7 @@ class PatternShard:
             self._table.stage(change)
             if reached is not None:
                 self._parts.reach(reached)
-            self._maintainer.apply(self._table.name, self._with_expired(change))
+            self._maintainer.apply(self._table.name, change)
             given = self._maintainer.flush()
         except BaseException:
             self._maintainer.rollback()
@@ -70,18 +75,12 @@ class PatternShard:
         self._keep()
         return {self._pattern.view: self._numbered(given)}
 
-    def _with_expired(self, change: Delta) -> Delta:
-        """Matches in parts keep what they made of rows that retention ends."""
-        expired = self._table.expire()
-        if expired is None or self._maintainer.has_parts:
-            return change
-        return concat(change.schema, [change, expired])
-
     def _keep(self) -> None:
         self._version += 1
         self._table.commit(self._version)
         self._maintainer.commit()
         self._maintainer.forget()
+        self._parts.forget()
 
     def late_rows(self) -> list[tuple[str, str]]:
         """The rows that came too late since the last call: why, and the row."""
@@ -107,7 +106,12 @@ class PatternShard:
     def snapshot(self) -> bytes:
         """The rows that are kept, the newest part, and the runs that no row tells any more."""
         rows = decode_delta(self._parts.kept(), self.dictionary, multiplicity=MULTIPLICITY)
-        limit, carried = self._maintainer.carried() if self._maintainer.has_parts else (None, [])
+        if not self._maintainer.has_parts:
+            end = self._maintainer.needs_from
+            notes = pa.table({"newest": [self._parts.newest_part()], "end": [end]})
+            kept = match_tables(self._maintainer, self.dictionary, self._pattern.program)
+            return write_tables([rows, notes, *(kept or [None] * len(MATCH_STATES))])
+        limit, carried = self._maintainer.carried()
         layout = RunsLayout(self.dictionary, self._pattern.program)
         notes = pa.table({"newest": [self._parts.newest_part()], "limit": [limit]})
         runs = (
@@ -118,16 +122,21 @@ class PatternShard:
 
     def load(self, snapshot: bytes) -> None:
         """Take the rows and runs of a snapshot."""
-        rows, notes, groups, runs = read_tables(snapshot)
-        ((newest, limit),) = zip(*notes.to_pydict().values(), strict=True)
+        rows, notes, *states = read_tables(snapshot)
+        newest = notes.column("newest")[0].as_py()
         schema = self._table.schema
         self._table.stage(to_delta(rows, schema, self.dictionary, multiplicity=MULTIPLICITY))
         if newest is not None:
             self._parts.reach(newest)
         self._table.commit(self._version)
-        if limit is not None:
-            layout = RunsLayout(self.dictionary, self._pattern.program)
-            self._maintainer.carry(limit, [] if groups is None else layout.carried(groups, runs))
+        program = self._pattern.program
+        if not self._maintainer.has_parts:
+            if states[0] is not None:
+                end = notes.column("end")[0].as_py()
+                load_matches(self._maintainer, self.dictionary, program, states, end)
+        elif (limit := notes.column("limit")[0].as_py()) is not None:
+            layout, (groups, _) = RunsLayout(self.dictionary, program), states
+            self._maintainer.carry(limit, [] if groups is None else layout.carried(*states))
         self._maintainer.fill()
         self._maintainer.commit()
         self._maintainer.forget()

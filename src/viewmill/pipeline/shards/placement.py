@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewmill import errors
+from viewmill.algebra.names import quoted
 from viewmill.algebra.relations import Scan, Values
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import scans
@@ -63,6 +64,7 @@ from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
 from viewmill.program.states import Replay, State
+from viewmill.rewrite.rings_beside_others import has_rings_beside_others
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.runtime.spark.shard import Shard
@@ -102,6 +104,7 @@ class InShards:
         self.slots = self._saved.slots or max(_SLOTS, shards)
         self._views: dict[str, ShardedView | NotSharded] = {}
         self._layout: Layout | None = None
+        self._signature: dict[str, Any] = {}
         self._figures: Counter[str] = Counter()
         self._kernel_ms: Counter[int] = Counter()
         self._state_bytes: dict[int, int] = {}
@@ -116,6 +119,7 @@ class InShards:
         if made is None:  # a plain view is only a name
             define_view(mill, name, sql, clauses)
             return
+        self._saved.require_view(name, made if isinstance(made, ShardedView) else None)
         if isinstance(made, ShardedView):
             contents: Contents | None = None
             if isinstance(made.program, ShardProgram):
@@ -147,6 +151,8 @@ class InShards:
         own = (statement.policies, statement.strategy, statement.memory_bytes is not None)
         if any(own) or statement.refresh_policy == "full":
             return NotSharded("its clauses are carried out by the driver's mill")
+        if has_rings_beside_others(query):
+            return NotSharded("a cofactor beside MIN, MAX and the like is the driver's")
         weights = {
             each.name: _STREAM_WEIGHT if each.is_streaming else 1.0 for each in sources.values()
         }
@@ -166,6 +172,10 @@ class InShards:
         """All: what is no stream is written down once and read as one."""
         return [each if each.is_streaming else self._written(each) for each in sources]
 
+    def reads_as_stream(self, source: Source) -> bool:
+        """Every one is."""
+        return True
+
     def _written(self, source: Source) -> Source:
         folder = str(self._storage.root / "batches" / source.name.lower())
         rows = source.selected()
@@ -174,7 +184,7 @@ class InShards:
         frame = self._spark.readStream.schema(rows.schema).parquet(folder)
         return replace(source, frame=frame)
 
-    def prepare(self, mill: Mill, streams: Sequence[Source]) -> None:
+    def check(self, mill: Mill, streams: Sequence[Source]) -> None:
         """Lay out the slots; the storage must have been made for the same."""
         sharded = [each for each in self._views.values() if isinstance(each, ShardedView)]
         driver = self._driver_sources(mill)
@@ -186,10 +196,14 @@ class InShards:
             compiled=self._compiled,
             share=self._share,
         )
-        self._saved.check(_signature(layout, sharded), self.slots)
-        self._repartition()
-        self._saved.write(_signature(layout, sharded), self.slots, self._shards)
+        self._signature = _signature(layout, sharded)
+        self._saved.check(self._signature, self.slots)
         self._layout = layout
+
+    def prepare(self) -> None:
+        """Move slots to other shards, if their number changed, and note what the storage is for."""
+        self._repartition()
+        self._saved.write(self._signature, self.slots, self._shards)
 
     def _driver_sources(self, mill: Mill) -> set[str]:
         views = [mill.core.catalog.view(name) for name in self._views]
@@ -340,7 +354,7 @@ def _gather(mill: Mill, name: str, made: ShardedView, contents: Contents | None)
     if table in mill:
         mill.sql(f"DROP TABLE {table}")
     schema = gathered_schema(made.program.output)
-    columns = ", ".join(f"`{each.name}` {each.type}" for each in schema)
+    columns = ", ".join(f"{quoted(each.name)} {each.type}" for each in schema)
     mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED{made.options}")
     if contents is not None and contents[0].size:
         rows = gathered_rows(*contents)
@@ -376,7 +390,7 @@ def _with_coordinates(source: Source, packed: PackedSource) -> Any:
     shown = ["*"]
     for i, (columns, share) in enumerate(packed.coordinates()):
         hashed = ", ".join(
-            f"try_cast(`{name}` AS {hash_type(types[name.lower()])})" for name in columns
+            f"try_cast({quoted(name)} AS {hash_type(types[name.lower()])})" for name in columns
         )
         shown.append(f"CAST(pmod(xxhash64({hashed}), {share}) AS INT) AS {coordinate(i)}")
     return source.selected().selectExpr(*shown)
@@ -384,15 +398,14 @@ def _with_coordinates(source: Source, packed: PackedSource) -> Any:
 
 def _signature(layout: Layout, sharded: Sequence[ShardedView]) -> dict[str, Any]:
     """What must not change while the state lives."""
-    programs = {
-        each.program.view.lower(): [
-            *each.program.fingerprints,
-            *sorted(route.stream for route in each.routes),
-        ]
-        for each in sharded
-    }
+    programs = {each.program.view.lower(): _signed(each) for each in sharded}
     driver = sorted(each.name.lower() for each in layout.sources if each.to_driver)
     return {"views": programs, "driver": driver}
+
+
+def _signed(view: ShardedView) -> list[str]:
+    """What slots hold for a view."""
+    return [*view.program.fingerprints, *sorted(route.stream for route in view.routes)]
 
 
 class _Saved:
@@ -417,7 +430,17 @@ class _Saved:
             if before["views"].get(name) != signature["views"].get(name)
         )
         what = f"views changed: {', '.join(changed)}" if changed else "the driver's views changed"
-        raise ForbiddenChange(
+        raise self._refusal(what)
+
+    def require_view(self, name: str, view: ShardedView | None) -> None:
+        """Refuse a view that shards hold otherwise, before it is defined; None is the driver's."""
+        if self._signature is None or not self._storage.checkpoint.exists():
+            return
+        if self._signature["views"].get(name.lower()) != (None if view is None else _signed(view)):
+            raise self._refusal(f"views changed: {name}")
+
+    def _refusal(self, what: str) -> ForbiddenChange:
+        return ForbiddenChange(
             f"the shards in {self._storage.root} hold the state of other views",
             detail=f"{what}. Shards keep no rows from which a view could be filled.",
             hint="Give the pipeline another storage directory to take its sources anew.",

@@ -9,7 +9,6 @@ show a version once, a function may be called with the last version again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -23,14 +22,13 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
-from viewmill.errors import ForbiddenChange, UnsupportedQuery, WrongFormat
+from viewmill.errors import ForbiddenChange, UnsupportedQuery
 from viewmill.mill.changes import Change
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
+from viewmill.pipeline.sinks.owner import Owner
 from viewmill.pipeline.sinks.sink import MULTIPLICITY, with_multiplicity
-from viewmill.pipeline.storage import sync_file, sync_folder, write_file
-
-OWNER = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
+from viewmill.pipeline.storage import sync_file, sync_folder
 
 
 class Delivery(NamedTuple):
@@ -49,39 +47,33 @@ class Delivery(NamedTuple):
 class ChangeSink:
     """Hidden files in `folder`, named by version, on their way to `delivery`."""
 
-    def __init__(self, folder: Path, delivery: Delivery) -> None:
-        self._folder, self._delivery = folder, delivery
+    def __init__(self, name: str, folder: Path, delivery: Delivery) -> None:
+        self.name, self._folder, self._delivery = name, folder, delivery
+        self._owner = Owner(folder)
 
     def open(self, view: View, pipeline: str) -> None:
-        """Check whose the folder is; what it lacks of the view is caught up in `recover`."""
+        """Check whose the folder is; what it lacks of the view is caught up later."""
         if not view.is_immediate:
             raise UnsupportedQuery(
                 f'the changes of view "{view.name}" cannot be followed: it is refreshed later',
                 detail="Its changes between refreshes are not kept over a restart.",
                 hint='Use mode="table", or REFRESH IMMEDIATE.',
             )
-        self._folder.mkdir(parents=True, exist_ok=True)
-        owner = {"pipeline": pipeline, "view": view.name, "sql": view.sql}
-        self._owner = json.dumps(owner).encode()
-        self._known = self._read_owner(owner)
+        self._owner.open(view.name, pipeline)
 
-    def _read_owner(self, owner: dict[str, str]) -> bool:
-        """Whether the folder already follows this view, as it is defined now."""
-        file = self._folder / OWNER
-        if not file.exists():
-            return False
-        saved = json.loads(file.read_text())
-        if (saved.get("pipeline"), saved.get("view")) != (owner["pipeline"], owner["view"]):
-            raise WrongFormat(
-                f"{self._folder} holds the changes of another pipeline or view",
-                hint="Give another directory, or remove it.",
-            )
-        if saved.get("sql") != owner["sql"] and self._delivery.net is None:
+    def check(self, view: View, *, has_all: bool) -> None:
+        """What has missed changes must know what it got, to be told the difference."""
+        if has_all or not self._owner.has_begun:
+            return
+        if self._delivery.net is not None:
+            self._delivery.net(with_multiplicity(view.to_arrow().slice(0, 0), 1).schema)
+        else:
             raise ForbiddenChange(
-                f'view "{owner["view"]}" is defined otherwise than when its changes were sent',
-                hint="Give the sink another path: it starts with all rows of the view.",
+                f'the sink of view "{view.name}" has missed changes',
+                detail="The pipeline ran without it, or the view was dropped or defined otherwise;"
+                " nobody knows any more which rows it was sent.",
+                hint=f"Remove {self._folder}: it starts with all rows of the view.",
             )
-        return bool(saved.get("sql") == owner["sql"])
 
     def prepare(self, version: int, change: Change | None) -> None:
         """Write the change down; what an earlier try left is not wanted any more."""
@@ -108,25 +100,29 @@ class ChangeSink:
                 reach("change to deliver")
                 self._delivery.deliver(file, at)
 
-    def recover(self, version: int, view: View) -> None:
-        """Deliver what was committed, forget what was not, catch up with what was never seen."""
+    def recover(self, version: int, view: View, *, has_all: bool) -> None:
+        """Deliver what was committed, forget what was not, catch up with what was missed."""
         for file, at in self._prepared():
             if at > version:
                 file.unlink()
         self.publish(version, view)
-        if not self._known:
-            self._catch_up(view)
-            reach("caught up")
-            write_file(self._folder / OWNER, self._owner)
-            self._known = True
+        if self._owner.has_begun and not has_all:
+            self._catch_up(max(version, view.status()["version"]), view)
 
-    def _catch_up(self, view: View) -> None:
-        """A new sink starts with all rows; a view defined anew, with the difference."""
+    def begin(self, version: int, view: View) -> None:
+        """A new sink starts with all rows."""
+        if not self._owner.has_begun:
+            self._owner.claim()
+            self._catch_up(version, view)
+            reach("caught up")
+            self._owner.claim(begun=True)
+
+    def _catch_up(self, version: int, view: View) -> None:
+        """Deliver all rows of the view, less those that were delivered if that is known."""
         rows = with_multiplicity(view.to_arrow(), 1)
         if self._delivery.net is not None:
             rows = _difference(rows, self._delivery.net(rows.schema))
         if rows.num_rows:
-            version = view.status()["version"]
             self._write(rows, version)
             self.publish(version, view)
 

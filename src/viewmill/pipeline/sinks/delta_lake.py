@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from viewmill.errors import MissingDependency, WrongFormat
+from viewmill.mill.readers import in_utc
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
-from viewmill.pipeline.sinks.sink import TableSink, change_rows
+from viewmill.pipeline.sinks.sink import TableSink, change_rows, net_rows
 
 _WRITES = 100  # between looks for files that nobody needs any more
-_MOMENTS = pa.timestamp("us", "UTC")
 
 
 class DeltaLake:
@@ -45,7 +45,7 @@ class DeltaLake:
         )
         schema_mode = "overwrite" if mode == "overwrite" else None
         package.write_deltalake(
-            self._path, _in_utc(rows), mode=mode, schema_mode=schema_mode,
+            self._path, in_utc(rows), mode=mode, schema_mode=schema_mode,
             commit_properties=properties,
         )  # fmt: skip
         self._forget_history()
@@ -66,13 +66,23 @@ class DeltaLake:
         self._writes += 1
 
     def require_ours(self) -> None:
-        """Refuse to add changes to a table that somebody else began."""
-        table = self._table()
+        """Refuse a table that somebody else began, and a directory with other files."""
+        folder = Path(self._path)
+        table = None if folder.is_file() else self._table()
         if table is not None and table.transaction_version(self.owner) is None:
             raise WrongFormat(
-                f"{self._path} is a Delta table of another pipeline",
+                f"{self._path} is a Delta table of another pipeline or view",
                 hint="Give another path, or remove it.",
             )
+        if table is None and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+            raise WrongFormat(
+                f"{self._path} holds files of others", hint="Give another path, or remove them."
+            )
+
+    def changes(self) -> list[pa.Table]:
+        """All rows of the table."""
+        table = self._table()
+        return [] if table is None else [pa.table(table.to_pyarrow_table())]
 
 
 class DeltaTableSink(TableSink):
@@ -84,8 +94,9 @@ class DeltaTableSink(TableSink):
 
     def open(self, view: View, pipeline: str) -> None:
         """Sign with the pipeline's id."""
-        super().open(view, pipeline)
         self._lake.owner = f"viewmill {pipeline} {view.name}"
+        self._lake.require_ours()
+        super().open(view, pipeline)
 
 
 class DeltaChanges(ChangeSink):
@@ -93,7 +104,13 @@ class DeltaChanges(ChangeSink):
 
     def __init__(self, path: str | os.PathLike[str], outbox: Path) -> None:
         self._lake = DeltaLake(path)
-        super().__init__(outbox, Delivery(write_feather, self._append))
+        place = str(Path(path).absolute())
+        delivery = Delivery(
+            write_feather,
+            self._append,
+            lambda schema: net_rows(place, self._lake.changes(), schema),
+        )
+        super().__init__(f"delta {place}", outbox, delivery)
 
     def open(self, view: View, pipeline: str) -> None:
         """Sign with the pipeline's id."""
@@ -105,15 +122,6 @@ class DeltaChanges(ChangeSink):
         self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")
         reach("change appended")
         file.unlink()
-
-
-def _in_utc(rows: pa.Table) -> pa.Table:
-    """Delta has TIMESTAMP with a zone, and another type without, that fewer engines read."""
-    schema = rows.schema
-    for i, field in enumerate(schema):
-        if pa.types.is_timestamp(field.type):
-            schema = schema.set(i, field.with_type(_MOMENTS))
-    return rows.cast(schema)
 
 
 def _deltalake() -> Any:

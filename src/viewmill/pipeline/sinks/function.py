@@ -26,7 +26,7 @@ def function_sink(view: str, fn: Callable[[Change], object], outbox: Path) -> Ch
         fn(_read_change(view, version, file))
         file.unlink()
 
-    return ChangeSink(outbox, Delivery(write_feather, deliver))
+    return ChangeSink(f"function {outbox.name}", outbox, Delivery(write_feather, deliver))
 
 
 def _read_change(view: str, version: int, file: Path) -> Change:

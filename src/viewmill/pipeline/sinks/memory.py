@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewmill.algebra.names import quoted
 from viewmill.mill.changes import Change
 from viewmill.mill.readers import in_utc
 from viewmill.mill.view import View
@@ -29,6 +30,7 @@ class MemoryChanges:
 
     def __init__(self, spark: Any, view: str) -> None:
         self._spark, self._name = spark, f"{view}_changes"
+        self.name = f"memory {self._name}"
         self._shown: list[pa.Table] = []
         self._prepared: tuple[int, pa.Table] | None = None
 
@@ -47,9 +49,17 @@ class MemoryChanges:
             self._shown.append(change_rows(rows, at))
             _show(self._spark, self._name, pa.concat_tables(self._shown))
 
-    def recover(self, version: int, view: View) -> None:
-        """Begin with all rows."""
+    def check(self, view: View, *, has_all: bool) -> None:
+        """What was missed is part of the rows that it begins with."""
+
+    def recover(self, version: int, view: View, *, has_all: bool) -> None:
+        """Nothing that was prepared outlives the process; one that missed changes begins again."""
         self._prepared = None
+        if not has_all:
+            self._shown.clear()
+
+    def begin(self, version: int, view: View) -> None:
+        """Begin with all rows."""
         if not self._shown:
             rows = change_rows(with_multiplicity(view.to_arrow(), 1), version)
             self._shown.append(rows)
@@ -57,4 +67,4 @@ class MemoryChanges:
 
 
 def _show(spark: Any, name: str, rows: pa.Table) -> None:
-    spark.createDataFrame(in_utc(rows)).createOrReplaceTempView(f"`{name}`")
+    spark.createDataFrame(in_utc(rows)).createOrReplaceTempView(f"{quoted(name)}")

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from viewmill.errors import WrongFormat
+from viewmill.mill.readers import in_utc
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery
-from viewmill.pipeline.sinks.sink import CHANGE, MULTIPLICITY, TableSink, change_rows
+from viewmill.pipeline.sinks.owner import Owner
+from viewmill.pipeline.sinks.sink import TableSink, change_rows, net_rows
 from viewmill.pipeline.storage import put_in_place, sync_file
 
 _FILE = "table.parquet"
@@ -30,11 +30,11 @@ class ParquetTable(TableSink):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(self._replace)
         self._folder = Path(path).absolute()
+        self._owner = Owner(self._folder)
 
     def open(self, view: View, pipeline: str) -> None:
         """Make the directory; refuse one where a reader would find other rows, too."""
-        super().open(view, pipeline)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._owner.open(view.name, pipeline)
         visible = [each.name for each in self._folder.iterdir() if each.name[0] not in "._"]
         others = sorted(set(visible) - {_FILE})
         if others:
@@ -44,10 +44,12 @@ class ParquetTable(TableSink):
             )
         for left in self._folder.glob(f".{_FILE}-*"):
             left.unlink()
+        super().open(view, pipeline)
 
     def _replace(self, rows: pa.Table, version: int) -> None:
+        self._owner.claim(begun=True)
         fresh = self._folder / f".{_FILE}-{version}"
-        rows = rows.replace_schema_metadata({"viewmill.version": str(version)})
+        rows = in_utc(rows).replace_schema_metadata({"viewmill.version": str(version)})
         pq.write_table(rows, fresh)
         sync_file(fresh)
         reach("table written")
@@ -57,11 +59,12 @@ class ParquetTable(TableSink):
 def parquet_changes(path: str | os.PathLike[str]) -> ChangeSink:
     """The changes as files `changes-VERSION.parquet`."""
     folder = Path(path).absolute()
-    return ChangeSink(folder, Delivery(_write, _show, lambda schema: _net(folder, schema)))
+    delivery = Delivery(_write, _show, lambda schema: _net(folder, schema))
+    return ChangeSink(f"parquet {folder}", folder, delivery)
 
 
 def _write(rows: pa.Table, version: int, file: Path) -> None:
-    pq.write_table(change_rows(rows, version), file)
+    pq.write_table(in_utc(change_rows(rows, version)), file)
 
 
 def _show(file: Path, version: int) -> None:
@@ -70,12 +73,5 @@ def _show(file: Path, version: int) -> None:
 
 def _net(folder: Path, schema: pa.Schema) -> pa.Table:
     """The rows that the files of the folder make up."""
-    names = [name for name in schema.names if name != MULTIPLICITY]
     files = sorted(folder.glob("changes-*.parquet"))
-    tables = [pq.read_table(file, columns=[*names, CHANGE]) for file in files]
-    if not tables:
-        return schema.empty_table()
-    table = pa.concat_tables(tables)
-    inserted = pc.equal(table.column(CHANGE), "insert").to_numpy()
-    times = pa.array(np.where(inserted, 1, -1), pa.int64())
-    return table.drop_columns([CHANGE]).append_column(MULTIPLICITY, times).cast(schema)
+    return net_rows(str(folder), [pq.read_table(file) for file in files], schema)

@@ -4,8 +4,9 @@
 2. The mill commits.
 3. `publish`: show it, by one atomic step; showing a version again changes nothing.
 
-After a crash `recover` gets the version that the mill has reached: what was prepared up to it is
-published, what was prepared beyond it is thrown away, for it was never committed.
+At a start `check` comes first and may refuse; then `recover` gets the version that the mill was
+opened at: what was prepared up to it is published, what was prepared beyond it is thrown away, for
+it was never committed. `begin` comes last, before the first batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from viewmill.errors import ForbiddenChange
 from viewmill.mill.changes import Change
 from viewmill.mill.view import View
 
@@ -24,19 +27,33 @@ MULTIPLICITY = "_multiplicity"
 
 
 class Sink(Protocol):
-    """One place where one view goes."""
+    """One place where one view goes.
+
+    `has_all` says whether it has got every change of the view so far; if not, a run went on without
+    it, or its view was dropped or defined otherwise in between.
+    """
+
+    @property
+    def name(self) -> str | None:
+        """What it is called among the sinks that must not miss a change; None if it may."""
 
     def open(self, view: View, pipeline: str) -> None:
         """Check that the place is ours: `pipeline` is the id of the pipeline."""
+
+    def check(self, view: View, *, has_all: bool) -> None:
+        """Raise if it has missed changes and cannot catch up; nothing is written yet."""
+
+    def recover(self, version: int, view: View, *, has_all: bool) -> None:
+        """The mill was opened again at `version`; catch up with what was missed."""
+
+    def begin(self, version: int, view: View) -> None:
+        """The mill is at `version`, and from now on every change is prepared."""
 
     def prepare(self, version: int, change: Change | None) -> None:
         """The next version, and the change of the view by it, None if there is none."""
 
     def publish(self, version: int, view: View) -> None:
         """The mill has reached `version`."""
-
-    def recover(self, version: int, view: View) -> None:
-        """The mill was opened again at `version`."""
 
 
 class TableSink:
@@ -48,6 +65,7 @@ class TableSink:
     def __init__(self, write: Callable[[pa.Table, int], None]) -> None:
         self._write = write
         self._is_due = False
+        self.name: str | None = None
 
     def open(self, view: View, pipeline: str) -> None:
         """Watch the view: most versions do not change it."""
@@ -55,6 +73,12 @@ class TableSink:
 
     def _mark(self, _: Change) -> None:
         self._is_due = True
+
+    def check(self, view: View, *, has_all: bool) -> None:
+        """All rows can be had from the view."""
+
+    def recover(self, version: int, view: View, *, has_all: bool) -> None:
+        """Nothing was prepared."""
 
     def prepare(self, version: int, change: Change | None) -> None:
         """Nothing to do."""
@@ -65,7 +89,7 @@ class TableSink:
             self._is_due = False
             self._write(view.to_arrow(), version)
 
-    def recover(self, version: int, view: View) -> None:
+    def begin(self, version: int, view: View) -> None:
         """Replace the table: it may show an older version, or another definition."""
         self._is_due = True
         self.publish(version, view)
@@ -80,6 +104,30 @@ def change_rows(table: pa.Table, version: int) -> pa.Table:
     rows = table.drop_columns([MULTIPLICITY]).take(pa.array(positions, pa.int64()))
     rows = rows.append_column(CHANGE, pa.array(words, pa.string()))
     return rows.append_column(VERSION, pa.array([version] * len(words), pa.int64()))
+
+
+def net_rows(place: str, changes: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows that changes make up, with `_multiplicity`: what a reader of `place` has."""
+    found = [schema.empty_table()]
+    for table in changes:
+        rows = table.drop_columns([CHANGE, VERSION])
+        inserted = pc.equal(table.column(CHANGE), "insert").to_numpy()
+        times = pa.array(np.where(inserted, 1, -1), pa.int64())
+        rows = rows.append_column(MULTIPLICITY, times)
+        if rows.column_names != schema.names:
+            raise _other_columns(place)
+        try:
+            found.append(rows.cast(schema))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise _other_columns(place) from None
+    return pa.concat_tables(found)
+
+
+def _other_columns(place: str) -> ForbiddenChange:
+    return ForbiddenChange(
+        f"{place} holds the changes of a view with other columns",
+        hint="Give the sink another path: it starts with all rows of the view.",
+    )
 
 
 def with_multiplicity(rows: pa.Table, times: int) -> pa.Table:

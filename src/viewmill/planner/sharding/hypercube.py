@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from math import prod
 
 from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
-from viewmill.algebra.types import Boolean, Date, Decimal, Integer, String, Timestamp, Type
+from viewmill.algebra.types import Boolean, Date, Decimal, Integer, String, Timestamp, Type, Wide
 from viewmill.algebra.walk import expressions, has_subquery, scans
 from viewmill.planner.sharding.placed import Names, variables
 from viewmill.program.exchange import Route
 
-_HASHED = Boolean | Integer | Decimal | String | Date | Timestamp
+_HASHED = Boolean | Integer | String | Date | Timestamp
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def hash_type(type_: Type) -> str | None:
     match type_:
         case Integer():
             return "BIGINT"
-        case Decimal():
+        case Decimal() | Wide():
             return f"DECIMAL(38,{type_.scale})"
         case _:
             return str(type_) if isinstance(type_, _HASHED) else None

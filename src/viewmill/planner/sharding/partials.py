@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra import expressions as e
 from viewmill.algebra.relations import Aggregate, Project, Relation
-from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Wide
 from viewmill.planner.sharding.moments import merged_moments, of_part
 from viewmill.planner.sharding.placed import Names, plain_column
 
@@ -78,7 +78,7 @@ def _cut(name: str, call: e.Aggregate, together: Names) -> _Call | None:
             return _Call(
                 [(name, of_part(call))], [(name, whole)], e.Column(name, call.type, call.nullable)
             )
-        case "avg" if not isinstance(call.type, Decimal):
+        case "avg" if not isinstance(call.type, Decimal | Wide):
             return _average(name, call)
         case _:
             return None

@@ -92,6 +92,11 @@ class InProcessRuntime:
             if not family.names:
                 self._families.pop(id(family), None)
 
+    @property
+    def has_families(self) -> bool:
+        """Whether there are families of windows."""
+        return bool(self._families)
+
     def families(self, source: str) -> list[Family]:
         """The families of windows over a table."""
         return [each for each in self._families.values() if each.source == source]
@@ -119,6 +124,10 @@ class InProcessRuntime:
         first = sorted(blocks, key=lambda block: min(place[view] for view in block.views))
         self._blocks = {block.name: block for block in first}
         self._forget_routes()
+
+    def applied_last(self) -> set[str]:
+        """The views of the block to which a change was applied last and is not committed."""
+        return self._touched[-1].views if self._touched else set()
 
     def pending(self, name: str) -> Delta | None:
         """The output change of a block that was refreshed but not committed."""

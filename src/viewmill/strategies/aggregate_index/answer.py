@@ -111,7 +111,7 @@ class Answer:
             if not is_grouped:
                 source.line(f"ordered_pick_all({made.name})")
             return
-        source.line(f"# {_said(test)}")
+        source.comment(_said(test))
         bound = write_bound(scalar, test)
         if is_grouped:
             self._aim(side, test, bound)
@@ -218,7 +218,7 @@ class Answer:
     def _clear(self, slot: Slot) -> None:
         word = self.layout.result.word(slot.name)
         if slot.kind == "sum":
-            self.source.line(f"moment_clear(result, e, {word}, 1)")
+            self.source.line(f"exact_clear(result, e, {word})")
         elif slot.kind == "wide":
             old = f"wide_times(wide_at(result, e, {word}), -1)"
             self.source.line(f"indexed_add_wide(result, e, {word}, {old})")
@@ -251,11 +251,11 @@ class Answer:
         source.line(f"{total} = 0.0")
         with source.block(f"if {count} != 0:"):  # infinite times no row is nothing
             source.line(f"{total} = {' + '.join(self._real(sums, term) for term in sums.terms)}")
-        source.line(f"moment_clear(result, e, {result.word(kept.total)}, 1)")
+        source.line(f"exact_clear(result, e, {result.word(kept.total)})")
         for word in specials:
             source.line(f"indexed_add(result, e, {word}, -int_at(result, e, {word}))")
         tests = [f"is_finite({total})", f"is_nan({total})", f"{total} > 0.0", ""]
-        adds = [f"indexed_add_sum(result, e, {result.word(kept.total)}, {total})"]
+        adds = [f"exact_add(result, e, {result.word(kept.total)}, {total}, 1)"]
         adds += [f"indexed_add(result, e, {word}, 1)" for word in specials]
         for i, (test, add) in enumerate(zip(tests, adds, strict=True)):
             head = f"{'el' if i else ''}if {test}:" if test else "else:"

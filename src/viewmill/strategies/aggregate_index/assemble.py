@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viewmill.algebra.display import display
 from viewmill.algebra.relations import Relation
-from viewmill.algebra.walk import walk_relations
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.shown import Shown
@@ -47,8 +45,6 @@ def assemble(
     replays = tuple(
         shown.replay(each, columns[each.input]) for each in triggers if shown.can_replay
     )
-    said = [*_sql_of(relation).splitlines(), "", *display(relation).splitlines()]
-    head = [f"# {line}".rstrip() for line in said] + [""]
     return Program(
         strategy=strategy,
         query=relation,
@@ -56,7 +52,7 @@ def assemble(
         output=relation.schema,
         states=(*states, State("result", shown.result, relation, derived=True)),
         body=Triggers(
-            source="\n".join(head) + "\n" + str(source),
+            source=source.under(relation),
             triggers=triggers,
             texts=tuple(source.texts),
             messages=tuple(source.messages),
@@ -65,8 +61,3 @@ def assemble(
             rebuild=rebuild,
         ),
     )
-
-
-def _sql_of(query: Relation) -> str:
-    spans = (getattr(each, "span", None) for each in walk_relations(query))
-    return next((span.sql for span in spans if span is not None), "")

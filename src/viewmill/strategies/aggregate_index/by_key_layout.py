@@ -16,7 +16,7 @@ from dataclasses import replace
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.types import BIGINT, BOOLEAN
-from viewmill.program.states import Indexed, Slot, State
+from viewmill.program.states import EXACT_ROOM, Indexed, Slot, State
 from viewmill.strategies.aggregate_index.answer import SIDES
 from viewmill.strategies.aggregate_index.bounds import LOWEST, holds, write_bound, write_bounds
 from viewmill.strategies.aggregate_index.by_key import (
@@ -38,7 +38,7 @@ from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.dataflow.words import key_words, read_words
 
 HIGHEST = (1 << 63) - 1
-ADD = {"wide": "indexed_add_wide", "sum": "indexed_add_sum", "int": "indexed_add"}
+ADD = {"wide": "indexed_add_wide", "sum": "exact_add_number", "int": "indexed_add"}
 
 
 class Entries(Levels):
@@ -83,14 +83,14 @@ class Entries(Levels):
 
     def _write_part(self, scalar: Scalar, part: Part) -> None:
         source = scalar.source
-        once, words = write_changes(scalar, self.words, part)
+        once, words = write_changes(scalar, self.words, part, floats_once=True)
         operands = [once.emit(each) for each in self.first_of(part)] or [Operand("0")]
         source.line(f"e = indexed_touch({self.name}, {key_words(operands, self.indexed.key)})")
         for word, change in zip(self.words, words, strict=True):
             if word.part == part:
                 into = f"{self.name}, e, {self.at(word)}"
                 if word.is_real:
-                    source.line(f"indexed_add_sum({into}, {change})")
+                    source.line(f"exact_add({into}, {change}, m)")
                 else:
                     source.line(f"indexed_add_wide({into}, wide_of({change}))")
         if self.then:
@@ -157,8 +157,12 @@ class KeyLayout:
                 found[name] = made.add_word(part, None, name="rows", result=True)
                 continue
             (argument,) = [
-                a for a in self.payload.arguments if name in (a.count, a.total, *a.specials)
+                a
+                for a in self.payload.arguments
+                if name in (a.count, a.total, a.carry, *a.specials)
             ]
+            if name == argument.carry:
+                raise NotTaken("a sum of more digits than 128 bits hold", argument.value.span)  # type: ignore[union-attr]
             if argument.where is not None:
                 raise NotTaken("FILTER in an aggregate over nested aggregates", argument.where.span)
             value = None if argument.value is None else own_names(argument.value)
@@ -405,8 +409,9 @@ class KeyLayout:
                 source.line(f"{change} = wide_plus({now}, {negative})")
                 tests.append(f"not wide_is_zero({change})")
             elif slot.kind == "sum":
-                source.line(f"{change} = {now} - sum_at({keys}, e, {old})")
-                tests.append(f"{change} != 0.0")
+                shown = f"exact_at({keys}, e, {old})"
+                source.line(f"{change} = exact_less({EXACT_ROOM}, {now}, {shown})")
+                tests.append(f"not exact_is_zero({change})")
             else:
                 source.line(f"{change} = {now} - int_at({keys}, e, {old})")
                 tests.append(f"{change} != 0")
@@ -445,7 +450,7 @@ class KeyLayout:
 
     def _clear(self, state: str, word: int, kind: str) -> None:
         if kind == "sum":
-            self.source.line(f"moment_clear({state}, e, {word}, 1)")
+            self.source.line(f"exact_clear({state}, e, {word})")
         elif kind == "wide":
             old = f"wide_times(wide_at({state}, e, {word}), -1)"
             self.source.line(f"indexed_add_wide({state}, e, {word}, {old})")

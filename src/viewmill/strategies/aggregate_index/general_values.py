@@ -213,7 +213,7 @@ class Values:
         """Write what adds a float m times to a sum, or to the count of what is not finite."""
         source = self.source
         with source.block(f"if is_finite({x}):"):
-            source.line(f"indexed_add_sum({state}, {entry}, {words['sum']}, {x} * m)")
+            source.line(f"exact_add({state}, {entry}, {words['sum']}, {x}, m)")
         with source.block(f"elif is_nan({x}):"):
             source.line(f"indexed_add({state}, {entry}, {words['nan']}, m)")
         with source.block(f"elif {x} > 0.0:"):
@@ -230,8 +230,8 @@ class Values:
         own, words = inner.kind, self._real_words(inner)
         at = self.kind.word(inner.slot("count"))
         self.source.line(f"indexed_add(entries, e, {at}, int_at({name}, u, 0))")
-        total = f"sum_at({name}, u, {own.word('sum')})"
-        self.source.line(f"indexed_add_sum(entries, e, {words['sum']}, {total})")
+        total = f"exact_at({name}, u, {own.word('sum')})"
+        self.source.line(f"exact_add_number(entries, e, {words['sum']}, {total})")
         for each in SPECIALS:
             count = f"int_at({name}, u, {own.word(each)})"
             self.source.line(f"indexed_add(entries, e, {words[each]}, {count})")
@@ -369,7 +369,7 @@ class Values:
         source.line(f"indexed_add(entries, e, {at}, -int_at(entries, e, {at}))")
         if inner.is_real:
             words = self._real_words(inner)
-            source.line(f"moment_clear(entries, e, {words['sum']}, 1)")
+            source.line(f"exact_clear(entries, e, {words['sum']})")
             for at in (words[each] for each in SPECIALS):
                 source.line(f"indexed_add(entries, e, {at}, -int_at(entries, e, {at}))")
         elif inner.is_summed:

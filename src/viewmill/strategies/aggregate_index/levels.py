@@ -132,10 +132,14 @@ class Levels:
         """The kind of the state."""
         slots = tuple(Slot(self._words[word], word.slot) for word in self.words)
         made = Ordered(self.key, slots, 0, None, self.groups)
-        watched = None if self.watched is None else made.word(self._words[self.watched])
+        # An aggregate that counts rows is itself watched: UNCHECKED tables have negative ones.
+        watched, counted = (
+            None if each is None else made.word(self._words[each])
+            for each in (self.watched or self.counted, self.counted if self.watched else None)
+        )
         kept = len(self._words) - len(self._results)
         results = made.word(slots[kept].name) if self._results else made.payload_words
-        return replace(made, results=results, watched=watched)
+        return replace(made, results=results, watched=watched, counted=counted)
 
     def state(self) -> State:
         """The state with its definition."""
@@ -267,9 +271,14 @@ def _nullable(value: Expression | None) -> tuple[Expression, ...]:
     return (value,) if value is not None and value.nullable else ()
 
 
-def write_changes(scalar: Scalar, words: list[Word], part: Part) -> tuple[Once, list[str]]:
-    """Write what row i adds to each word; 0 where the part has no say."""
-    once = Once(scalar)
+def write_changes(
+    scalar: Scalar, words: list[Word], part: Part, *, floats_once: bool = False
+) -> tuple[Once, list[str]]:
+    """Write what row i adds to each word; 0 where the part has no say.
+
+    With `floats_once` a float is what the row adds each of its m times.
+    """
+    once = Once(scalar, floats_once)
     nothing = {True: "0.0", False: "0"}
     return once, [
         _change(once, word) if word.part == part else nothing[word.is_real] for word in words
@@ -279,8 +288,9 @@ def write_changes(scalar: Scalar, words: list[Word], part: Part) -> tuple[Once, 
 class Once:
     """Writes each expression of a row once."""
 
-    def __init__(self, scalar: Scalar) -> None:
+    def __init__(self, scalar: Scalar, floats_once: bool = False) -> None:
         self._scalar, self.source = scalar, scalar.source
+        self.floats_once = floats_once
         self._written: dict[Expression, Operand] = {}
 
     def emit(self, expression: Expression) -> Operand:
@@ -326,7 +336,7 @@ def _float_change(once: Once, word: Word, value: str, nulls: list[str]) -> str:
             kind = f"({both} if is_nan({value}) else {plus} if {value} > 0.0 else {minus})"
             source.line(f"{change} = m * {kind}")
         else:
-            source.line(f"{change} = {value} * m")
+            source.line(f"{change} = {value}{'' if once.floats_once else ' * m'}")
     return change
 
 

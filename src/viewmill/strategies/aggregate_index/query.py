@@ -25,7 +25,7 @@ from viewmill.algebra.expressions import (
     walk,
 )
 from viewmill.algebra.relations import Aggregate, Filter, Join, Named, Relation, Scan, Sort
-from viewmill.algebra.walk import map_parts, substitute
+from viewmill.algebra.walk import map_parts, scans, substitute
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.shown import Head
 from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
@@ -98,6 +98,7 @@ def read_query(relation: Relation) -> Query:
     if isinstance(relation, Sort):
         require_shown(relation)
         relation = relation.input
+    _require_own_names(relation)
     having, outputs, group = peel(relation)
     if not isinstance(group, Aggregate):
         raise NotTaken("the query aggregates nothing", getattr(group, "span", None))
@@ -113,6 +114,13 @@ def read_query(relation: Relation) -> Query:
     if not any(each.values for each in conjuncts):
         raise NotTaken("no aggregate is nested in a condition", group.span)
     return Query(scans, conjuncts, Head(keys, calls, having, outputs))  # type: ignore[arg-type]
+
+
+def _require_own_names(relation: Relation) -> None:
+    """A column's name says whose it is; a block in the place of a subquery keeps other names."""
+    for scan in scans(relation):
+        if not all(each.startswith(f"{scan.alias}.") for each in scan.schema.names):
+            raise NotTaken("a joined subquery beside nested aggregates", scan.span)
 
 
 def split(condition: Expression) -> list[Expression]:

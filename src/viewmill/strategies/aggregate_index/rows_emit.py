@@ -27,13 +27,13 @@ from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, writ
 from viewmill.strategies.aggregate_index.by_key import surely
 from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
-from viewmill.strategies.dataflow.compose import refuse_division
 from viewmill.strategies.dataflow.linear import (
     Top,
     columns_as,
     counted,
     not_null,
     projected,
+    refuse_failing,
     used_columns,
 )
 from viewmill.strategies.dataflow.operators.sinks import Sink
@@ -53,7 +53,7 @@ _COUNT = (Slot("count", "int"),)
 def emit_rows(relation: Relation, strategy: str, *, passing: bool = False) -> Program:
     """The program of a query, or `NotTaken`."""
     top, plan = read_rows_by_key(relation)
-    refuse_division(top.expressions)
+    refuse_failing(top.expressions)
     return _Rows(Writer(relation, strategy), top, plan, passing=passing).program()
 
 

@@ -73,7 +73,7 @@ class Shown:
         words = {slot.name: result.word(slot.name) for slot in result.payload}
         with source.block("def show(result, e, t, times, out, texts, errors):"):
             shown_by = words["rows"] if head.keys else words["present"]
-            with source.block(f"if int_at(result, e, {shown_by}) == 0:"):
+            with source.block(f"if int_at(result, e, {shown_by}) <= 0:"):
                 source.line("return 0")
             bound: dict[str, Operand] = {}
             if head.keys:

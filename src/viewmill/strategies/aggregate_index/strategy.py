@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 
 from viewmill.algebra.display import display_expression
-from viewmill.algebra.expressions import Column, ScalarSubquery, walk
-from viewmill.algebra.relations import Filter, Project, Relation, Scan, Sort, inputs
-from viewmill.algebra.types import Float
-from viewmill.algebra.walk import expressions
+from viewmill.algebra.expressions import Aggregate as AggregateCall
+from viewmill.algebra.expressions import Call, Cast, Column, Expression, ScalarSubquery, walk
+from viewmill.algebra.failures import failing_part
+from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, Sort, inputs
+from viewmill.algebra.types import Decimal, Float, Wide
+from viewmill.algebra.walk import expressions, walk_relations
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_by_key
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
@@ -33,6 +35,7 @@ _ROW_US = 0.03
 _PASS_US = 0.2
 # The general algorithm: to judge an entry, and to move one of its aggregates.
 _JUDGE_US = 0.01
+_MOST_SCALE = 9  # of 18 digits as many are left before the point: few values are that large
 _MOVE_US = 0.003
 
 
@@ -45,6 +48,14 @@ class AggregateIndex:
         """Offer a candidate if a program can be written."""
         if not has_nested(query):
             return Rejection(self.name, "no aggregate is nested in a condition")
+        if (part := _failing_row(query, overflow=statistics.careful)) is not None:
+            why = (
+                f"{display_expression(part)} can fail, and is evaluated for rows that qualify only"
+            )
+            return Rejection(self.name, why, part.span)
+        if (part := _wide_part(query)) is not None:
+            why = f"{display_expression(part)} has more digits than levels hold"
+            return Rejection(self.name, why, part.span)
         if is_filter(query):
             return self._match_rows(query, statistics)
         try:
@@ -119,6 +130,35 @@ def _values(plan: ByKey, program: Program, statistics: Statistics) -> int:
         for name in names
     ]
     return max(known, default=1) or 1
+
+
+def _failing_row(query: Relation, *, overflow: bool) -> Expression | None:
+    """What is evaluated row by row and can fail; levels are kept of all rows, whoever qualifies."""
+    group = query
+    while isinstance(group, Project | Filter | Sort):
+        group = group.input
+    if isinstance(group, Aggregate):
+        query = group  # what is shown of a group is evaluated once all rows have come
+    evaluated = (each for below in walk_relations(query) for each in expressions(below))
+    found = (failing_part(each, overflow=overflow) for each in evaluated)
+    return next((each for each in found if each is not None), None)
+
+
+def _wide_part(query: Relation) -> Expression | None:
+    """What is sure to leave the 64 bits of a level: a column of more than 18 digits, or a product
+    or quotient with many of them behind the point."""
+    evaluated = (each for below in walk_relations(query) for each in expressions(below))
+    found = (part for each in evaluated for part in walk(each) if _is_wide(part))
+    return next(found, None)
+
+
+def _is_wide(part: Expression) -> bool:
+    if isinstance(part, Cast):
+        return isinstance(part.input.type, Wide)
+    type_ = part.type
+    is_call = isinstance(part, Call | AggregateCall) and part.function in ("*", "/", "avg")
+    is_made = is_call and isinstance(type_, Decimal)
+    return is_made and type_.precision > 18 and type_.scale > _MOST_SCALE  # type: ignore[union-attr]
 
 
 def is_filter(query: Relation) -> bool:

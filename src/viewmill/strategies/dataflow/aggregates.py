@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewmill.algebra.conditions import conjunction
-from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
+from viewmill.algebra.expressions import (
+    Aggregate,
+    Call,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    is_engine_function,
+    not_modelled,
+)
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -23,8 +32,10 @@ from viewmill.algebra.types import (
     Nested,
     Null,
     Type,
+    Wide,
 )
 from viewmill.program.states import Slot
+from viewmill.strategies.dataflow import exact
 from viewmill.strategies.dataflow.moments import MOMENTS, Moment
 from viewmill.strategies.dataflow.percentiles import PERCENTILES, Percentiles, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -61,6 +72,7 @@ class Argument:
     total: str = ""
     specials: tuple[str, str, str] = ("", "", "")  # NaN, +infinity, -infinity
     distinct: bool = False  # each value counts once
+    carry: str = ""  # the slot that says how often a sum of many digits left 128 bits
     extreme: str = ""  # min or max: slots best_, seen_, stale_ and `count` of non-null rows
 
     @property
@@ -159,7 +171,10 @@ class Payload:
         total = f"sum_{number}"
         if not isinstance(value.type, Float):
             self._keep(total, "wide", replace(_exact_sum(value, where), distinct=distinct))
-            return Argument(value, where, True, count, total, distinct=distinct)
+            carry = f"carry_{number}" if _may_carry(value.type) else ""
+            if carry:  # a sum that can be shown has none
+                self._keep(carry, "int", Aggregate("count", (), BIGINT, False, where=_never()))
+            return Argument(value, where, True, count, total, distinct=distinct, carry=carry)
         finite = _compare("<", Call("abs", (value,), value.type, value.nullable), _infinity(1))
         self._keep(
             total,
@@ -218,17 +233,19 @@ class Payload:
         if argument.value is None:
             scalar.source.line(f"keyed_add({state}, e, {word[argument.count]}, m)")
             return
-        operand = scalar.emit(argument.value)
+        is_carried = argument.distinct or bool(argument.extreme)
+        emit = scalar.emit if is_carried else scalar.emit_number
+        operand = emit(argument.value)
         if operand.null is None:
-            self._add(argument, operand.value, scalar, word, state)
+            self._add(argument, operand, scalar, word, state)
             return
         with scalar.source.block(f"if not {operand.null}:"):
-            self._add(argument, operand.value, scalar, word, state)
+            self._add(argument, operand, scalar, word, state)
 
     def _add(
-        self, argument: Argument, value: str, scalar: Scalar, word: dict[str, int], state: str
+        self, argument: Argument, operand: Operand, scalar: Scalar, word: dict[str, int], state: str
     ) -> None:
-        source = scalar.source
+        source, value = scalar.source, operand.value
         if argument.distinct:
             self._add_distinct(argument, value, scalar, word, state)
             return
@@ -238,11 +255,28 @@ class Payload:
         if not argument.summed:
             return
         assert argument.value is not None
-        at = word[argument.total]
         if not isinstance(argument.value.type, Float):
-            source.line(f"keyed_add_wide({state}, e, {at}, {value}, m)")
+            self._add_exact(argument, operand, "m", scalar, word, state)
             return
         self._add_float(argument, value, "m", scalar, word, state)
+
+    def _add_exact(
+        self, argument: Argument, operand: Operand, times: str, scalar: Scalar,
+        word: dict[str, int], state: str,
+    ) -> None:  # fmt: skip
+        assert argument.value is not None
+        source, at, value = scalar.source, word[argument.total], operand.value
+        is_wide = operand.is_wide
+        if isinstance(argument.value.type, Wide):
+            value, is_wide = f"wide_number(texts, {value})", True
+        if argument.carry:
+            pair = value if is_wide else f"wide_of({value})"
+            places = f"{at}, {word[argument.carry]}"
+            source.line(f"keyed_add_carried({state}, e, {places}, {pair}, {times})")
+        elif is_wide:
+            source.line(f"keyed_add_value({state}, e, {at}, {value}, {times})")
+        else:
+            source.line(f"keyed_add_wide({state}, e, {at}, {value}, {times})")
 
     def _add_float(
         self, argument: Argument, value: str, times: str, scalar: Scalar, word: dict[str, int],
@@ -251,7 +285,7 @@ class Payload:
         source, at = scalar.source, word[argument.total]
         nan, plus, minus = (word[name] for name in argument.specials)
         with source.block(f"if is_finite({value}):"):
-            source.line(f"keyed_add_sum({state}, e, {at}, {value} * {times})")
+            source.line(f"exact_add({state}, e, {at}, {value}, {times})")
         with source.block(f"elif is_nan({value}):"):
             source.line(f"keyed_add({state}, e, {nan}, {times})")
         with source.block(f"elif {value} > 0.0:"):
@@ -270,8 +304,7 @@ class Payload:
             if argument.summed and argument.specials[0]:
                 self._add_float(argument, value, change, scalar, word, state)
             elif argument.summed:
-                at = word[argument.total]
-                source.line(f"keyed_add_wide({state}, e, {at}, {value}, {change})")
+                self._add_exact(argument, Operand(value), change, scalar, word, state)
 
     def finish(
         self, name: str, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str
@@ -284,7 +317,8 @@ class Payload:
         source, argument = scalar.source, self._by_call[name]
         call = simpler(call)
         count = source.name("count")
-        source.line(f"{count} = int_at({state}, e, {word[argument.count]})")
+        # Rows that were deleted before they came are not shown: there are no fewer rows than none.
+        source.line(f"{count} = max(int_at({state}, e, {word[argument.count]}), 0)")
         if call.function == "count":
             return Operand(count)
         value, null = source.name(call.function), source.name("none")
@@ -321,21 +355,19 @@ class Payload:
         state: str, value: str, count: str,
     ) -> None:  # fmt: skip
         source, at = scalar.source, word[argument.total]
-        why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
         source.line(f"{value} = {'0.0' if isinstance(call.type, Float) else '0'}")
         with source.block(f"if {count} != 0:"):
             if isinstance(call.type, Float):
                 source.line(f"{value} = wide_float({state}, e, {at}) / {count}")
                 return
-            fits, read = f"wide_fits({state}, e, {at})", f"wide_int({state}, e, {at})"
-            if call.function == "avg":
-                scale = 10 ** (_scale(call.type) - _scale(argument.value.type))  # type: ignore[union-attr]
-                inside = f"{state}, e, {at}, {scale}, {count}"
-                fits, read = f"wide_ratio_fits({inside})", f"wide_ratio({inside})"
-            with source.block(f"if {fits}:"):
-                source.line(f"{value} = {read}")
-            with source.block("else:"):
-                source.line(f"fail({why})")
+            if argument.carry:
+                why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
+                with source.block(f"if int_at({state}, e, {word[argument.carry]}) != 0:"):
+                    source.line(f"fail({why})")
+            assert argument.value is not None
+            scale = exact.scale_of(argument.value.type)
+            total = exact.Number(f"wide_at({state}, e, {at})", scale, exact.PAIR, True)
+            source.line(f"{value} = {exact.finished(scalar, call, total, count)}")
 
 
 def extreme_slots(argument: Argument) -> tuple[str, str, str]:
@@ -365,6 +397,8 @@ _NOT_DETERMINED = ("first", "last", "any_value", "collect_list")
 def _require_taken(call: Aggregate) -> None:
     if call.function in _NOT_DETERMINED:
         raise NotTaken(f"{call.function}: SQL does not determine what it gives", call.span)
+    if is_engine_function(call.function):
+        raise NotTaken(not_modelled(call.function), call.span)
     if call.function not in TAKEN:
         raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
     if call.function in (*MOMENTS, *PERCENTILES):
@@ -374,7 +408,7 @@ def _require_taken(call: Aggregate) -> None:
     if len(call.arguments) > 1:
         raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
     value = call.arguments[0].type if call.arguments else BIGINT
-    if call.function in ("sum", "avg") and not isinstance(value, Integer | Decimal | Float):
+    if call.function in ("sum", "avg") and not isinstance(value, Integer | Decimal | Wide | Float):
         raise NotTaken(f"{call.function} of {value}", call.span)
     if call.function in ("min", "max") and isinstance(value, Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
@@ -405,13 +439,14 @@ def _exact_sum(value: Expression, where: Expression | None) -> Aggregate:
     """A sum that cannot overflow: integers are added as decimals."""
     if isinstance(value.type, Integer):
         value = Cast(value, Decimal(20, 0), value.nullable)
-    assert isinstance(value.type, Decimal)
+    assert isinstance(value.type, Decimal | Wide)
     type_ = Decimal(min(38, value.type.precision + 10), value.type.scale)
     return Aggregate("sum", (value,), type_, True, where=where)
 
 
-def _scale(type_: Type) -> int:
-    return type_.scale if isinstance(type_, Decimal) else 0
+def _may_carry(type_: Type) -> bool:
+    """Whether ten billion values may add up to more than 128 bits hold."""
+    return isinstance(type_, Decimal | Wide) and type_.precision > 28
 
 
 def _infinity(sign: int) -> Literal:

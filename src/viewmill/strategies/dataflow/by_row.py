@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Call, Column, Expression, Over
+from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Over
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import (
     Aggregate,
     Filter,
@@ -23,6 +24,7 @@ from viewmill.algebra.relations import (
     Sort,
     Window,
 )
+from viewmill.algebra.types import kept_type
 from viewmill.algebra.walk import (
     columns_of,
     has_subquery,
@@ -161,20 +163,26 @@ class _Made:
 
     def replaced(self, expression: Expression) -> Expression:
         """The expression over what was computed; inside aggregates and windows the arguments."""
+        if isinstance(expression, AggregateCall) and expression.where is not None:
+            expression = _guarded(expression, self.below)
         if isinstance(expression, AggregateCall | Over):
             return map_parts(expression, self.replaced)
         if has_subquery(expression) or is_written(expression, self.below):
             return expression
         return self.column(expression) if can_evaluate(expression) else expression
 
-    def column(self, expression: Expression) -> Column:
-        """The column that holds an expression."""
-        for name, known in self.outputs:
-            if known == expression:
-                return Column(name, known.type, known.nullable)
-        name = f"#{self.below.schema.names[0]}.{_depth(self.below)}_{len(self.outputs)}"
-        self.outputs.append((name, expression))
-        return Column(name, expression.type, expression.nullable, span=expression.span)
+    def column(self, expression: Expression) -> Expression:
+        """What reads the column that holds an expression."""
+        type_, kept = expression.type, expression
+        if kept_type(type_) != type_:
+            kept = Cast(expression, kept_type(type_), expression.nullable, span=expression.span)
+        name = next((name for name, known in self.outputs if known == kept), "")
+        if not name:
+            names = self.below.schema.names
+            name = f"#{names[0] if names else ''}.{_depth(self.below)}_{len(self.outputs)}"
+            self.outputs.append((name, kept))
+        column = Column(name, kept.type, kept.nullable, span=expression.span)
+        return column if kept is expression else Cast(column, type_, kept.nullable)
 
     def relation(self) -> Relation:
         """The relation with what is computed besides."""
@@ -182,6 +190,19 @@ class _Made:
             return self.below
         columns = (*columns_as(self.below.schema), *self.outputs)
         return Project(self.below, columns, by_row=True)
+
+
+def _guarded(call: AggregateCall, below: Relation) -> AggregateCall:
+    """An aggregate whose arguments are computed ahead for the rows that FILTER takes only."""
+    where = call.where
+    assert where is not None
+
+    def guarded(argument: Expression) -> Expression:
+        if is_written(argument, below) or failing_part(argument, overflow=True) is None:
+            return argument
+        return Case(((where, argument),), Literal(None, argument.type), argument.type, True)
+
+    return replace(call, arguments=tuple(map(guarded, call.arguments)))
 
 
 def _depth(relation: Relation) -> int:

@@ -6,9 +6,6 @@ gives  `Program`, or `NotTaken` with the part that is in the way
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from viewmill.algebra.expressions import Call, Cast, Expression, Literal, walk
 from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
 from viewmill.algebra.walk import scans
 from viewmill.program.program import Program
@@ -23,24 +20,21 @@ from viewmill.strategies.dataflow.operators.union import emit_union
 from viewmill.strategies.dataflow.operators.window import emit_window
 from viewmill.strategies.dataflow.shape import NotTaken
 
-_DIVISIONS = ("/", "%", "div", "pmod", "mod")
 
-
-def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
+def compose(query: Relation, strategy: str, *, passing: bool, careful: bool = False) -> Program:
     """The program of a query; `passing` if its rows are needed by the next block only."""
     if not scans(query):
         return emit_constants(query, strategy, passing=passing)
     inner = query.input if isinstance(query, Sort) else query
     if isinstance(inner, Distinct):
-        return emit_program(query, strategy)
+        return emit_program(query, strategy, passing=passing)
     top, bottom = top_of(query)
     refuse_subqueries(top.expressions)
     match bottom:
         case Join(kind="inner" | "cross"):
-            refuse_division(top.expressions)
-            return emit_join(query, top, bottom, strategy, passing=passing)
+            return emit_join(query, top, bottom, strategy, passing=passing, careful=careful)
         case Join():
-            return emit_matching(query, top, bottom, strategy, passing=passing)
+            return emit_matching(query, top, bottom, strategy, passing=passing, careful=careful)
         case SetOperation(kind="union", all=True):
             return emit_union(query, top, bottom, strategy, passing=passing)
         case SetOperation(kind="intersect" | "except"):
@@ -55,23 +49,4 @@ def compose(query: Relation, strategy: str, *, passing: bool) -> Program:
         case Limit() if not isinstance(bottom.input, Sort):
             raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", bottom.span)
         case _:
-            return emit_program(query, strategy)
-
-
-def refuse_division(shown: Iterable[Expression]) -> None:
-    """Have rows divided once all inputs have changed: pairs of new and old rows come and go."""
-    for each in shown:
-        if (part := division_in(each)) is not None:
-            raise NotTaken("a division over joined rows, which is a block of its own", part.span)
-
-
-def division_in(expression: Expression) -> Expression | None:
-    """The first division that may fail."""
-    for part in walk(expression):
-        if isinstance(part, Call) and part.function in _DIVISIONS:
-            divisor = part.arguments[-1]
-            while isinstance(divisor, Cast):
-                divisor = divisor.input
-            if not isinstance(divisor, Literal) or not divisor.value:
-                return part
-    return None
+            return emit_program(query, strategy, passing=passing)

@@ -11,18 +11,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from viewmill.algebra.conditions import filtered
-from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Column, Expression, Literal, walk
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, Nested, Null
-from viewmill.algebra.walk import columns_of, walk_relations
+from viewmill.algebra.walk import columns_of
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Keyed, Slot, State
 from viewmill.strategies.dataflow.aggregates import Payload, zero_if_null
 from viewmill.strategies.dataflow.group_values import GroupValues
 from viewmill.strategies.dataflow.linear import counted
-from viewmill.strategies.dataflow.moments import with_pivots
 from viewmill.strategies.dataflow.percentiles import RANKED, RankedValues
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
@@ -39,12 +37,12 @@ from viewmill.strategies.dataflow.words import (
 from viewmill.strategies.inputs import input_of
 
 
-def emit_program(query: Relation, strategy: str) -> Program:
-    """The program of a query, or `NotTaken`."""
+def emit_program(query: Relation, strategy: str, *, passing: bool = False) -> Program:
+    """The program of a query, or `NotTaken`; `passing` if its rows are only handed on."""
     shape = shape_of(query)
-    return _Bag(query, shape, strategy).program() if shape.keys is None else (
-        _Groups(query, shape, strategy).program()
-    )  # fmt: skip
+    if shape.keys is None:
+        return _Bag(query, shape, strategy, passing=passing).program()
+    return _Groups(query, shape, strategy).program()
 
 
 class _Writer:
@@ -69,8 +67,6 @@ class _Writer:
 
     def build(self, kind: Keyed, definition: Relation, trigger: Trigger) -> Program:
         """Put the pieces together."""
-        said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
-        head = [f"# {line}".rstrip() for line in said] + [""]
         return Program(
             strategy=self.strategy,
             query=self.query,
@@ -78,7 +74,7 @@ class _Writer:
             output=self.query.schema,
             states=(State(self.state, kind, definition), *self.more_states()),
             body=Triggers(
-                source="\n".join(head) + "\n" + str(self.source),
+                source=self.source.under(self.query),
                 triggers=(trigger,),
                 rebuild=self.needs_rebuild,
                 texts=tuple(self.source.texts),
@@ -289,7 +285,7 @@ class _Groups(_Writer):
 
     def _show_body(self) -> None:
         shown = "present" if self.is_global else "rows"
-        with self.source.block(f"if int_at({self.state}, e, {self.word[shown]}) == 0:"):
+        with self.source.block(f"if int_at({self.state}, e, {self.word[shown]}) <= 0:"):
             self.source.line("return 0")
         bound = {} if self.is_global else self.bind_key(self.kind.key)
         scalar = Scalar(self.source, bound, "t")
@@ -312,7 +308,7 @@ class _Groups(_Writer):
         names = free_names((each.slot.name for each in kept), (name for name, _ in self.keys))
         calls = tuple(zip(names, (each.definition for each in kept), strict=True))
         by = () if self.is_global else self.keys
-        group = Aggregate(with_pivots(self.base(), by, self.payload.moments), by, calls)
+        group = Aggregate(self.base(), by, calls)
         keys: tuple[Named, ...] = tuple(
             (field.name, Column(field.name, field.type, field.nullable)) for field in self.kind.key
         )
@@ -327,9 +323,17 @@ class _Groups(_Writer):
 
 
 class _Bag(_Writer):
-    """Filter and project: each output row with its multiplicity."""
+    """Filter and project: each output row with its multiplicity.
+
+    A row that was deleted before it came is hidden until then; one that is only handed on is not,
+    for what comes next knows what it had before.
+    """
 
     state = "rows"
+
+    def __init__(self, query: Relation, shape: Shape, strategy: str, *, passing: bool) -> None:
+        super().__init__(query, shape, strategy)
+        self._passing = passing
 
     def program(self) -> Program:
         """The program."""
@@ -351,9 +355,9 @@ class _Bag(_Writer):
     def _flush(self, fields: Sequence[Field]) -> None:
         with self.function("flush", "t", "keyed_touched"):
             self.source.line(f"e = keyed_before({self.state}, t)")
-            self.source.line(f"before = int_at({self.state}, e, 0)")
+            self.source.line(f"before = {self._shown_times}")
             self.source.line(f"e = keyed_now({self.state}, t)")
-            self.source.line(f"change = int_at({self.state}, e, 0) - before")
+            self.source.line(f"change = {self._shown_times} - before")
             with self.source.block("if change != 0:"):
                 self.emit_row(self._read(fields), fields, "change")
 
@@ -363,9 +367,15 @@ class _Bag(_Writer):
             with self.source.block("if e == -1:"):
                 self.source.line("continue")
             count = self.source.name("count")
-            self.source.line(f"{count} = int_at({self.state}, e, 0)")
+            self.source.line(f"{count} = {self._shown_times}")
             with self.source.block(f"if {count} != 0:"):
                 self.emit_row(self._read(fields), fields, count)
+
+    @property
+    def _shown_times(self) -> str:
+        """How often entry e is shown."""
+        times = f"int_at({self.state}, e, 0)"
+        return times if self._passing else f"max({times}, 0)"
 
     def _read(self, fields: Sequence[Field]) -> list[Operand]:
         bound = self.bind_key(fields)
@@ -374,9 +384,3 @@ class _Bag(_Writer):
     def _definition(self) -> Relation:
         project = Project(self.base(), self.shape.outputs)
         return counted(project, self.query.schema.fields)
-
-
-def _sql_of(query: Relation) -> str:
-    """The text that the query was read from."""
-    spans = (getattr(each, "span", None) for each in walk_relations(query))
-    return next((span.sql for span in spans if span is not None), "")

@@ -10,7 +10,7 @@ from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Named, Relation, Values
 from viewmill.algebra.schema import Field, free_name
-from viewmill.algebra.types import Boolean, Float, String
+from viewmill.algebra.types import Boolean, Float, String, Wide
 from viewmill.program.states import Keyed, Listed, Slot, Sorted, State
 from viewmill.strategies.dataflow.aggregates import Argument, extreme_slots
 from viewmill.strategies.dataflow.linear import counted, not_null, projected
@@ -52,7 +52,8 @@ class GroupValues:
         counted = State(self.state, self.kind, self.definition(rows, keys))
         if not self.order:
             return [counted]
-        last = "text" if isinstance(self.value.type, String) else "number"
+        looked_up = {String: "text", Wide: "wide"}
+        last = looked_up.get(type(self.value.type), "number")
         words = (*("number",) * self.groups.key_words, last)
         kind = Sorted((*self.groups.key, self.field), words)  # type: ignore[arg-type]
         return [counted, State(self.order, kind, Values((), kind.schema))]
@@ -146,4 +147,6 @@ class GroupValues:
             return f"float_lt(key_float({a}), key_float({b}))"
         if isinstance(self.value.type, String):
             return f"text_less(texts, {self.source.every_text()}, {a}, {b})"
+        if isinstance(self.value.type, Wide):
+            return f"wide_less(texts, {a}, {b})"
         return f"{a} < {b}"

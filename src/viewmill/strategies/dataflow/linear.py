@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from viewmill.algebra.conditions import conjuncts, filtered
+from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column, Expression
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan, Sort
 from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import BIGINT, BOOLEAN
@@ -70,6 +72,15 @@ def refuse_subqueries(expressions: Iterable[Expression]) -> None:
     for each in expressions:
         if has_subquery(each):
             raise NotTaken("a subquery that no rule turns into a join", each.span)
+
+
+def refuse_failing(shown: Iterable[Expression], *, overflow: bool = False) -> None:
+    """Have what can fail evaluated once all inputs have changed: pairs of new and old rows come
+    and go."""
+    for each in shown:
+        if (part := failing_part(each, overflow=overflow)) is not None:
+            what = display_expression(part)
+            raise NotTaken(f"{what} over joined rows can fail: a block of its own", part.span)
 
 
 def columns_as(fields: Iterable[Field]) -> tuple[Named, ...]:

@@ -9,12 +9,10 @@ NaN and infinities are counted apart, so that taking them away brings the rest b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viewmill.algebra.conditions import chain
-from viewmill.algebra.expressions import Aggregate, Call, Case, Column, Expression, Literal, Over
-from viewmill.algebra.relations import Named, Relation, Window
+from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.program.states import Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -58,9 +56,6 @@ class Moment:
 
     # Definitions.
 
-    def _pivot(self, i: int) -> Column:
-        return Column(f"#pivot_{self.number}_{i}", DOUBLE, True)
-
     def _counts(self) -> Expression:
         known = [_not(Call("is_null", (each,), BOOLEAN, False)) for each in self.values]
         return chain("and", [*([] if self.where is None else [self.where]), *known])
@@ -70,33 +65,21 @@ class Moment:
         tests = [_less(Call("abs", (each,), DOUBLE, each.nullable)) for each in self.values]
         return chain("and", [self._counts(), *tests])
 
-    def pivots(self, keys: Sequence[Named]) -> list[tuple[str, Over]]:
-        """The mean of each variable in its group."""
-        partition = tuple(each for _, each in keys)
-        made = []
-        for i, each in enumerate(self.values):
-            null = Literal(None, DOUBLE)
-            x = Case(((self._finite(), each),), null, DOUBLE, True)
-            call = Over("avg", (x,), partition, (), None, DOUBLE, True)
-            made.append((self._pivot(i).name, call))
-        return made
-
     def kept(self) -> list[tuple[Slot, Aggregate]]:
-        """The slots and their definitions, over rows that know their group's pivots."""
+        """The slots and their definitions."""
         finite, counts = self._finite(), self._counts()
         special = chain("and", [counts, _not(finite)])
         made = [
             (Slot(self.count, "int"), Aggregate("count", (), BIGINT, False, where=counts)),
             (Slot(self.special, "int"), Aggregate("count", (), BIGINT, False, where=special)),
         ]
-        away = [_binary("-", x, self._pivot(i)) for i, x in enumerate(self.values)]
         sums: list[Aggregate] = []
-        for i, each in enumerate(away):
-            sums.append(Aggregate("max", (self._pivot(i),), DOUBLE, True))
+        for each in self.values:
             sums.append(Aggregate("sum", (each,), DOUBLE, True, where=finite))
             sums.append(Aggregate("sum", (_binary("*", each, each),), DOUBLE, True, where=finite))
-        if len(away) == 2:
-            sums.append(Aggregate("sum", (_binary("*", *away),), DOUBLE, True, where=finite))
+        if len(self.values) == 2:
+            both = _binary("*", *self.values)
+            sums.append(Aggregate("sum", (both,), DOUBLE, True, where=finite))
         slots = [Slot(name, "sum") for name in self.sums]
         return [*made, *zip(slots, sums, strict=True)]
 
@@ -114,20 +97,16 @@ class Moment:
                 self._add(scalar, operands, word, state)
             with source.block("else:"):
                 source.line(f"keyed_add({state}, e, {word[self.special]}, m)")
-            first = word[self.sums[0]]
-            with source.block(f"if int_at({state}, e, {word[self.count]}) == 0:"):
-                source.line(f"moment_clear({state}, e, {first}, {len(self.sums)})")
 
     def _add(
         self, scalar: Scalar, operands: list[Operand], word: dict[str, int], state: str
     ) -> None:
         first = word[self.sums[0]]
         for i, each in enumerate(operands):
-            scalar.source.line(f"moment_add({state}, e, {first + 9 * i}, {each.value}, m)")
+            scalar.source.line(f"moment_add({state}, e, {first + 6 * i}, {each.value}, m)")
         if len(operands) == 2:
             both = ", ".join(each.value for each in operands)
-            places = f"{first}, {first + 9}, {first + 18}"
-            scalar.source.line(f"moment_cross({state}, e, {places}, {both}, m)")
+            scalar.source.line(f"moment_cross({state}, e, {first + 12}, {both}, m)")
 
     def finish(self, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str) -> Operand:
         """Write what shows a call."""
@@ -161,9 +140,9 @@ class Moment:
     ) -> None:
         source = scalar.source
         # The first argument is y, the second x.
-        y, x, c = int(first), int(first) + 9, int(first) + 18
+        y, x, c = int(first), int(first) + 6, int(first) + 12
         if function in SPREADS:
-            source.line(f"{value} = max(moment_central({at}, {y}, {y}, {y + 6}, {n}), 0.0)")
+            source.line(f"{value} = max(moment_central({at}, {y}, {y}, {y + 3}, {n}), 0.0)")
             source.line(f"{value} = {value} / {n if function.endswith('_pop') else f'({n} - 1)'}")
             if function.startswith("stddev"):
                 source.line(f"{value} = {value} ** 0.5")
@@ -172,8 +151,8 @@ class Moment:
             source.line(f"{value} = moment_mean({at}, {x if function == 'regr_avgx' else y}, {n})")
             return
         sxx, syy, sxy = (source.name(each) for each in ("sxx", "syy", "sxy"))
-        source.line(f"{sxx} = max(moment_central({at}, {x}, {x}, {x + 6}, {n}), 0.0)")
-        source.line(f"{syy} = max(moment_central({at}, {y}, {y}, {y + 6}, {n}), 0.0)")
+        source.line(f"{sxx} = max(moment_central({at}, {x}, {x}, {x + 3}, {n}), 0.0)")
+        source.line(f"{syy} = max(moment_central({at}, {y}, {y}, {y + 3}, {n}), 0.0)")
         source.line(f"{sxy} = moment_central({at}, {y}, {x}, {c}, {n})")
         divisor, text = RESULTS[function]
         if divisor:
@@ -184,7 +163,7 @@ class Moment:
             source.line(f"{value} = {filled}")
 
 
-_OWN = ("pivot", "sum", "square")
+_OWN = ("sum", "square")
 # A NaN among the rows makes these NULL.
 FINITE = ("corr", "regr_slope", "regr_intercept", "regr_r2", "covar_samp", "covar_pop")
 
@@ -200,12 +179,6 @@ RESULTS = {
     "regr_intercept": ("{xx}", "{my} - {xy} / {xx} * {mx}"),
     "regr_r2": ("{xx}", "1.0 if {yy} == 0.0 else {xy} * {xy} / ({xx} * {yy})"),
 }
-
-
-def with_pivots(rows: Relation, keys: Sequence[Named], moments: Sequence[Moment]) -> Relation:
-    """The rows with the means of their group, for definitions."""
-    calls = [each for moment in moments for each in moment.pivots(keys)]
-    return Window(rows, tuple(calls)) if calls else rows
 
 
 def _not(expression: Expression) -> Expression:

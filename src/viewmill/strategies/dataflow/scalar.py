@@ -3,7 +3,8 @@
 takes  algebra.Expression, and for each column the names that hold it
 gives  lines that compute it, and an `Operand`: where the value is, and whether it is NULL
 
-Values are int64 or float64 words, Python booleans for BOOLEAN. SQL's three-valued logic is written
+Values are int64 or float64 words, Python booleans for BOOLEAN; a DECIMAL under way may be two words
+(`exact`), and is one again when it is handed out. SQL's three-valued logic is written
 out: an operand carries its own null flag. What Spark judges lazily (AND, OR, CASE) is judged lazily
 here too, because x <> 0 AND 1 / x > 2 must not fail.
 """
@@ -20,7 +21,16 @@ from itertools import groupby
 from typing import TypeVar
 
 from viewmill.algebra.display import display_expression
-from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from viewmill.algebra.expressions import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    is_engine_function,
+    not_modelled,
+)
 from viewmill.algebra.types import (
     BOOLEAN,
     Boolean,
@@ -32,25 +42,34 @@ from viewmill.algebra.types import (
     String,
     Timestamp,
     Type,
+    Wide,
 )
 from viewmill.program.text_functions import base_column, is_text_function
+from viewmill.strategies.dataflow import exact
 from viewmill.strategies.dataflow.dates import DATES, is_shift, shift, truncation
-from viewmill.strategies.dataflow.scalar_casts import CASTS, narrowed
-from viewmill.strategies.dataflow.scalar_functions import LIMIT, LOGARITHMS, STRICT, comparison
+from viewmill.strategies.dataflow.scalar_casts import CASTS
+from viewmill.strategies.dataflow.scalar_functions import LOGARITHMS, STRICT, comparison
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _AT_ONCE = 16  # constants of IN in one expression, branches of CASE in one another
+_DIGITS = decimal.Context(prec=80)
+_OPERATORS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Operand:
-    """Source text of a value, and of its null flag; None means never NULL."""
+    """Source text of a value, and of its null flag; None means never NULL.
+
+    A DECIMAL may be two words; `bound` is the largest it can be, without its point, if known.
+    """
 
     value: str
     null: str | None = None
+    is_wide: bool = False
+    bound: int | None = None
 
 
 class Scalar:
@@ -60,7 +79,21 @@ class Scalar:
         self.source, self.columns, self.row = source, columns, row
 
     def emit(self, expression: Expression) -> Operand:
-        """Write what computes `expression`."""
+        """Write what computes `expression`, as one word."""
+        operand = self.emit_number(expression)
+        if not operand.is_wide:
+            return operand
+        why = self.failure(expression, "Overflow", "the result is wider than 64 bits")
+        text = f"wide_narrow({why}, {operand.value}, {-exact.WORD}, {exact.WORD})"
+        return Operand(self._named(text), operand.null)
+
+    def _named(self, text: str) -> str:
+        value = self.source.name("v")
+        self.source.line(f"{value} = {text}")
+        return value
+
+    def emit_number(self, expression: Expression) -> Operand:
+        """The same, of a DECIMAL perhaps as two words."""
         match expression:
             case Column():
                 if expression.outer or expression.name not in self.columns:
@@ -91,9 +124,14 @@ class Scalar:
 
     def _literal(self, literal: Literal) -> Operand:
         if literal.value is None:
-            return Operand(default(literal.type), "True")
+            return Operand(default(literal.type), "True", _is_pair(literal.type))
         if isinstance(literal.type, String):
             return Operand(self.source.text(str(literal.value)))
+        if isinstance(literal.type, Decimal):
+            number = digits_of(literal)
+            if abs(number) > exact.WORD:
+                return Operand(exact.constant(number), None, True, abs(number))
+            return Operand(repr(number), bound=abs(number))
         return Operand(constant(literal))
 
     # Functions.
@@ -104,7 +142,7 @@ class Scalar:
         if call.function == "coalesce":
             return self._coalesce(call)
         if call.function == "is_null":
-            operand = self.emit(call.arguments[0])
+            operand = self.emit_number(call.arguments[0])
             return Operand(operand.null or "False")
         if call.function == "in":
             return self._in(call)
@@ -121,11 +159,41 @@ class Scalar:
         if call.function in ("date_trunc", "trunc"):
             moment, cut = truncation(call)
             return self._strict(call, [self.emit(moment)], cut)
+        if exact.takes(call):
+            operands = [self.emit_number(argument) for argument in call.arguments]
+            return self._exact(exact.computed(self, call, operands), operands)
+        if call.function in _OPERATORS:
+            return self._comparison(call)
         write = STRICT.get(call.function) or DATES.get(call.function)
         if write is None:
+            if is_engine_function(call.function):
+                raise NotTaken(not_modelled(call.function), call.span)
             raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
         operands = [self.emit(argument) for argument in call.arguments]
         return self._strict(call, operands, write)
+
+    def _comparison(self, call: Call) -> Operand:
+        operands = [self.emit_number(argument) for argument in call.arguments]
+        text = self._compared(call, _OPERATORS[call.function], operands)
+        return self._strict(call, operands, lambda scalar, expression, values: text)
+
+    def _compared(self, call: Call, operator: str, operands: list[Operand]) -> str:
+        """The text of a comparison of two values that are not NULL."""
+        if exact.compares(call):
+            return exact.comparison(self, call, operator, operands)
+        return comparison(operator)(self, call, [each.value for each in operands])
+
+    def _exact(self, made: exact.Number, operands: Sequence[Operand]) -> Operand:
+        """Write a number that is NULL when an operand is."""
+        nulls = [operand.null for operand in operands if operand.null is not None]
+        if not nulls:
+            return Operand(self._named(made.text), None, made.is_wide, made.bound)
+        value, null = self.source.name("v"), self.source.name("n")
+        self.source.line(f"{null} = {' or '.join(dict.fromkeys(nulls))}")
+        self.source.line(f"{value} = {'wide_of(0)' if made.is_wide else '0'}")
+        with self.source.block(f"if not {null}:"):
+            self.source.line(f"{value} = {made.text}")
+        return Operand(value, null, made.is_wide, made.bound)
 
     def _extreme(self, call: Call) -> Operand:
         """The largest or smallest of those that are not NULL."""
@@ -134,9 +202,11 @@ class Scalar:
         self.source.line(f"{null} = True")
         for argument in call.arguments:
             self._same_word(argument, call.type)
-            operand = self.emit(argument)
+            operand = self._as_branch(argument, call.type)
             a, b = (value, operand.value) if call.function == "greatest" else (operand.value, value)
-            if isinstance(call.type, Float):
+            if _is_pair(call.type):
+                better = f"wide_compare({a}, {b}) < 0"
+            elif isinstance(call.type, Float):
                 better = f"float_lt({a}, {b})"
             elif isinstance(call.type, String):
                 better = f"text_less(texts, {self.source.every_text()}, {a}, {b})"
@@ -145,7 +215,14 @@ class Scalar:
             with self.source.block(f"if not {operand.null or 'False'} and ({null} or {better}):"):
                 self.source.line(f"{value} = {operand.value}")
                 self.source.line(f"{null} = False")
-        return Operand(value, null)
+        return Operand(value, null, _is_pair(call.type))
+
+    def _as_branch(self, expression: Expression, type_: Type) -> Operand:
+        """One of several values of a type, all in the form that holds every value of it."""
+        operand = self.emit_number(expression)
+        if not _is_pair(type_) or operand.is_wide:
+            return operand
+        return Operand(f"wide_of({operand.value})", operand.null, True)
 
     def _logarithm(self, call: Call) -> Operand:
         """NULL of what is not positive."""
@@ -217,10 +294,10 @@ class Scalar:
         for argument in call.arguments:
             self._same_word(argument, call.type)
             with self.source.block(f"if {null}:"):
-                operand = self.emit(argument)
+                operand = self._as_branch(argument, call.type)
                 self.source.line(f"{value} = {operand.value}")
                 self.source.line(f"{null} = {operand.null or 'False'}")
-        return Operand(value, null)
+        return Operand(value, null, _is_pair(call.type))
 
     def _in(self, call: Call) -> Operand:
         """Constants are compared by the handful, others one by one, while none was equal."""
@@ -229,7 +306,7 @@ class Scalar:
             return self.emit(Call("=", (first, others[0]), BOOLEAN, True, call.span))
         if is_text_function(call) and self.source.lookup(call) is not None:
             return self._text_function(call)
-        operand = self.emit(first)
+        operand = self.emit_number(first)
         value, null = self.source.name("v"), self.source.name("n")
         self.source.line(f"{value} = False")
         self.source.line(f"{null} = {operand.null or 'False'}")
@@ -247,17 +324,17 @@ class Scalar:
         """Whether the first argument of IN is one of these; if one is NULL nobody knows."""
         equal = []
         for each in some:
-            other = self.emit(each)
+            other = self.emit_number(each)
             pair = Call("=", (call.arguments[0], each), BOOLEAN, True, call.span)
-            equal.append(comparison("==")(self, pair, [operand.value, other.value]))
+            equal.append(self._compared(pair, "==", [operand, other]))
             if other.null is not None:
                 self.source.line(f"{null} = {null} or {other.null}")
                 equal[-1] = f"not {other.null} and {equal[-1]}"
         self.source.line(f"{value} = {' | '.join(equal)}")
 
     def _null_safe_equal(self, call: Call) -> Operand:
-        left, right = (self.emit(argument) for argument in call.arguments)
-        equal = comparison("==")(self, call, [left.value, right.value])
+        left, right = (self.emit_number(argument) for argument in call.arguments)
+        equal = self._compared(call, "==", [left, right])
         a, b = left.null or "False", right.null or "False"
         value = self.source.name("v")
         self.source.line(f"{value} = ({a} and {b}) or (not {a} and not {b} and {equal})")
@@ -271,7 +348,7 @@ class Scalar:
         if len(case.branches) <= _AT_ONCE:
             otherwise = partial(self._assign, case.otherwise, case.type, value, null)
             self._branches(case, case.branches, value, null, otherwise)
-            return Operand(value, null)
+            return Operand(value, null, _is_pair(case.type))
         is_open = self.source.name("is_open")
         self.source.line(f"{is_open} = True")
         for some in _cut(list(case.branches), _AT_ONCE):
@@ -281,7 +358,7 @@ class Scalar:
                 self._branches(case, some, value, null, reopen)
         with self.source.block(f"if {is_open}:"):
             self._assign(case.otherwise, case.type, value, null)
-        return Operand(value, null)
+        return Operand(value, null, _is_pair(case.type))
 
     def _branches(
         self, case: Case, branches: Sequence[tuple[Expression, Expression]], value: str, null: str,
@@ -298,7 +375,7 @@ class Scalar:
 
     def _assign(self, expression: Expression, type_: Type, value: str, null: str) -> None:
         self._same_word(expression, type_)
-        operand = self.emit(expression)
+        operand = self._as_branch(expression, type_)
         self.source.line(f"{value} = {operand.value}")
         self.source.line(f"{null} = {operand.null or 'False'}")
 
@@ -311,8 +388,13 @@ class Scalar:
 
     def _cast(self, cast: Cast) -> Operand:
         if isinstance(cast.input, Literal) and cast.input.value is None:
-            return Operand(default(cast.type), "True")
-        cast = narrowed(cast)
+            return Operand(default(cast.type), "True", _is_pair(cast.type))
+        if exact.casts(cast) and not cast.lenient:
+            operand = self.emit_number(cast.input)
+            if isinstance(cast.type, Float):
+                text = exact.converted(self, cast, operand).text
+                return self._strict(cast, [operand], lambda scalar, expression, values: text)
+            return self._exact(exact.converted(self, cast, operand), [operand])
         write = CASTS.get((type(cast.input.type), type(cast.type)))
         if write is None or cast.lenient:
             raise NotTaken(
@@ -338,8 +420,21 @@ def _cut(values: list[_T], size: int) -> Iterator[list[_T]]:
     return (values[i : i + size] for i in range(0, len(values), size))
 
 
+def _is_pair(type_: Type) -> bool:
+    """Whether one word does not hold every value of a type while it is computed."""
+    return isinstance(type_, Decimal) and exact.limit_of(type_) > exact.WORD
+
+
+def digits_of(literal: Literal) -> int:
+    """A DECIMAL constant without its point."""
+    assert isinstance(literal.type, Decimal | Wide)
+    return int(decimal.Decimal(str(literal.value)).scaleb(literal.type.scale, _DIGITS))
+
+
 def default(type_: Type) -> str:
-    """The word of a NULL of this type."""
+    """A NULL of this type."""
+    if _is_pair(type_):
+        return "wide_of(0)"
     if isinstance(type_, Float):
         return "0.0"
     return "False" if isinstance(type_, Boolean) else "0"
@@ -354,9 +449,8 @@ def constant(literal: Literal) -> str:
         case Integer():
             return repr(int(str(value)))
         case Decimal():
-            scaled = decimal.Decimal(str(value)).scaleb(type_.scale)
-            word = int(scaled)
-            if abs(word) > LIMIT:
+            word = digits_of(literal)
+            if abs(word) > exact.WORD:
                 raise NotTaken(f"{value} is wider than 64 bits", literal.span)
             return repr(word)
         case Float():

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Call, Expression, Literal
-from viewmill.algebra.types import Decimal, Float, Integer, String, Type, may_be_wide
+from viewmill.algebra.types import Float, Integer, String, Type
 from viewmill.strategies.dataflow.shape import NotTaken
 
 if TYPE_CHECKING:
     from viewmill.strategies.dataflow.scalar import Scalar
 
-LIMIT = (1 << 63) - 1
 Write = Callable[["Scalar", Expression, list[str]], str]
 
 
@@ -30,28 +29,8 @@ def overflow(scalar: Scalar, expression: Expression) -> str:
 
 
 def bounds_of(type_: Type) -> str:
-    if isinstance(type_, Integer):
-        return f"{type_.low}, {type_.high}"
-    assert isinstance(type_, Decimal)
-    high = min(10**type_.precision - 1, LIMIT)
-    return f"{-high}, {high}"
-
-
-def rescaled(scalar: Scalar, expression: Expression, text: str, source: Type, scale: int) -> str:
-    """A decimal or integer word of type `source` at another scale."""
-    own = source.scale if isinstance(source, Decimal) else 0
-    if own == scale:
-        return text
-    if own < scale:
-        factor = power(scale - own, expression)
-        return f"scale_up({overflow(scalar, expression)}, {text}, {factor})"
-    return f"scale_down_half_up({text}, {power(own - scale, expression)})"
-
-
-def power(digits: int, expression: Expression) -> int:
-    if digits > 18:
-        raise NotTaken("a decimal of more digits than 64 bits hold", expression.span)
-    return int(10**digits)
+    assert isinstance(type_, Integer)
+    return f"{type_.low}, {type_.high}"
 
 
 def _additive(function: str) -> Write:
@@ -63,13 +42,6 @@ def _additive(function: str) -> Write:
                 return f"{values[0]} {'+' if function == 'add' else '-'} {values[1]}"
             case Integer():
                 _only(types, Integer, expression)
-            case Decimal():
-                _only(types, Integer | Decimal, expression)
-                scale = max(t.scale if isinstance(t, Decimal) else 0 for t in types)
-                if scale != expression.type.scale:
-                    raise NotTaken("a decimal sum that loses digits", expression.span)
-                pairs = zip(values, types, strict=True)
-                values = [rescaled(scalar, expression, v, t, scale) for v, t in pairs]
             case _:
                 raise NotTaken(f"{function} on {expression.type}", expression.span)
         why, bounds = overflow(scalar, expression), bounds_of(expression.type)
@@ -106,14 +78,6 @@ def _multiply(scalar: Scalar, expression: Expression, values: list[str]) -> str:
             _only(types, Integer, expression)
             why, bounds = overflow(scalar, expression), bounds_of(expression.type)
             return f"mul_checked({why}, {a}, {b}, {bounds})"
-        case Decimal(scale=scale):
-            _only(types, Integer | Decimal, expression)
-            have = sum(each.scale for each in types if isinstance(each, Decimal))
-            factor = power(have - scale, expression)
-            if factor == 1:
-                why = overflow(scalar, expression)
-                return f"mul_checked({why}, {a}, {b}, {-LIMIT}, {LIMIT})"
-            return f"mul_decimal({overflow(scalar, expression)}, {a}, {b}, {factor})"
         case _:
             raise NotTaken(f"multiplying {expression.type}", expression.span)
 
@@ -126,15 +90,6 @@ def _divide(scalar: Scalar, expression: Expression, values: list[str]) -> str:
         case Float():
             _only(types, Float, expression)
             return f"div_float({zero}, {a}, {b})"
-        case Decimal(scale=scale):
-            _only(types, Integer | Decimal, expression)
-            if may_be_wide(expression.type):
-                raise NotTaken("a quotient of more digits than 64 bits hold", expression.span)
-            scales = [each.scale if isinstance(each, Decimal) else 0 for each in types]
-            digits = scale + scales[1] - scales[0]
-            if digits < 0:
-                raise NotTaken("a decimal quotient that loses digits", expression.span)
-            return f"div_decimal({zero}, {a}, {b}, {power(digits, expression)})"
         case _:
             raise NotTaken(f"dividing {expression.type}", expression.span)
 
@@ -167,11 +122,7 @@ def comparison(operator: str) -> Write:
             first, second = (b, a) if operator in (">", "<=") else (a, b)
             less = f"text_less(texts, {scalar.source.every_text()}, {first}, {second})"
             return f"({less})" if operator in ("<", ">") else f"(not {less})"
-        if isinstance(left, Decimal | Integer) and isinstance(right, Decimal | Integer):
-            scales = [each.scale if isinstance(each, Decimal) else 0 for each in (left, right)]
-            a = rescaled(scalar, expression, a, left, max(scales))
-            b = rescaled(scalar, expression, b, right, max(scales))
-        elif type(left) is not type(right):
+        if type(left) is not type(right):
             raise NotTaken(f"comparing {left} with {right}", expression.span)
         return f"({a} {operator} {b})"
 
@@ -215,17 +166,14 @@ def _real(function: str) -> Write:
 
 
 def _rounded(up: bool) -> Write:
-    """floor and ceil: of a float to BIGINT, of a decimal to one without a fraction."""
+    """floor and ceil of a float."""
 
     def write(scalar: Scalar, expression: Expression, values: list[str]) -> str:
         source = _arguments(expression)[0].type
         if isinstance(source, Float):
             why, bounds = overflow(scalar, expression), bounds_of(expression.type)
             return f"float_to_int({why}, real_{'ceil' if up else 'floor'}({values[0]}), {bounds})"
-        if not isinstance(source, Decimal):
-            raise NotTaken(f"rounding {source}", expression.span)
-        unit = power(source.scale, expression)
-        return f"(-(-{values[0]} // {unit}))" if up else f"({values[0]} // {unit})"
+        raise NotTaken(f"rounding {source}", expression.span)
 
     return write
 
@@ -253,8 +201,7 @@ STRICT: dict[str, Write] = {
     "sign": _real("real_sign"), "&": _bits("&"), "|": _bits("|"), "^": _bits("^"),
     "~": _bits("~"),
     "+": _additive("add"), "-": _minus, "*": _multiply, "/": _divide, "div": _whole("div"),
-    "%": _whole("mod"), "=": comparison("=="), "<>": comparison("!="), "<": comparison("<"),
-    "<=": comparison("<="), ">": comparison(">"), ">=": comparison(">="), "not": _not,
+    "%": _whole("mod"), "not": _not,
     "abs": _absolute, "isnan": _is_nan, "pmod": _positive_rest,
     "unix_micros": _same_word, "timestamp_micros": _same_word,
 }  # fmt: skip

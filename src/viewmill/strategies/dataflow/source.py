@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import keyword
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Expression
-from viewmill.algebra.relations import Scan
-from viewmill.errors import Span
+from viewmill.algebra.relations import Relation, Scan
+from viewmill.algebra.walk import walk_relations
+from viewmill.errors import RefusedCode, Span
+from viewmill.program.generated_source import Names, comments, is_one_line
 from viewmill.program.program import Input, Message
 from viewmill.program.text_functions import EVERY_TEXT, Lookup, base_column
 
@@ -35,6 +36,7 @@ _CALLED_PREFIXES = (
     "wide_",
     "text_",
     "pair_",
+    "exact_",
     "float_",
     "moment_",
     "real_",
@@ -45,6 +47,8 @@ _CALLED_PREFIXES = (
     "ring_",
     "ints_",
 )
+
+_LINES = str.maketrans("└├─│", "++-|")  # of a tree, in ASCII
 
 
 class Source:
@@ -57,10 +61,12 @@ class Source:
         self.lookups: list[Lookup] = []
         self.origins: dict[str, tuple[str, str]] = {}  # input and column that a name comes from
         self._depth = 0
-        self._names: set[str] = set(_CALLED)
+        self._names = Names(_CALLED, _CALLED_PREFIXES)
 
     def line(self, text: str = "") -> None:
         """One line at the present depth."""
+        if not is_one_line(text):
+            raise RefusedCode("generated code is written line by line, in printable ASCII")
         self.lines.append("    " * self._depth + text if text else "")
 
     @contextmanager
@@ -76,14 +82,16 @@ class Source:
 
     def name(self, wish: str) -> str:
         """A Python name that reads like `wish` and is new."""
-        base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
-        if base[0].isdigit() or keyword.iskeyword(base) or base.startswith(_CALLED_PREFIXES):
-            base = f"v_{base}"
-        name, count = base, 2
-        while name in self._names:
-            name, count = f"{base}_{count}", count + 1
-        self._names.add(name)
-        return name
+        return self._names.new(wish)
+
+    def reserve(self, *names: str) -> None:
+        """These names have a meaning already: nothing else gets them."""
+        self._names.reserve(names)
+
+    def comment(self, text: str) -> None:
+        """Comments that say `text`, whatever is in it."""
+        for line in comments(text):
+            self.line(line)
 
     def message(self, kind: str, text: str, span: Span | None) -> int:
         """The code of a failure."""
@@ -120,5 +128,17 @@ class Source:
             self.lookups.append(EVERY_TEXT)
         return self.lookups.index(EVERY_TEXT)
 
+    def under(self, query: Relation, more: Iterable[str] = ()) -> str:
+        """The whole text, under comments with the query and `more` lines."""
+        said = [_sql_of(query), "", display(query).translate(_LINES), *more]
+        head = [line for text in said for line in comments(text)]
+        return "\n".join([*head, "", ""]) + str(self)
+
     def __str__(self) -> str:
         return "\n".join(self.lines) + "\n"
+
+
+def _sql_of(query: Relation) -> str:
+    """The text that the query was read from."""
+    spans = (getattr(each, "span", None) for each in walk_relations(query))
+    return next((span.sql for span in spans if span is not None), "")

@@ -34,7 +34,7 @@ class Dataflow:
         if isinstance(query, Project) and query.by_row:
             return self._by_row(query)
         try:
-            program = compose(query, self.name, passing=False)
+            program = compose(query, self.name, passing=False, careful=statistics.careful)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         # At most one entry per row; half of that is a fair guess before any row is seen.

@@ -53,23 +53,22 @@ def every_window(query: Relation) -> EveryWindow:
     spread = _spread(below)
     by_name = {name: substitute(each, spread.columns) for name, each in columns}
     keys = [(name, substitute(each, by_name)) for name, each in group.keys]
-    found = [
-        (i, *window) for i, (_, each) in enumerate(keys) if (window := _time_window(each, spread))
-    ]
-    starts = [i for i, _, after in found if after == 0]
-    ends = [(i, time, after) for i, time, after in found if after != 0]
+    found = [(i, _time_window(each, spread)) for i, (_, each) in enumerate(keys)]
+    starts = [i for i, border in found if border is not None and border.after == 0]
+    ends = [(i, border) for i, border in found if border is not None and border.after != 0]
     if len(starts) != 1 or len(ends) != 1:
         raise NotTaken("rows are not grouped by the start and the end of their windows")
-    (start,), ((end, time, size),) = starts, ends
+    (start,), ((end, last),) = starts, ends
     where = (*spread.where, *(substitute(each, by_name) for each in conditions))
     calls = [(name, substitute(each, by_name)) for name, each in group.aggregates]
     rest = tuple(each for i, each in enumerate(keys) if i not in (start, end))
     read = [*where, *(each for _, each in rest), *(each for _, each in calls)]
     if any(spread.back in columns_of(each) for each in read):
         raise NotTaken("something besides the groups depends on the window of a row")
-    _check_condition(spread, size)
-    column = time.removeprefix(f"{spread.scan.alias}.")
-    scan = replace(spread.scan, window=SlidingWindow("time", size, spread.slide, column))
+    _check_condition(spread, last)
+    column, size, slide = last.time.removeprefix(f"{spread.scan.alias}."), last.after, spread.slide
+    window = SlidingWindow("time", size, slide, column, offset=(last.offset + size) % slide)
+    scan = replace(spread.scan, window=window)
     shape = Shape(scan, where, rest, tuple(calls), having, outputs)  # type: ignore[arg-type]
     return EveryWindow(shape, tuple(keys), start, end)
 
@@ -92,8 +91,18 @@ def _spread(relation: Relation) -> _Spread:
     return _Spread(scan, where, own, name, slide, condition)
 
 
-def _time_window(key: Expression, spread: _Spread) -> tuple[str, int] | None:
-    """The time column and how long after the start of the window this is; None for other keys."""
+@dataclass(frozen=True)
+class _Border:
+    """A moment of each window of a row: so long after its start. Starts are `offset` after the
+    multiples of the slide."""
+
+    time: str
+    after: int
+    offset: int
+
+
+def _time_window(key: Expression, spread: _Spread) -> _Border | None:
+    """The border of the windows that a key is; None for other keys."""
     ticks = _argument(key, "timestamp_micros")
     size = 0
     ends = _arguments(ticks, "+")
@@ -111,12 +120,10 @@ def _time_window(key: Expression, spread: _Spread) -> tuple[str, int] | None:
     offset = phase[1]
     if _whole(within[1]) != spread.slide or not isinstance(offset, Literal) or phase[0] != last[0]:
         return None
-    if _whole(offset) % spread.slide:
-        return None
-    return time.name, size
+    return _Border(time.name, size, _whole(offset))
 
 
-def _check_condition(spread: _Spread, size: int) -> None:
+def _check_condition(spread: _Spread, end: _Border) -> None:
     """Where the slide does not divide the size, a row is not in all windows that are written."""
     if spread.condition is None:
         return
@@ -124,7 +131,7 @@ def _check_condition(spread: _Spread, size: int) -> None:
     if sides is not None:
         found = _time_window(Call("timestamp_micros", (sides[0],), sides[0].type), spread)
         time = _argument(sides[1], "unix_micros")
-        if found is not None and isinstance(time, Column) and found == (time.name, size):
+        if found == end and isinstance(time, Column) and time.name == end.time:
             return
     raise NotTaken("a condition depends on the window of a row")
 

@@ -22,7 +22,7 @@ from viewmill.algebra.windows import SlidingWindow
 from viewmill.program.windows import Asked, TreePlan, WindowsPlan
 from viewmill.strategies.shared_window.cost import STORED, WORST, Omega, Windows
 from viewmill.strategies.shared_window.edges import edge_rate, without_contained
-from viewmill.strategies.shared_window.queries import Progression, WindowQuery, pairs
+from viewmill.strategies.shared_window.queries import Progression
 from viewmill.strategies.shared_window.rates import pause, rows_per_unit
 from viewmill.strategies.shared_window.techniques import FOR_ONE, applicable, why_not
 from viewmill.strategies.shared_window.weave import Tree, weave_trees
@@ -128,13 +128,13 @@ def _groups(
     rows: float,
     is_apart: bool = False,
 ) -> list[_Group]:
-    """One for each slide and offset: those share all edges and always weave (ERRATA W7). Or one for
-    each range and slide."""
-    found: dict[tuple[int, int], _Group] = {}
+    """One for each set of edges: windows with the same edges always share a tree. Or one for each
+    range and slide."""
+    found: dict[tuple[frozenset[Progression], int], _Group] = {}
     for i, (window, each) in enumerate(zip(windows, followed, strict=True)):
-        key = window.slide, window.size if is_apart else -window.size % window.slide
+        progressions = frozenset(Progression(*each) for each in window.edges)
+        key = progressions, window.size if is_apart else 0
         if key not in found:
-            progressions = frozenset(pairs(WindowQuery(window.size, window.slide)))
             found[key] = _Group(progressions, [], [], [])
         group = found[key]
         group.members.append(i)

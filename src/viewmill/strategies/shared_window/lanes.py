@@ -180,7 +180,7 @@ def _program(
         *((f"_argument{i}", each) for i, each in enumerate(arguments)),
         *(((FRAGMENT, _fragment(predicates)),) if predicates else ()),
     )
-    return compose(Project(wider, outputs), "shared_window", passing=False)
+    return compose(Project(wider, outputs), "shared_window", passing=True)
 
 
 def _fragment(predicates: Sequence[tuple[Expression, ...]]) -> Expression:

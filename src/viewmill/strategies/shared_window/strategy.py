@@ -16,7 +16,16 @@ from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT, Decimal, Float, Integer, String, Timestamp, Type
+from viewmill.algebra.types import (
+    BIGINT,
+    Decimal,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    Type,
+    may_be_wide,
+)
 from viewmill.algebra.walk import scans, substitute
 from viewmill.algebra.windows import SlidingWindow
 from viewmill.program.program import Program
@@ -284,6 +293,8 @@ def _check(call: AggregateCall) -> None:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)
     if call.where is not None:
         raise NotTaken("FILTER is not aggregated over panes", call.span)
+    if name in ("sum", "avg") and may_be_wide(call.arguments[0].type):
+        raise NotTaken(f"{name} of more than 18 digits is not aggregated over panes", call.span)
     order = _ordered_by(call)
     if order is not None and not isinstance(order, Integer | Float | Decimal | Timestamp | String):
         raise NotTaken(f"{name} over {order} is not aggregated over panes", call.span)
@@ -313,7 +324,7 @@ def _prepare(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression])
         *((f"_key{i}", each) for i, (_, each) in enumerate(keys)),
         *((f"_argument{i}", each) for i, each in enumerate(arguments)),
     )
-    return compose(Project(filtered(wider, shape.where), outputs), SharedWindow.name, passing=False)
+    return compose(Project(filtered(wider, shape.where), outputs), SharedWindow.name, passing=True)
 
 
 def _finish(shape: Shape, keys: tuple[Named, ...]) -> Program:
@@ -325,5 +336,5 @@ def _finish(shape: Shape, keys: tuple[Named, ...]) -> Program:
     answers = Scan("answers", "answers", Schema(fields))
     outputs = ((ARRIVAL, Column(ARRIVAL, BIGINT, False)), *shape.outputs)
     return compose(
-        Project(filtered(answers, shape.having), outputs), SharedWindow.name, passing=False
+        Project(filtered(answers, shape.having), outputs), SharedWindow.name, passing=True
     )

@@ -7,12 +7,14 @@ next   polynomials, variable_order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.conditions import conjuncts
+from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import (
@@ -28,9 +30,10 @@ from viewmill.algebra.relations import (
     Sort,
 )
 from viewmill.algebra.schema import free_name
-from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type
+from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
 from viewmill.errors import Span
+from viewmill.rewrite.rings_beside_others import ONLY_VALUE
 from viewmill.strategies.dataflow.shape import NotTaken
 
 _MOST_VARIABLES = 60  # the null bits of a key are one word
@@ -85,6 +88,18 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A table of one row per group whose columns the view shows beside its aggregates.
+
+    `keys` has the column that a free variable is there, `values` what the view calls the others.
+    """
+
+    scan: Scan
+    keys: Mapping[str, Column]
+    values: tuple[tuple[str, Column], ...]
+
+
+@dataclass(frozen=True)
 class Block:
     """SELECT outputs FROM occurrences, joined on variables, GROUP BY free HAVING having.
 
@@ -101,6 +116,7 @@ class Block:
     having: tuple[Expression, ...]
     outputs: tuple[Named, ...]
     listed: bool
+    beside: Beside | None = None
 
     def occurrence(self, alias: str) -> Occurrence:
         """By its name."""
@@ -120,7 +136,7 @@ class Block:
         return not self.listed and not self.free
 
 
-def block_of(query: Relation) -> Block:
+def block_of(query: Relation, *, careful: bool = False) -> Block:
     """The block of a query, or `NotTaken` with the part that is in the way."""
     inner = query.input if isinstance(query, Sort) else query
     if isinstance(query, Sort):
@@ -130,9 +146,9 @@ def block_of(query: Relation) -> Block:
         inner = _as_group(inner)
     above, outputs, bottom = _linear(inner)
     if isinstance(bottom, Aggregate):
-        return _grouped(query, bottom, above, outputs)
+        return _grouped(query, bottom, above, outputs, careful=careful)
     assert not distinct
-    return _listed(query, bottom, above, outputs)
+    return _listed(query, bottom, above, outputs, careful=careful)
 
 
 def _as_group(distinct: Distinct) -> Relation:
@@ -143,8 +159,9 @@ def _as_group(distinct: Distinct) -> Relation:
 
 
 def _grouped(
-    query: Relation, group: Aggregate, having: tuple[Expression, ...], outputs: tuple[Named, ...]
-) -> Block:
+    query: Relation, group: Aggregate, having: tuple[Expression, ...], outputs: tuple[Named, ...],
+    *, careful: bool,
+) -> Block:  # fmt: skip
     if group.grouping_sets is not None:
         raise NotTaken("grouping sets are not maintained by a view tree", group.span)
     # Numbers over one table are dataflow's; a ring is kept by a tree of one leaf.
@@ -152,7 +169,8 @@ def _grouped(
         if isinstance(call.type, Packed) and isinstance(call.type.shape, OperationCall):
             raise NotTaken(f"{call.function} is an operation for windows", call.span)
     alone = any(isinstance(call.type, Packed) for _, call in group.aggregates)
-    builder = _Builder(group.input, alone=alone)
+    only = [call.arguments[0] for _, call in group.aggregates if call.function == ONLY_VALUE]
+    builder = _Builder(group.input, alone=alone, careful=careful, only=only)
     by_name = builder.columns
     keys = [(name, substitute(each, by_name)) for name, each in group.keys]
     calls = tuple((name, substitute(each, by_name)) for name, each in group.aggregates)
@@ -163,23 +181,31 @@ def _grouped(
             named.append((name, builder.free_variable(key)))
         else:
             constant[name] = key
-    return builder.block(
+    shown = [(n, each) for n, each in calls if getattr(each, "function", "") != ONLY_VALUE]
+    block = builder.block(
         query,
         keys=tuple(named),
-        aggregates=calls,  # type: ignore[arg-type]
+        aggregates=tuple(shown),  # type: ignore[arg-type]
         having=tuple(substitute(each, constant) for each in having),
         outputs=tuple((name, substitute(each, constant)) for name, each in outputs),
         listed=False,
     )
+    if builder.beside is None:
+        return block
+    variables = dict(named)
+    pairs = {variables[n]: builder.met[key] for n, key in keys if n in variables}
+    values = [(n, call.arguments[0]) for n, call in calls if (n, call) not in shown]  # type: ignore[union-attr]
+    return replace(block, beside=Beside(builder.beside, pairs, tuple(values)))  # type: ignore[arg-type]
 
 
 def _listed(
-    query: Relation, bottom: Relation, where: tuple[Expression, ...], outputs: tuple[Named, ...]
-) -> Block:
+    query: Relation, bottom: Relation, where: tuple[Expression, ...], outputs: tuple[Named, ...],
+    *, careful: bool,
+) -> Block:  # fmt: skip
     below = bottom
     for condition in where:
         below = Filter(below, condition)
-    builder = _Builder(below)
+    builder = _Builder(below, careful=careful)
     outputs = tuple((name, substitute(each, builder.columns)) for name, each in outputs)
     shown = [column for _, each in outputs for column in builder.columns_in(each)]
     keys = tuple((column.name, builder.free_variable(column)) for column in dict.fromkeys(shown))
@@ -189,10 +215,16 @@ def _listed(
 class _Builder:
     """Gathers occurrences, conditions and variables of the join below a group-by."""
 
-    def __init__(self, relation: Relation, *, alone: bool = False) -> None:
+    def __init__(
+        self, relation: Relation, *, careful: bool, alone: bool = False,
+        only: Sequence[Expression] = (),
+    ) -> None:  # fmt: skip
+        self.careful = careful
         self.scans: list[Scan] = []
         self.conditions: list[Expression] = []
         self.columns: dict[str, Expression] = self._flatten(relation)
+        self.met: dict[Expression, Column] = {}  # a key, and the column beside that it equals
+        self.beside = self._take_beside(only)
         if len(self.scans) < 2 and not alone:
             raise NotTaken("the query reads one table: there is nothing to join", relation.span)
         self.alias_of = {name: scan.alias for scan in self.scans for name in scan.schema.names}
@@ -224,6 +256,25 @@ class _Builder:
                 return columns
             case _:
                 raise NotTaken(*_blame(relation))
+
+    def _take_beside(self, only: Sequence[Expression]) -> Scan | None:
+        """Take the scan that holds the only values out of the join, with what it is joined by."""
+        read = set().union(*(columns_of(substitute(each, self.columns)) for each in only))
+        found = [scan for scan in self.scans if read & set(scan.schema.names)]
+        if not found:
+            return None
+        (scan,) = found
+        names = set(scan.schema.names)
+        self.scans.remove(scan)
+        met = [each for each in self.conditions if columns_of(each) & names]
+        self.conditions = [each for each in self.conditions if each not in met]
+        for each in met:
+            assert isinstance(each, Call)
+            key, column = each.arguments
+            if each.function != "<=>" or not isinstance(column, Column):
+                raise NotTaken("values beside a group that are not joined by its key", each.span)
+            self.met[key] = column
+        return scan
 
     def _note(self, condition: Expression, columns: Mapping[str, Expression]) -> None:
         if has_subquery(condition):
@@ -314,9 +365,23 @@ class _Builder:
         for variable in variables:
             if isinstance(variable.type, Nested | Null):
                 raise NotTaken(f"a key of type {variable.type}", variable.members[0][1].span)
+        self._refuse_failing(variables, [call for _, call in aggregates])
         occurrences = tuple(Occurrence(s, tuple(self.where[s.alias])) for s in self.scans)
         free = tuple(dict.fromkeys(name for _, name in keys))
         return Block(query, occurrences, variables, free, keys, aggregates, having, outputs, listed)
+
+    def _refuse_failing(
+        self, variables: Sequence[Variable], aggregates: Sequence[AggregateCall]
+    ) -> None:
+        """A leaf evaluates for every row of its table, SQL for those that join only."""
+        if len(self.scans) < 2:
+            return
+        keys = [each for v in variables if not v.is_joined for _, each in v.members]
+        where = [each for conditions in self.where.values() for each in conditions]
+        for each in (*keys, *where, *aggregates):
+            if (part := failing_part(each, overflow=self.careful)) is not None:
+                what = display_expression(part)
+                raise NotTaken(f"{what} can fail, and is evaluated for joined rows only", part.span)
 
 
 def _equated(condition: Expression) -> tuple[Expression, Expression] | None:
@@ -335,9 +400,11 @@ def _same_type(
     a, b = left.type, right.type
     if isinstance(a, Integer) and isinstance(b, Integer):
         return left, right  # one word, one meaning
+    if isinstance(a, Wide) and isinstance(b, Wide) and a.scale == b.scale:
+        return left, right
     if isinstance(a, Integer | Decimal) and isinstance(b, Integer | Decimal):
         scales = [each.scale if isinstance(each, Decimal) else 0 for each in (a, b)]
-        common = Decimal(38, max(scales))
+        common = Wide(38, max(scales))
         return tuple(Cast(side, common, side.nullable) for side in (left, right))  # type: ignore[return-value]
     raise NotTaken(f"joining {a} with {b}", condition.span)
 
@@ -359,9 +426,8 @@ def _wish(expression: Expression) -> str:
     while isinstance(expression, Cast):
         expression = expression.input
     # What definitions add to columns has a colon in its name.
-    return (
-        expression.name.split(".")[-1].replace(":", "_") if isinstance(expression, Column) else "x"
-    )
+    name = expression.name.split(".")[-1] if isinstance(expression, Column) else ""
+    return name.replace(":", "_") or "x"  # a column may end with a dot
 
 
 def _linear(query: Relation) -> tuple[tuple[Expression, ...], tuple[Named, ...], Relation]:

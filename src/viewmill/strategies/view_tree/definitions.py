@@ -25,7 +25,7 @@ from viewmill.algebra.relations import (
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Type
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.polynomials import Factor, Term, variable_owner
+from viewmill.strategies.view_tree.polynomials import Factor, Term, float_fraction, variable_owner
 from viewmill.strategies.view_tree.result import PRESENT, Result
 from viewmill.strategies.view_tree.rings.numbers import Numbers, RootSlot, Signature
 from viewmill.strategies.view_tree.states import Place
@@ -225,7 +225,7 @@ class Definitions:
     def _root_term(self, term: Term, root_slot: RootSlot) -> Expression:
         product = self._product(self.numbers.root, term.factors)
         if root_slot.slot.kind == "sum":
-            return _times(_as_double(product), _as_double_literal(term.coefficient))
+            return _scaled(_as_double(product), term.coefficient)
         whole = _exact(product)
         assert isinstance(whole.type, Decimal)
         scale = whole.type.scale
@@ -309,8 +309,14 @@ def _as_double(value: Expression) -> Expression:
     return value if isinstance(value.type, Float) else Cast(value, DOUBLE, value.nullable)
 
 
-def _as_double_literal(coefficient: Fraction) -> Literal:
-    return Literal(float(coefficient), DOUBLE)
+def _scaled(value: Expression, coefficient: Fraction) -> Expression:
+    """A float times a constant, as triggers have it."""
+    up, down = float_fraction(coefficient)
+    if up != 1.0:
+        value = _times(value, Literal(up, DOUBLE))
+    if down != 1.0:
+        value = Call("/", (value, Literal(down, DOUBLE)), DOUBLE, value.nullable)
+    return value
 
 
 def _times(left: Expression, right: Expression) -> Expression:

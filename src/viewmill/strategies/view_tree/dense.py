@@ -9,12 +9,11 @@ textbook's for the sizes that are known.
 
 from __future__ import annotations
 
-import re
-
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float, Integer
 from viewmill.program.arrays import ArrayJoin, ArrayLeaf, Arrays
+from viewmill.program.generated_source import Names
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Replay, Slot, State
 from viewmill.strategies.dataflow.shape import NotTaken
@@ -38,7 +37,7 @@ def emit_dense(plan: TreePlan, strategy: str) -> Program:
         query=block.query,
         inputs=tuple(input_of(each.scan) for each in block.occurrences),
         output=block.query.schema,
-        states=tuple(_state(block, joined, each) for each in joined.walk()),
+        states=_states(block, joined),
         body=Arrays(joined, _outputs(block, chain)),
     )
 
@@ -137,11 +136,18 @@ def _outputs(block: Block, chain: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _state(block: Block, whole: ArrayJoin, node: ArrayLeaf | ArrayJoin) -> State:
+def _states(block: Block, whole: ArrayJoin) -> tuple[State, ...]:
+    names = Names(["root"])
+    nodes = [each for each in whole.walk() if each is not whole]
+    parts = tuple(_state(block, names.new(_wish(each)), each) for each in nodes)
+    return (*parts, _state(block, "root", whole))
+
+
+def _state(block: Block, name: str, node: ArrayLeaf | ArrayJoin) -> State:
     leaves = [each for each in node.walk() if isinstance(each, ArrayLeaf)]
     fields = (_field(block, leaves[0], leaves[0].row), _field(block, leaves[-1], leaves[-1].column))
     slots = (Slot("rows", "int"), Slot("total", "sum"))
-    return State(array_name(whole, node), Indexed(fields, slots), Replay())
+    return State(name, Indexed(fields, slots), Replay())
 
 
 def _field(block: Block, leaf: ArrayLeaf, name: str) -> Field:
@@ -149,9 +155,6 @@ def _field(block: Block, leaf: ArrayLeaf, name: str) -> Field:
     return schema[schema.names.index(name)]
 
 
-def array_name(whole: ArrayJoin, node: ArrayLeaf | ArrayJoin) -> str:
-    """The name of the state of a matrix."""
-    if node is whole:
-        return "root"
-    inputs = (e.input.lower() for e in node.walk() if isinstance(e, ArrayLeaf))
-    return re.sub(r"\W", "_", "_".join(("v", *inputs)))
+def _wish(node: ArrayLeaf | ArrayJoin) -> str:
+    """What the state of a matrix would be called."""
+    return "_".join(("v", *(e.input for e in node.walk() if isinstance(e, ArrayLeaf))))

@@ -11,9 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from viewmill.algebra.display import display
-from viewmill.algebra.relations import Relation
-from viewmill.algebra.walk import walk_relations
 from viewmill.program.display import state_label
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Indexed, Replay, State
@@ -55,7 +52,8 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
             for path in plan.paths
         )
         fed = (replace(writer.write([path], (), names), steps=math.inf) for path in plan.fed)
-        return (*changing, *fed)
+        beside = result.write_beside(writer.source, names)
+        return (*changing, *fed, *([] if beside is None else [beside]))
 
     writer = TriggerWriter(Source(), block, layout, places, result)
     head = [f"variable order   {plan.order}"]
@@ -70,10 +68,12 @@ def assemble(
     block, result, source = writer.block, writer.result, writer.source
     names = [state.name for state in states]
     result.functions_arguments = ", ".join(names)
-    for each in block.occurrences:
-        source.know(each.scan, input_of(each.scan))
-    for name in (*RESERVED, *names):
-        source.name(name)
+    scans = [each.scan for each in block.occurrences]
+    if block.beside is not None:
+        scans.append(block.beside.scan)
+    for scan in scans:
+        source.know(scan, input_of(scan))
+    source.reserve(*RESERVED, *names)
     triggers = write(writer, names)
     enumeration = None
     if plan is None or plan.result is None:
@@ -86,15 +86,15 @@ def assemble(
         result.write_rebuild(source)
     for prefix in writer.layout.user_rings:
         write_times(source, prefix)
-    lines = _header(block.query, head, states)
+    said = ["", *head, *(f"state   {state_label(state)}" for state in states)]
     return Program(
         strategy=strategy,
         query=block.query,
-        inputs=tuple(input_of(each.scan) for each in block.occurrences),
+        inputs=tuple(map(input_of, scans)),
         output=block.query.schema,
         states=tuple(states),
         body=Triggers(
-            source="\n".join(f"# {line}".rstrip() for line in lines) + "\n\n" + str(source),
+            source=source.under(block.query, said),
             triggers=triggers,
             texts=tuple(source.texts),
             lookups=tuple(source.lookups),
@@ -107,14 +107,3 @@ def assemble(
             result=STATE if isinstance(result.kind, Indexed) and result.kind.journal else "",
         ),
     )
-
-
-def _header(query: Relation, head: list[str], states: list[State]) -> list[str]:
-    lines = [*_sql_of(query).splitlines(), "", *display(query).splitlines(), "", *head]
-    return [*lines, *(f"state   {state_label(state)}" for state in states)]
-
-
-def _sql_of(query: Relation) -> str:
-    """The text that the query was read from."""
-    spans = (getattr(each, "span", None) for each in walk_relations(query))
-    return next((span.sql for span in spans if span is not None), "")

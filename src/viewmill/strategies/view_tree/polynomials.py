@@ -13,6 +13,7 @@ branches, each with its condition as a guard.
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,6 +22,7 @@ from itertools import product
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from viewmill.algebra.failures import MOST_DIGITS, exact_digits
 from viewmill.algebra.types import BOOLEAN, DOUBLE, INT, Decimal, Float, Integer
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.view_tree.block import Block
@@ -165,13 +167,9 @@ class Decomposer:
                 return _combined(self._pieces(left), self._pieces(right), combine)
             case Call(function="-", arguments=(only,)):
                 return _combined([_constant(Literal(0, only.type))], self._pieces(only), _minus)
-            case Call(function="/", arguments=(left, right)) if (
-                isinstance(expression.type, Float) and len(self._aliases(right)) == 1
-            ):
-                one = Call(
-                    "/", (Literal(1.0, DOUBLE), right), DOUBLE, right.nullable, expression.span
-                )
-                return _combined(self._pieces(left), self._pieces(one), _times)
+            case Call(function="/", arguments=(left, right)) if isinstance(expression.type, Float):
+                divisor = [Piece(ONE, (Term(_reciprocal(right)),))]
+                return _combined(self._pieces(left), divisor, _times)
             case Cast():
                 return self._cast(expression)
             case Case():
@@ -208,7 +206,7 @@ class Decomposer:
         pieces = self._pieces(cast.input)
         source, target = cast.input.type, cast.type
         if isinstance(target, Float) and target.bits == 64:
-            return [Piece(p.where, tuple(map(_as_float, p.terms))) for p in pieces]
+            return [Piece(p.where, tuple(map(as_float, p.terms))) for p in pieces]
         if isinstance(source, Integer) and isinstance(target, Integer | Decimal):
             return pieces
         is_exact = isinstance(source, Decimal) and isinstance(target, Decimal)
@@ -379,8 +377,30 @@ def _same_word(expression: Expression) -> Expression:
 def _constant(literal: Literal) -> Piece:
     if literal.value is None or not isinstance(literal.type, Integer | Decimal | Float):
         raise NotTaken(f"the constant {literal.value} in a product over tables", literal.span)
-    value = Fraction(decimal.Decimal(str(literal.value)))
+    number = literal.value
+    assert isinstance(number, int | float | decimal.Decimal)
+    if isinstance(number, float) and not math.isfinite(number):
+        raise NotTaken(f"the constant {number} in a product over tables", literal.span)
+    value = Fraction(number)
     return Piece(ONE, (Term(value),) if value else ())
+
+
+def _reciprocal(divisor: Expression) -> Fraction:
+    """One over a constant. Of what changes from row to row it is rounded, and 49 * (1 / 49) < 1."""
+    while isinstance(divisor, Cast):
+        divisor = divisor.input
+    value = divisor.value if isinstance(divisor, Literal) else None
+    if not isinstance(value, int | decimal.Decimal) or not value:
+        raise NotTaken("a quotient is no sum of products over the tables", divisor.span)
+    return 1 / Fraction(value)
+
+
+def float_fraction(coefficient: Fraction) -> tuple[float, float]:
+    """What a float is multiplied with and then divided by, so that 49 * 1/49 is 1."""
+    up, down = coefficient.numerator, coefficient.denominator
+    if abs(up) > 1 << 53 or down > 1 << 1000:
+        return float(coefficient), 1.0
+    return float(up), float(down)
 
 
 def _combined(
@@ -405,8 +425,10 @@ def _times(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
     return tuple(a.times(b) for a, b in product(left, right))
 
 
-def _as_float(term: Term) -> Term:
+def as_float(term: Term) -> Term:
     """The same product of floats; what is exact is cast factor by factor."""
+    if not term.factors:
+        return Term(Fraction(float(term.coefficient)))
     factors = tuple((owner, _float_factor(factor)) for owner, factor in term.factors)
     return Term(term.coefficient, factors)
 
@@ -428,6 +450,8 @@ def _require_digits(expression: Expression) -> None:
     needed = sum(scales) if expression.function == "*" else max(scales)
     if expression.type.scale < needed:
         raise NotTaken("a decimal product that loses digits", expression.span)
+    if exact_digits(expression) > MOST_DIGITS:  # a row may fail whose value the sum would hide
+        raise NotTaken("a decimal product that may have more than 38 digits", expression.span)
 
 
 def not_null(expression: Expression) -> Expression:

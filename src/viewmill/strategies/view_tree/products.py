@@ -95,8 +95,7 @@ def batch_keys(plan: TreePlan, path: Path) -> tuple[str, ...]:
 def _write(plan: TreePlan, path: Path, cut: Cut, numbers: Numbers) -> ProductTrigger | None:
     source = Source()
     states = [*(place.state for place in plan.places.all), STATE]
-    for name in (*RESERVED, *states):
-        source.name(name)
+    source.reserve(*RESERVED, *states)
     layout = copy(plan.layout)
     layout.numbers = copy(numbers)
     layout.rings = (layout.numbers,)

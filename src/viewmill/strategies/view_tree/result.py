@@ -13,13 +13,14 @@ from viewmill.algebra.expressions import Column, walk
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
+from viewmill.program.program import Trigger
 from viewmill.program.states import Indexed, Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.block import Block, Occurrence
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.rings.ring import Payload, Spot
-from viewmill.strategies.view_tree.rows import key_text, value_of
+from viewmill.strategies.view_tree.rows import key_text, key_word, read_rows, value_of
 
 STATE = "root"
 PRESENT = "present"
@@ -44,7 +45,13 @@ class Result:
         """The state's kind. A view without GROUP BY has a row even when there is none to count."""
         slots = self.layout.slots(self.layout.root)
         present = (Slot(PRESENT, "int"),) if self.block.is_global else ()
-        return Indexed(self.fields, slots + present, journal=True, roomy=True)
+        slots += present + tuple(Slot(name, "int") for name in self._beside_slots())
+        return Indexed(self.fields, slots, journal=True, roomy=True)
+
+    def _beside_slots(self) -> list[str]:
+        """For each value beside a group its word, and whether it is NULL: sums over one row."""
+        values = () if self.block.beside is None else self.block.beside.values
+        return [slot for i in range(len(values)) for slot in (f"beside_{i}", f"beside_{i}_null")]
 
     def _spot(self) -> Spot:
         kind = self.kind
@@ -78,6 +85,52 @@ class Result:
         source.line(f"e = {'linked' if link else 'indexed'}_touch({STATE}, {key}{link})")
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             ring.add(source, root, payload, spot)
+
+    def write_beside(self, source: Source, states: list[str]) -> Trigger | None:
+        """The trigger of the values beside the groups, each of which is one row or none."""
+        beside = self.block.beside
+        if beside is None:
+            return None
+        scan, kind = beside.scan, self.kind
+        keys = [beside.keys[field.name] for field in self.fields]
+        read = [*keys, *(column for _, column in beside.values)]
+        rows = read_rows(source, Occurrence(scan), read)
+        function = source.name(f"on_{scan.alias}")
+        arguments = ["start", "size", "multiplicity", *rows.arguments, *states, "texts", "errors"]
+        with source.block(f"def {function}({', '.join(arguments)}):"):
+            with source.block("for i in range(start, size):"):
+                source.line("m = multiplicity[i]")
+                words = [self._key_operand(source, rows.value(c), f)
+                         for c, f in zip(keys, self.fields, strict=True)]  # fmt: skip
+                source.line(f"e = indexed_touch({STATE}, {key_text(words, self.fields)})")
+                for i, (_, column) in enumerate(beside.values):
+                    value = rows.value(column)
+                    word = key_word(value, Field("", column.type, False))
+                    null = value.null or "False"
+                    at, at_null = kind.word(f"beside_{i}"), kind.word(f"beside_{i}_null")
+                    with source.block(f"if {null}:"):
+                        source.line(f"indexed_add({STATE}, e, {at_null}, m)")
+                    with source.block("else:"):
+                        source.line(f"indexed_add({STATE}, e, {at}, m * {word})")
+            source.line("return size")
+        source.line()
+        return Trigger(rows.input.name, function, rows.columns)
+
+    def _key_operand(self, source: Source, operand: Operand, field: Field) -> Operand:
+        null = None if operand.null is None else f"int({operand.null})"
+        return Operand(key_word(operand, field), null if field.nullable else None)
+
+    def _bind_beside(self, source: Source) -> dict[str, Operand]:
+        """Write what reads the values beside entry e."""
+        beside, bound = self.block.beside, dict[str, Operand]()
+        for i, (name, column) in enumerate(() if beside is None else beside.values):
+            value, null = source.name(f"beside_{i}"), source.name(f"beside_{i}_null")
+            at, at_null = self.kind.word(f"beside_{i}"), self.kind.word(f"beside_{i}_null")
+            word = value_of(f"int_at({STATE}, e, {at})", Field("", column.type, False))
+            source.line(f"{value} = {word}")
+            source.line(f"{null} = int_at({STATE}, e, {at_null}) != 0")
+            bound[name] = Operand(value, null)
+        return bound
 
     def end(self, source: Source, totals: list[Payload]) -> None:
         """Write what adds the sums of a batch."""
@@ -114,9 +167,9 @@ class Result:
 
     def _flush_rows(self, source: Source) -> None:
         source.line(f"e = indexed_before({STATE}, t)")
-        source.line(f"before = wide_low(wide_at({STATE}, e, 0))")
+        source.line(f"before = max(wide_low(wide_at({STATE}, e, 0)), 0)")
         source.line(f"e = indexed_now({STATE}, t)")
-        source.line(f"change = wide_low(wide_at({STATE}, e, 0)) - before")
+        source.line(f"change = max(wide_low(wide_at({STATE}, e, 0)), 0) - before")
         with source.block("if change != 0:"):
             self._emit(source, Scalar(source, self._bind_keys(source), "t"), "change")
 
@@ -131,7 +184,7 @@ class Result:
                     source.line("continue")
                 if self.block.listed:
                     source.line(f"change = wide_low(wide_at({STATE}, e, 0))")
-                    with source.block("if change != 0:"):
+                    with source.block("if change > 0:"):
                         scalar = Scalar(source, self._bind_keys(source), "t")
                         self._emit(source, scalar, "change")
                 else:
@@ -154,10 +207,11 @@ class Result:
         if self.block.is_global:
             absent = f"int_at({STATE}, e, {self.kind.word(PRESENT)}) == 0"
         else:
-            absent = f"wide_is_zero(wide_at({STATE}, e, 0))"
+            rows = f"wide_at({STATE}, e, 0)"
+            absent = f"wide_is_zero({rows}) or wide_high({rows}) < 0"
         with source.block(f"if {absent}:"):
             source.line("continue")
-        bound = self._bind_keys(source)
+        bound = {**self._bind_keys(source), **self._bind_beside(source)}
         scalar = Scalar(source, bound, "t")
         needed = self._needed()
         for name, call in self.block.aggregates:

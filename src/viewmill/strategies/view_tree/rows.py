@@ -32,9 +32,9 @@ class Rows:
     known: dict[Expression, Operand] = field(default_factory=dict, compare=False)
 
     def value(self, expression: Expression) -> Operand:
-        """Write an expression over row i, once; not inside a condition."""
+        """Write an expression over row i, once; not inside a condition. A DECIMAL may be wide."""
         if expression not in self.known:
-            self.known[expression] = self.scalar.emit(expression)
+            self.known[expression] = self.scalar.emit_number(expression)
         return self.known[expression]
 
     def guard(self, condition: Expression) -> str:

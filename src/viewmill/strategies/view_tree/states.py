@@ -8,11 +8,11 @@ next   emit, definitions
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from viewmill.algebra.schema import Field
+from viewmill.program.generated_source import Names
 from viewmill.program.states import Indexed, Listed, Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
@@ -183,10 +183,7 @@ def listed_place(
 
 def _state_name(places: Places, wish: str) -> str:
     """A name that triggers can say, and that no other state has; columns may have any."""
-    name = re.sub(r"\W", "_", wish)
-    while any(name == place.state for place in places.all):
-        name += "_"
-    return name
+    return Names(place.state for place in places.all).new(wish)
 
 
 def _is_exact(views: Iterable[View], slots: Iterable[Slot]) -> bool:

@@ -54,7 +54,7 @@ class ViewTree:
     def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer a candidate if the query is a join, or an aggregate over one."""
         try:
-            block = block_of(query)
+            block = block_of(query, careful=statistics.careful)
             order = hinted_order(block, self._hints) if self._hints.order else None
             if self._factorized:
                 plan = plan_factorized(block, statistics, order)

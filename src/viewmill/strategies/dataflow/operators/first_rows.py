@@ -15,7 +15,7 @@ from __future__ import annotations
 from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import Relation, Values, Window
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT, Float, String
+from viewmill.algebra.types import BIGINT, Float, String, Wide
 from viewmill.program.program import Program
 from viewmill.program.states import Passing, Slot, Sorted, SortWord
 from viewmill.strategies.dataflow.linear import Top, columns_as, counted, leaf_of, projected
@@ -206,6 +206,8 @@ def _word(field: Field, descending: bool) -> SortWord:
     """How the word of a column compares."""
     if isinstance(field.type, String):
         return "text_down" if descending else "text"
+    if isinstance(field.type, Wide):
+        return "wide_down" if descending else "wide"
     if isinstance(field.type, Float):
         return "float_down" if descending else "float"
     return "number_down" if descending else "number"

@@ -27,6 +27,7 @@ from viewmill.strategies.dataflow.linear import (
     fields_of,
     not_null,
     projected,
+    refuse_failing,
     used_columns,
 )
 from viewmill.strategies.dataflow.operators.join_graph import JoinGraph, is_column, join_graph
@@ -37,11 +38,12 @@ from viewmill.strategies.dataflow.words import key_words, read_words
 
 
 def emit_join(
-    query: Relation, top: Top, bottom: Relation, strategy: str, *, passing: bool
+    query: Relation, top: Top, bottom: Relation, strategy: str, *, passing: bool, careful: bool
 ) -> Program:
     """The program of a join, or `NotTaken`."""
-    graph = join_graph(bottom, top.where)
+    graph = join_graph(bottom, top.where, careful=careful)
     outputs = tuple((name, substitute(each, graph.columns)) for name, each in top.outputs)
+    refuse_failing((each for _, each in outputs), overflow=careful)
     return _Join(Writer(query, strategy), graph, outputs, passing=passing).program()
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
-from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type
+from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
 from viewmill.algebra.walk import columns_of, substitute
-from viewmill.strategies.dataflow.linear import columns_as, refuse_subqueries
+from viewmill.strategies.dataflow.linear import columns_as, refuse_failing, refuse_subqueries
 from viewmill.strategies.dataflow.shape import NotTaken, blame
 
 
@@ -46,7 +46,9 @@ class JoinGraph:
         return [i for i, each in enumerate(self.classes) if alias in each.members]
 
 
-def join_graph(relation: Relation, where: Iterable[Expression]) -> JoinGraph:
+def join_graph(
+    relation: Relation, where: Iterable[Expression], *, careful: bool = False
+) -> JoinGraph:
     """The graph of a tree of inner joins below conditions, or `NotTaken`."""
     scans: dict[str, Scan] = {}
     conditions: list[Expression] = []
@@ -57,9 +59,12 @@ def join_graph(relation: Relation, where: Iterable[Expression]) -> JoinGraph:
     equalities = []
     for condition in conditions:
         aliases = graph.aliases_of(condition)
+        is_key = is_equality(condition, graph.aliases_of)
+        if not is_key:
+            refuse_failing([condition], overflow=careful)
         if len(aliases) <= 1:
             graph.where[next(iter(aliases), next(iter(scans)))].append(condition)
-        elif is_equality(condition, graph.aliases_of):
+        elif is_key:
             equalities.append(condition)
         else:
             graph.residual.append(condition)
@@ -111,6 +116,8 @@ def have_equal_words(left: Type, right: Type) -> bool:
     if isinstance(left, Integer) and isinstance(right, Integer):
         return True
     if isinstance(left, Decimal) and isinstance(right, Decimal):
+        return left.scale == right.scale
+    if isinstance(left, Wide) and isinstance(right, Wide):
         return left.scale == right.scale
     return left == right
 

@@ -22,7 +22,13 @@ from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed
-from viewmill.strategies.dataflow.linear import Top, columns_as, counted, projected
+from viewmill.strategies.dataflow.linear import (
+    Top,
+    columns_as,
+    counted,
+    projected,
+    refuse_failing,
+)
 from viewmill.strategies.dataflow.operators.sides import MATCHES, Side, Sides, sides_of
 from viewmill.strategies.dataflow.operators.sinks import Sink
 from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
@@ -31,10 +37,14 @@ from viewmill.strategies.dataflow.words import key_words, read_words
 
 
 def emit_matching(
-    query: Relation, top: Top, join: Join, strategy: str, *, passing: bool
+    query: Relation, top: Top, join: Join, strategy: str, *, passing: bool, careful: bool
 ) -> Program:
     """The program of an outer, semi or anti join, or `NotTaken`."""
     sides = sides_of(join, top.expressions)
+    refuse_failing(top.expressions, overflow=careful)
+    if careful:
+        judged = (*sides.residual, *sides.left.gate, *sides.right.gate)
+        refuse_failing(judged, overflow=True)
     shape = _ByRow if sides.residual else _ByKey
     return shape(Writer(query, strategy), sides, top, passing=passing).program()
 

@@ -1,7 +1,8 @@
 """Columns as the words of a `Sorted` state: the lines that write and read them.
 
 A nullable column is two words, the first of which puts NULL before or behind the values. Numbers
-are turned so that their words are in order; strings stay ids and are compared as text.
+are turned so that their words are in order; strings and wide decimals are compared by what their
+words stand for.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import BIGINT, Boolean, Float, String
+from viewmill.algebra.types import BIGINT, Boolean, Float, String, Wide
 from viewmill.program.states import Slot, Sorted
 from viewmill.strategies.dataflow.scalar import Operand
 from viewmill.strategies.dataflow.words import as_word
 
 COPY = Field("#copy", BIGINT, False)  # equal rows are told apart by a number
-WordKind = OneOf["number", "text", "text_down"]
+WordKind = OneOf["number", "text", "text_down", "wide", "wide_down"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A column and how it is ordered; `grouped` strings need no order among them."""
+    """A column and how it is ordered; `grouped` strings and wide decimals need no order."""
 
     field: Field
     descending: bool = False
@@ -33,14 +34,20 @@ class Place:
     def kinds(self) -> tuple[WordKind, ...]:
         """How its words compare."""
         value: WordKind = "number"
-        if self.is_text and not self.grouped:
-            value = "text_down" if self.descending else "text"
+        if self.is_looked_up and not self.grouped:
+            how: OneOf["text", "wide"] = "text" if self.is_text else "wide"
+            value = f"{how}_down" if self.descending else how  # type: ignore[assignment]
         return ("number", value) if self.field.nullable else (value,)
 
     @property
     def is_text(self) -> bool:
         """Whether it is a string."""
         return isinstance(self.field.type, String)
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether its words are compared by what they stand for."""
+        return isinstance(self.field.type, String | Wide)
 
     def encode(self, operand: Operand) -> Iterator[str]:
         """The words of a value."""
@@ -50,12 +57,12 @@ class Place:
         word = as_word(operand, self.field)
         if isinstance(self.field.type, Float):
             word = f"sort_word({word})"
-        yield f"-1 - ({word})" if self.descending and not self.is_text else word
+        yield f"-1 - ({word})" if self.descending and not self.is_looked_up else word
 
     def decode(self, words: Sequence[str]) -> Operand:
         """The value of words."""
         *nulls, value = words
-        if self.descending and not self.is_text:
+        if self.descending and not self.is_looked_up:
             value = f"(-1 - {value})"
         if isinstance(self.field.type, Float):
             value = f"key_float(sort_word({value}))"
@@ -83,7 +90,7 @@ class RowOrder:
     @property
     def has_texts(self) -> bool:
         """Whether strings are compared."""
-        return any(kind != "number" for place in self.places for kind in place.kinds)
+        return any(kind.startswith("text") for place in self.places for kind in place.kinds)
 
     def kind(self, payload: Sequence[Slot] = (), *, passing: bool = False) -> Sorted:
         """The state of such rows."""

@@ -57,8 +57,8 @@ class Sink:
         source, state = self.writer.source, self.state
         with self.writer.loop("flush", f"indexed_touched({state})", settle=settle):
             source.line(f"e = indexed_now({state}, t)")
-            before = f"int_at({state}, indexed_before({state}, t), 0)"
-            source.line(f"change = int_at({state}, e, 0) - {before}")
+            before = f"max(int_at({state}, indexed_before({state}, t), 0), 0)"
+            source.line(f"change = max(int_at({state}, e, 0), 0) - {before}")
             with source.block("if change != 0:"):
                 self._emit("change")
 
@@ -69,7 +69,8 @@ class Sink:
             with source.block("if e == 0:"):
                 source.line("continue")
             source.line(f"{self.count} = int_at({state}, e, 0)")
-            with source.block(f"if {self.count} != 0:"):
+            test = "!=" if self.passing else ">"  # what is shown is there at least once
+            with source.block(f"if {self.count} {test} 0:"):
                 self._emit(self.count)
 
     def _emit(self, times: str) -> None:

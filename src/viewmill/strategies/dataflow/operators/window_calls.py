@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Expression, Literal, Over
-from viewmill.algebra.types import Boolean, Decimal, Float, Nested, Null, String, Type
+from viewmill.algebra.types import Boolean, Float, Nested, Null, String, Type, Wide
+from viewmill.strategies.dataflow.exact import PAIR, Number, finished, scale_of
 from viewmill.strategies.dataflow.operators.frames import Bounds
 from viewmill.strategies.dataflow.operators.sequence import RowOrder
-from viewmill.strategies.dataflow.scalar import Operand, Scalar, default
+from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
 
@@ -378,17 +380,28 @@ class Fold(WindowCall):
     def add_exact(self, words: list[str], x: str) -> None:
         """Write what adds a number of which no digit is lost."""
         w = self.source.name("w")
-        self.source.line(f"{w} = wide_plus(wide_from({words[0]}, {words[1]}), wide_of({x}))")
+        self.source.line(f"{w} = {self._plus(words, self._value(x))}")
         self.source.line(f"{words[0]} = wide_low({w})")
         self.source.line(f"{words[1]} = wide_high({w})")
 
     def remove_exact(self, words: list[str], x: str, walk: str) -> None:
         """Write what takes it away again."""
         w = self.source.name("w")
-        there = f"wide_from({words[0]}, {words[1]})"
-        self.source.line(f"{w} = wide_plus({there}, wide_times(wide_of({x}), -1))")
+        self.source.line(f"{w} = {self._plus(words, f'wide_negate({self._value(x)})')}")
         self.source.line(f"{words[0]} = wide_low({w})")
         self.source.line(f"{words[1]} = wide_high({w})")
+
+    def _value(self, x: str) -> str:
+        return f"wide_number(texts, {x})" if isinstance(self._type, Wide) else f"wide_of({x})"
+
+    def _plus(self, words: list[str], value: str) -> str:
+        """The sum of what is there and a value; of so many digits it may leave 128 bits."""
+        there = f"wide_from({words[0]}, {words[1]})"
+        if not isinstance(self._type, Wide) or self._type.precision <= 28:
+            return f"wide_plus({there}, {value})"
+        text = f"{display_expression(self.over)}: the result does not fit {self.over.type}"
+        code = self.source.message("Overflow", text, self.over.span)
+        return f"wide_plus_checked(errors, {code}, -1, {there}, {value})"
 
     def add_float(self, words: list[str], x: str) -> None:
         """Write what adds a float, remembering what rounding takes.
@@ -430,6 +443,8 @@ class Fold(WindowCall):
             return f"float_lt({first}, {second})"
         if isinstance(self._type, String):
             return f"text_less(texts, {self.source.every_text()}, {first}, {second})"
+        if isinstance(self._type, Wide):
+            return f"wide_less(texts, {first}, {second})"
         return f"{first} < {second}"
 
     def finish(self, scalar: Scalar) -> Operand:
@@ -446,26 +461,22 @@ class Fold(WindowCall):
             if self.over.function == "avg":
                 source.line(f"{value} = {value} / max({stored[-1]}, 1)")
             return Operand(value, null)
-        self._finish_exact(scalar, value, stored)
+        self._finish_exact(scalar, value, null, stored)
         return Operand(value, null)
 
-    def _finish_exact(self, scalar: Scalar, value: str, stored: Sequence[str]) -> None:
+    def _finish_exact(self, scalar: Scalar, value: str, null: str, stored: Sequence[str]) -> None:
         source, w = self.source, self.source.name("w")
         source.line(f"{w} = wide_from({stored[0]}, {stored[1]})")
         if isinstance(self.over.type, Float):
             source.line(f"{value} = wide_to_real({w}) / max({stored[2]}, 1)")
             return
-        if self.over.function == "avg":
-            assert isinstance(self.over.type, Decimal)
-            own = self._type.scale if isinstance(self._type, Decimal) else 0
-            scale = 10 ** (self.over.type.scale - own)
-            source.line(f"{w} = wide_share({w}, {scale}, max({stored[2]}, 1))")
-        source.line(f"{value} = {default(self.over.type)}")
-        why = scalar.failure(self.over, "Overflow", f"the result does not fit {self.over.type}")
-        with source.block(f"if wide_value_fits({w}):"):
-            source.line(f"{value} = wide_low({w})")
-        with source.block("else:"):
-            source.line(f"fail({why})")
+        assert self._type is not None
+        total = Number(w, scale_of(self._type), PAIR, True)
+        count = f"max({stored[2]}, 1)"
+        source.line(f"{value} = 0")
+        with source.block(f"if not {null}:"):
+            made = finished(scalar, self.over, total, count)
+            source.line(f"{value} = {made}")
 
 
 _ADD: dict[str, Callable[[Fold, list[str], str], None]] = {

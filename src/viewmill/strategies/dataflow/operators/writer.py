@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from viewmill.algebra.display import display
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float, Nested, Null
-from viewmill.algebra.walk import walk_relations
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State, StateKind
 from viewmill.strategies.dataflow.linear import used_columns
@@ -133,8 +131,6 @@ class Writer:
 
         What fails in `flush` is a touched entry of the state `result`.
         """
-        said = [*_sql_of(self.query).splitlines(), "", *display(self.query).splitlines()]
-        head = [f"# {line}".rstrip() for line in said] + [""]
         return Program(
             strategy=self.strategy,
             query=self.query,
@@ -142,7 +138,7 @@ class Writer:
             output=self.query.schema,
             states=tuple(self.states),
             body=Triggers(
-                source="\n".join(head) + "\n" + str(self.source),
+                source=self.source.under(self.query),
                 triggers=tuple(self.triggers),
                 rebuild=rebuild,
                 texts=tuple(self.source.texts),
@@ -186,9 +182,3 @@ def check_width(fields: Sequence[Field]) -> None:
     for field in fields:
         if isinstance(field.type, Nested | Null):
             raise NotTaken(f"a column of type {field.type}")
-
-
-def _sql_of(query: Relation) -> str:
-    """The text that the query was read from."""
-    spans = (getattr(each, "span", None) for each in walk_relations(query))
-    return next((span.sql for span in spans if span is not None), "")

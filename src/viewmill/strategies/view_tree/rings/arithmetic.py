@@ -2,8 +2,9 @@
 
 int    exact, 64 bits: row counts of one table, sums of columns of at most 32 bits
 wide   exact, modulo 2^128: everything else that is exact. A result that fits is right whatever
-       passed on the way, and one that does not is seen at the end
-sum    a float with what rounding took
+       passed on the way, and one that does not is seen at the end; where that may be more than 128
+       bits hold, by a float sum of the same
+sum    an exact sum of floats (see kernels.structures.exact_sums): under way the address of one
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fractions import Fraction
 from typing import Literal as OneOf
 
 from viewmill.algebra.types import Boolean, Date, Decimal, Integer, Type
-from viewmill.program.states import Slot
+from viewmill.program.states import EXACT_ROOM, Slot
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.polynomials import Factor
 from viewmill.strategies.view_tree.rings.ring import Spot
@@ -65,7 +66,10 @@ def multiply(source: Source, left: Value, right: Value, wish: str) -> Value:
         return left
     name = source.name(wish)
     if "sum" in (left.kind, right.kind):
-        source.line(f"{name} = {as_float(left)} * {as_float(right)}")
+        total, other = (left, right) if left.kind == "sum" else (right, left)
+        function = {"sum": "exact_mul", "int": "exact_times", "wide": "exact_times_wide"}
+        made = f"{function[other.kind]}({EXACT_ROOM}, {total.text}, {other.text})"
+        source.line(f"{name} = {made}")
         return Value(name, "sum")
     if left.kind == right.kind == "int":
         text = f"wide_product({left.text}, {right.text})"
@@ -78,15 +82,11 @@ def multiply(source: Source, left: Value, right: Value, wish: str) -> Value:
     return Value(name, "wide")
 
 
-def as_float(value: Value) -> str:
-    """A value as a float."""
-    match value.kind:
-        case "sum":
-            return value.text
-        case "int":
-            return f"float({value.text})"
-        case "wide":
-            return f"wide_to_real({value.text})"
+def as_sum(value: Value) -> str:
+    """A value as an exact sum."""
+    if value.kind == "sum":
+        return value.text
+    return f"exact_wide({EXACT_ROOM}, {as_wide(value)})"
 
 
 def as_wide(value: Value) -> str:
@@ -99,13 +99,23 @@ def scaled(value: Value, coefficient: Fraction) -> Value:
     if coefficient == 1:
         return value
     if value.kind == "sum" or coefficient.denominator != 1:  # SUM(0.5) over a join
-        return Value(f"{as_float(value)} * {float(coefficient)!r}", "sum")
+        factors = ", ".join(map(repr, _as_floats(coefficient)))
+        return Value(f"exact_scaled({EXACT_ROOM}, {as_sum(value)}, {factors})", "sum")
     factor = coefficient.numerator
     if abs(factor) < 1 << 62:
         return Value(f"wide_times({as_wide(value)}, {factor})", "wide")
     half = 10**18
     assert factor % half == 0
     return Value(f"wide_times(wide_times({as_wide(value)}, {half}), {factor // half})", "wide")
+
+
+def _as_floats(coefficient: Fraction) -> list[float]:
+    """Three floats whose sum is a constant, as nearly as 159 bits can say a third."""
+    found = []
+    for _ in range(3):
+        found.append(float(coefficient))
+        coefficient -= Fraction(found[-1])
+    return found
 
 
 def add(source: Source, spot: Spot, slot: Slot, value: Value) -> None:
@@ -118,12 +128,12 @@ def add(source: Source, spot: Spot, slot: Slot, value: Value) -> None:
         case "wide":
             source.line(f"{spot.function('indexed_add_wide')}({place}, {as_wide(value)})")
         case "sum":
-            source.line(f"indexed_add_sum({place}, {as_float(value)})")
+            source.line(f"exact_add_number({place}, {as_sum(value)})")
 
 
 def read(spot: Spot, slot: Slot) -> Value:
     """The value of a slot."""
-    function = {"int": "int_at", "wide": "wide_at", "sum": "sum_at"}[slot.kind]
+    function = {"int": "int_at", "wide": "wide_at", "sum": "exact_at"}[slot.kind]
     return Value(f"{spot.function(function)}({spot.at(slot.name)})", kind_of(slot))
 
 
@@ -135,7 +145,7 @@ def kind_of(slot: Slot) -> Kind:
 
 def zero(kind: Kind) -> str:
     """Nothing, as a value."""
-    return {"int": "0", "wide": "wide_of(0)", "sum": "0.0"}[kind]
+    return {"int": "0", "wide": "wide_of(0)", "sum": f"exact_none({EXACT_ROOM})"}[kind]
 
 
 def nonzero(value: Value) -> str:
@@ -146,11 +156,10 @@ def nonzero(value: Value) -> str:
         case "wide":
             return f"not wide_is_zero({value.text})"
         case "sum":
-            return f"{value.text} != 0.0"
+            return f"not exact_is_zero({value.text})"
 
 
 def plus(total: str, value: Value, kind: Kind) -> str:
     """The sum of a total held in a variable and a value."""
-    if kind == "wide":
-        return f"wide_plus({total}, {as_wide(value)})"
-    return f"{total} + {as_float(value) if kind == 'sum' else value.text}"
+    assert kind != "sum", "added where they are kept"
+    return f"wide_plus({total}, {as_wide(value)})" if kind == "wide" else f"{total} + {value.text}"

@@ -34,9 +34,20 @@ _WAITING = 16  # products that are gathered before they are added
 _SPARE = _VECTOR - 1  # behind a row's block, which is written in whole vectors
 
 
-class Product(str):
+@dataclass(frozen=True)
+class Pair:
+    """The text of a block's address, and of that of its low parts, which is 0 if there are none."""
+
+    block: str
+    low: str
+
+
+@dataclass(frozen=True)
+class Product:
     """The blocks of a product that is made where it is added, as text."""
 
+    blocks: str
+    lows: str
     sizes: str
     change: int
 
@@ -147,41 +158,45 @@ class Cofactor:
         (alias,) = leaf.relations
         return [*(self.call.arguments[i] for i in self._by_table[alias]), *self._guards[alias]]
 
-    def lift(self, source: Source, leaf: View, rows: Rows) -> str:
+    def lift(self, source: Source, leaf: View, rows: Rows) -> Pair:
         """The block of row i."""
         (alias,) = leaf.relations
-        block, size = source.name("block"), self._size(leaf)
+        block, low, size = source.name("block"), source.name("low"), self._size(leaf)
         source.line(f"{block} = scratch({size + _SPARE})")
         values = [rows.value(self.call.arguments[i]).value for i in self._by_table[alias]]
         guards = [rows.guard(each) for each in self._guards[alias]]
-        lifted = f"cofactor_lift({block}, m, {_tuple(values)})"
+        lifted = f"{low} = cofactor_lift({block}, scratch({size}), m, {_tuple(values)})"
         if not guards:
             source.line(lifted)
-            return block
+            return Pair(block, low)
         with source.block(f"if {' and '.join(guards)}:"):
             source.line(lifted)
         with source.block("else:"):
             source.line(f"cofactor_none({block}, {size})")
-        return block
+            source.line(f"{low} = 0")
+        return Pair(block, low)
 
-    def one(self, source: Source, times: str) -> str:
+    def one(self, source: Source, times: str) -> Pair:
         """The block of no columns."""
         block = source.name("block")
         source.line(f"{block} = scratch({1 + _SPARE})")
-        source.line(f"cofactor_lift({block}, {times}, ())")
-        return block
+        source.line(f"cofactor_none({block}, 1)")
+        source.line(f"floats_put({block}, 0, float({times}))")
+        return Pair(block, "0")
 
-    def stored(self, view: View, spot: Spot) -> str:
+    def stored(self, view: View, spot: Spot) -> Pair:
         """The block in the entry."""
-        return f"floats_at({spot.at(self.slot)})"
+        place = f"{spot.state}, {spot.entry}, {spot.lows[self.slot]}"
+        low = f"floats_low({place}, {self._size(view)}, {int(spot.is_listed)})"
+        return Pair(f"floats_at({spot.at(self.slot)})", low)
 
     def join(
         self,
         source: Source,
         above: View,
-        parts: Sequence[tuple[View, str]],
+        parts: Sequence[tuple[View, Pair]],
         keys: Mapping[str, Operand],
-    ) -> str:
+    ) -> Pair | Product:
         """The product of the blocks, in the order of the children."""
         by_name = {view.name: payload for view, payload in parts}
         blocks = [by_name[child.name] for child in above.children]
@@ -193,55 +208,64 @@ class Cofactor:
         values = [keys[v].value for v in above.variables for _ in self._by_variable[v]]
         if values:
             block, lifted = source.name("block"), [f"float({each})" for each in values]
-            source.line(f"{block} = scratch({block_size(len(values)) + _SPARE})")
-            source.line(f"cofactor_lift({block}, 1, {_tuple(lifted)})")
-            blocks.append(block)
+            low, size = source.name("low"), block_size(len(values))
+            source.line(f"{block} = scratch({size + _SPARE})")
+            made = f"cofactor_lift({block}, scratch({size}), 1, {_tuple(lifted)})"
+            source.line(f"{low} = {made}")
+            blocks.append(Pair(block, low))
             sizes.append(len(values))
-        inside = f"{_tuple(blocks)}, {_tuple(map(str, sizes))}"
+        found, lows = _tuple([each.block for each in blocks]), _tuple([e.low for e in blocks])
+        widths = _tuple(map(str, sizes))
         is_turned = self._joined(above) != self.columns(above)  # kept in another order
         if self._pad(above) > 1 and not is_turned:  # a wide result: multiplied where it is added
-            product = Product(inside)
-            product.sizes = _tuple(map(str, sizes))
-            product.change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
-            return product
-        made, size = source.name("block"), block_size(len(self.columns(above)))
-        if len(blocks) == 1:
-            made = blocks[0]
-        else:
-            source.line(f"{made} = scratch({size})")
-            source.line(f"cofactor_join({made}, {inside})")
-        return self._turned(source, above, made, size) if is_turned else made
+            change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
+            return Product(found, lows, widths, change)
+        size = block_size(len(self.columns(above)))
+        joined = blocks[0]
+        if len(blocks) > 1:
+            joined = self._multiply(source, found, lows, widths, size)
+        return self._turned(source, above, joined, size) if is_turned else joined
 
-    def _turned(self, source: Source, above: View, made: str, size: int) -> str:
+    def _multiply(self, source: Source, blocks: str, lows: str, sizes: str, size: int) -> Pair:
+        """The product of blocks in a block of its own."""
+        made, low = source.name("block"), source.name("low")
+        source.line(f"{made} = scratch({size})")
+        inside = f"{made}, scratch({size}), {blocks}, {lows}, {sizes}"
+        source.line(f"{low} = cofactor_join({inside})")
+        return Pair(made, low)
+
+    def _turned(self, source: Source, above: View, made: Pair, size: int) -> Pair:
         """A block with its columns in the order in which the view keeps them."""
-        turned, columns = source.name("block"), self._joined(above)
+        turned, low, columns = source.name("block"), source.name("low"), self._joined(above)
         order = [str(columns.index(i)) for i in self.columns(above)]
-        source.line(f"{turned} = scratch({size})")
-        source.line(f"cofactor_turn({turned}, {made}, {_tuple(order)}, {len(order)})")
-        return turned
+        for name, part in ((turned, made.block), (low, made.low)):
+            inside = f"scratch({size}), {part}, {_tuple(order)}, {len(order)}"
+            source.line(f"{name} = cofactor_turn({inside})")
+        return Pair(turned, low)
 
-    def nonzero(self, payload: str) -> None:
+    def nonzero(self, payload: Pair | Product) -> None:
         """Most of its words would have to be read."""
 
-    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: Pair | Product, spot: Spot) -> None:
         """Add float by float."""
         if self._pad(view) > 1:
             total = self._begin(source)
-            self._gather(source, total, payload)
+            self._gather(source, total, payload, spot)
             payload = self._gathered(source, total)
+        assert isinstance(payload, Pair)
         if view.name == self.root.name:
             self._add_total(source, payload, spot)
             return
-        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size(view)}"
+        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload.block}, {payload.low}"
+        inside += f", {self._size(view)}"
         if spot.is_fixed:
             source.line(f"cofactor_add({inside})")
         else:
             source.line(f"{spot.entry} = cofactor_add_whole({inside})")
 
-    def _add_total(self, source: Source, payload: str, spot: Spot) -> None:
-        size = self._size(self.root)
-        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {size}"
-        source.line(f"cofactor_add_total({inside})")
+    def _add_total(self, source: Source, payload: Pair, spot: Spot) -> None:
+        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload.block}, {payload.low}"
+        source.line(f"cofactor_add_total({inside}, {self._size(self.root)})")
 
     def begin(self, source: Source) -> str | None:
         """Room for the total of a wide result; else what rounding takes is kept with the entry."""
@@ -261,33 +285,53 @@ class Cofactor:
         inside = columns * (columns + 1) // 2 + _SPARE * (len(self.block.occurrences) + 2)
         return _VECTOR + 2 * _WAITING * (end + _VECTOR) + inside + end * (end + _VECTOR) // 2
 
-    def gather(self, source: Source, total: str | None, payload: str, spot: Spot) -> None:
+    def gather(
+        self, source: Source, total: str | None, payload: Pair | Product, spot: Spot
+    ) -> None:
         """To the total, or to the entry right away."""
         shape = self._shape(payload)
         if isinstance(total, Total) and total.shape in (None, shape):
-            self._gather(source, total, payload)
+            self._gather(source, total, payload, spot)
         else:
             self.add(source, self.root, payload, spot)
 
-    def _shape(self, payload: str) -> tuple[str, int]:
+    def _shape(self, payload: Pair | Product) -> tuple[str, int]:
         """The sizes of the factors, and which one is a row's; a block made already is the one."""
         if isinstance(payload, Product):
             return payload.sizes, payload.change
         return f"({len(self.columns(self.root))},)", -1
 
-    def _gather(self, source: Source, total: Total, payload: str) -> None:
-        """Multiply into a wide result."""
+    def _gather(self, source: Source, total: Total, payload: Pair | Product, spot: Spot) -> None:
+        """Multiply into a wide result; with low parts, in twice the digits, into the entry."""
         total.shape = sizes, change = self._shape(payload)
-        factors = payload if isinstance(payload, Product) else f"({payload},), {sizes}"
-        with source.block(f"if cofactor_gather({total}, {factors}, {change}):"):
+        is_product = isinstance(payload, Product)
+        blocks = payload.blocks if isinstance(payload, Product) else f"({payload.block},)"
+        lows = payload.lows if isinstance(payload, Product) else f"({payload.low},)"
+        found, rests = source.name("blocks"), source.name("lows")
+        source.line(f"{found} = {blocks}")
+        source.line(f"{rests} = {lows}")
+        factors = f"{found}, {sizes}"
+        with source.block(f"if cofactor_needs_low({rests}):"):
+            columns, pad = len(self.columns(self.root)), self._pad(self.root)
+            size = block_size(columns)
+            if is_product:
+                made = self._multiply(source, found, rests, sizes, size)
+            else:
+                made = Pair(f"{found}[0]", f"{rests}[0]")
+            room = f"scratch({block_size(columns, pad)})"
+            padded = [
+                f"cofactor_pad({room}, {e}, {columns}, {pad})" for e in (made.block, made.low)
+            ]
+            self._add_total(source, Pair(*padded), spot)
+        with source.block(f"elif cofactor_gather({total}, {factors}, {change}):"):
             source.line(f"cofactor_gather_more({total}, {factors}, {change})")
 
-    def _gathered(self, source: Source, total: Total) -> str:
+    def _gathered(self, source: Source, total: Total) -> Pair:
         """The block of what was gathered."""
         sizes, change = total.shape or (f"({len(self.columns(self.root))},)", -1)
         made = source.name("gathered")
         source.line(f"{made} = cofactor_gathered({total}, {sizes}, {change})")
-        return made
+        return Pair(made, "0")
 
     def end(self, source: Source, total: str | None, spot: Spot) -> None:
         """Add the total."""
@@ -299,7 +343,7 @@ class Cofactor:
         source, columns = scalar.source, self.columns(self.root)
         shown, m = source.name(self.slot), len(columns)
         order = [str(columns.index(i)) for i in range(m)]
-        source.line(f"{shown} = scratch({block_size(m)})")
+        source.line(f"{shown} = scratch({2 * block_size(m)})")
         place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
         inside = f"{shown}, {place}, {_tuple(order)}, {m}, {self._pad(self.root)}"
         source.line(f"cofactor_show({inside})")

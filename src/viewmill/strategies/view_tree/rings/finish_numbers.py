@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewmill.algebra.expressions import Aggregate
-from viewmill.algebra.types import Decimal, Float, Type
+from viewmill.algebra.types import Float
+from viewmill.strategies.dataflow import exact
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.rings.ring import Spot
+
+_BEYOND = 1.2e38  # more than 38 digits, less than 128 bits
 
 
 def finish(
@@ -16,6 +19,7 @@ def finish(
     count_slot: str,
     total: str,
     specials: Sequence[str],
+    about: str,
     scalar: Scalar,
     spot: Spot,
 ) -> Operand:
@@ -23,7 +27,7 @@ def finish(
     source = scalar.source
     why = scalar.failure(call, "Overflow", f"the result does not fit {call.type}")
     count, counted = source.name("count"), f"wide_at({spot.at(count_slot)})"
-    source.line(f"{count} = wide_low({counted})")
+    source.line(f"{count} = max(wide_low({counted}), 0)")
     with source.block(f"if not wide_value_fits({counted}):"):
         source.line(f"fail({why})")
     if call.function == "count":
@@ -35,7 +39,7 @@ def finish(
         if isinstance(call.arguments[0].type, Float):
             _finish_float(call, source, total, specials, value, count, spot)
         else:
-            _finish_exact(call, source, total, value, count, why, spot)
+            _finish_exact(call, scalar, total, about, value, count, why, spot)
     return Operand(value, null)
 
 
@@ -55,22 +59,16 @@ def _finish_float(
 
 
 def _finish_exact(
-    call: Aggregate, source: Source, total: str, value: str, count: str, why: str, spot: Spot
-) -> None:
-    place = spot.at(total)
+    call: Aggregate, scalar: Scalar, total: str, about: str, value: str, count: str, why: str,
+    spot: Spot,
+) -> None:  # fmt: skip
+    source, scale = scalar.source, exact.scale_of(call.arguments[0].type)
     if isinstance(call.type, Float):
-        source.line(f"{value} = wide_float({place}) / {count}")
+        source.line(f"{value} = wide_float({spot.at(total)}) / {count}")
         return
-    fits, read = f"wide_fits({place})", f"wide_int({place})"
-    if call.function == "avg":
-        scale = 10 ** (_scale(call.type) - _scale(call.arguments[0].type))
-        inside = f"{place}, {scale}, {count}"
-        fits, read = f"wide_ratio_fits({inside})", f"wide_ratio({inside})"
-    with source.block(f"if {fits}:"):
-        source.line(f"{value} = {read}")
-    with source.block("else:"):
-        source.line(f"fail({why})")
-
-
-def _scale(type_: Type) -> int:
-    return type_.scale if isinstance(type_, Decimal) else 0
+    if about:
+        most = _BEYOND / 10.0**scale
+        with source.block(f"if not abs(sum_at({spot.at(about)})) < {most!r}:"):
+            source.line(f"fail({why})")
+    whole = exact.Number(f"wide_at({spot.at(total)})", scale, exact.PAIR, True)
+    source.line(f"{value} = {exact.finished(scalar, call, whole, count)}")

@@ -39,7 +39,8 @@ class MergedMoments:
             raise NotTaken("cofactors are merged from all rows of one table", self.call.span)
         assert isinstance(self.call.type, Packed)
         assert isinstance(self.call.type.shape, Moments)
-        self._columns, self._size = len(self.call.type.shape.names), self.call.type.width
+        shape = self.call.type.shape
+        self._columns, self._size = len(shape.names), shape.size
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """The block, and what rounding took from it."""
@@ -51,19 +52,20 @@ class MergedMoments:
 
     def lift(self, source: Source, leaf: View, rows: Rows) -> str:
         """The block that row i holds."""
-        block = source.name("block")
-        source.line(f"{block} = scratch({self._size})")
-        for j, each in enumerate(self.call.arguments):
-            source.line(f"floats_put({block}, {j}, m * {rows.value(each).value})")
-        return block
+        block, low = source.name("block"), source.name("low")
+        for name, first in ((block, 0), (low, self._size)):
+            source.line(f"{name} = scratch({self._size})")
+            for j, each in enumerate(self.call.arguments[first : first + self._size]):
+                source.line(f"floats_put({name}, {j}, m * {rows.value(each).value})")
+        return f"{block}, {low}"
 
     def one(self, source: Source, times: str) -> str:
         """A single table has no indicators."""
         raise AssertionError(times)
 
     def stored(self, view: View, spot: Spot) -> str:
-        """The block in the entry."""
-        return f"floats_at({spot.at(self.slot)})"
+        """A single table is not joined."""
+        raise AssertionError(spot)
 
     def join(
         self,
@@ -104,7 +106,7 @@ class MergedMoments:
         source, m = scalar.source, self._columns
         shown = source.name(self.slot)
         order = f"({', '.join(map(str, range(m)))}{',' if m == 1 else ''})"
-        source.line(f"{shown} = scratch({self._size})")
+        source.line(f"{shown} = scratch({2 * self._size})")
         place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
         source.line(f"cofactor_show({shown}, {place}, {order}, {m}, 1)")
         return Operand(shown)

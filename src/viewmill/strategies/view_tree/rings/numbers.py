@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from viewmill.algebra.expressions import Aggregate, Column, Expression
-from viewmill.algebra.types import Decimal, Float, Integer
-from viewmill.program.states import Slot
+from viewmill.algebra.types import Decimal, Float, Integer, Wide
+from viewmill.program.states import EXACT_ROOM, Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
@@ -28,6 +28,7 @@ from viewmill.strategies.view_tree.polynomials import (
     FloatTerms,
     Polynomial,
     Term,
+    as_float,
     collected,
     columns_in,
     float_terms,
@@ -52,6 +53,7 @@ from viewmill.strategies.view_tree.tree import View
 Signature = tuple[tuple[str, Factor], ...]  # a product: the factor of each owner that has one
 Values = dict[Signature, Value]
 TAKEN = ("count", "sum", "avg")
+_SURE_DIGITS = 28  # ten billion numbers of so many digits add up to 38
 
 _SPECIALS: tuple[tuple[str, Callable[[FloatTerms], tuple[Term, ...]]], ...] = (
     ("nan", lambda parts: parts.nan),
@@ -76,6 +78,7 @@ class Shown:
     count: str
     total: str = ""
     specials: tuple[str, ...] = ()  # of floats: NaN, +infinity, -infinity
+    about: str = ""  # the same total as a float, where the exact one may leave 128 bits
 
 
 @dataclass
@@ -118,7 +121,11 @@ class Numbers:
         scale = value.type.scale if isinstance(value.type, Decimal) else 0
         terms = _scaled_terms(polynomial.terms, scale, call)
         wish = "_".join(["sum", *_names(t for term in terms for t in term.factors)])
-        return Shown(count, self._root_slot(wish, terms, exact=True, scale=scale))
+        total = self._root_slot(wish, terms, exact=True, scale=scale)
+        if not isinstance(call.type, Wide) or max(map(_digits, terms), default=0) <= _SURE_DIGITS:
+            return Shown(count, total)
+        floats = tuple(map(as_float, polynomial.terms))
+        return Shown(count, total, about=self._root_slot(f"about_{wish}", floats, exact=False))
 
     def _float_aggregate(self, count: str, terms: tuple[Term, ...]) -> Shown:
         """A sum of floats keeps its finite rows; NaN and infinities are counted apart."""
@@ -288,7 +295,7 @@ class Numbers:
     def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
         """The count, the sum or the average."""
         shown = self.shown[name]
-        return finish(call, shown.count, shown.total, shown.specials, scalar, spot)
+        return finish(call, shown.count, shown.total, shown.specials, shown.about, scalar, spot)
 
 
 # Lines.
@@ -311,18 +318,20 @@ def _factor(source: Source, factor: Factor, rows: Rows) -> Value:
     source.line(f"{name} = {arithmetic.zero(kind)}")
     # Behind a condition a value may fail where the condition does not hold.
     with source.block(f"if {' and '.join(conditions)}:"):
-        operands = [rows.scalar.emit(value) for value in factor.values]
+        operands = [rows.scalar.emit_number(value) for value in factor.values]
         source.line(f"{name} = {_product(operands, kind)}")
     return Value(name, kind)
 
 
 def _product(operands: list[Operand], kind: Kind) -> str:
-    values = [each.value for each in operands]
-    if kind in ("int", "sum"):
-        return " * ".join(["m", *values])
-    text = f"wide_product(m, {values[0]})"
-    for other in values[1:]:
-        text = f"wide_times({text}, {other})"
+    if kind == "int":
+        return " * ".join(["m", *(each.value for each in operands)])
+    if kind == "sum":
+        return f"exact_of({EXACT_ROOM}, {' * '.join(each.value for each in operands)}, m)"
+    first, *others = operands
+    text = f"wide_times({first.value}, m)" if first.is_wide else f"wide_product(m, {first.value})"
+    for other in others:
+        text = f"wide_{'mul' if other.is_wide else 'times'}({text}, {other.value})"
     return text
 
 
@@ -364,6 +373,12 @@ def _scaled_terms(terms: tuple[Term, ...], scale: int, call: Aggregate) -> tuple
             raise NotTaken("a product with more digits than its sum", call.span)
         result.append(Term(coefficient, term.factors))
     return tuple(result)
+
+
+def _digits(term: Term) -> int:
+    """How many digits a product may have."""
+    types = [value.type for _, factor in term.factors for value in factor.values]
+    return sum(each.precision if isinstance(each, Decimal) else 19 for each in types)
 
 
 def _wish(signature: Signature) -> str:

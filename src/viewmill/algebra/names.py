@@ -1,0 +1,48 @@
+"""Names of tables, views and columns: which can be one, how SQL says it, which folder it has."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from urllib.parse import quote
+
+from viewmill.errors import InvalidArgument, Span
+
+_MOST_BYTES = 160  # of a folder's name; file systems take 255
+
+
+def check_name(name: str, what: str, span: Span | None = None) -> None:
+    """Refuse what cannot be a name: nothing, and text that no file or engine can hold."""
+    if not name:
+        why = "it is empty"
+    elif "\0" in name:
+        why = "it holds a NUL character"
+    elif any("\ud800" <= each <= "\udfff" for each in name):
+        why = "it holds half a character (a lone surrogate)"
+    else:
+        return
+    raise InvalidArgument(f"{name!r} cannot name {what}: {why}", span=span)
+
+
+def quoted(name: str) -> str:
+    """A name as our SQL and Spark's say it, whatever is in it.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def folder_name(name: str) -> str:
+    """The folder that belongs to a name: below its parent, and another one for each name.
+
+    >>> folder_name("orders"), folder_name(".."), folder_name("a/b"), folder_name("%2E")
+    ('orders', '%2E%2E', 'a%2Fb', '%252E')
+    """
+    check_name(name, "a folder")
+    text = quote(name, safe="")
+    if not text.strip("."):
+        return text.replace(".", "%2E")
+    if len(text) <= _MOST_BYTES:
+        return text
+    # No quoted text has two of them side by side.
+    return f"{text[:80]}%%{blake2b(name.encode(), digest_size=16).hexdigest()}"

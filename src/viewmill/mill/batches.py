@@ -1,0 +1,67 @@
+"""Batches: several changes that become one version. Each belongs to the thread that opened it.
+
+takes  changes and upserts of tables, in order
+gives  the change of each table when the batch ends, judged by the tables as they are then
+
+Other threads commit on their own meanwhile, so what an upsert replaces is found out at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta
+from viewmill.deltas.product import Changed, Product, as_delta, joined
+from viewmill.errors import InvalidArgument
+from viewmill.mill.catalog import TableEntry
+from viewmill.mill.core import Core
+
+
+@dataclass
+class _Pending:
+    """The changes of one table, the rows of upserts marked."""
+
+    entry: TableEntry
+    parts: list[tuple[Delta | Product, bool]] = field(default_factory=list)
+
+
+class Batch:
+    """What one thread has changed so far."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, _Pending] = {}
+
+    def take(self, entry: TableEntry, *parts: Delta | Product) -> None:
+        """Note the change of a table."""
+        self._of(entry).parts += [(each, False) for each in parts]
+
+    def upsert(self, entry: TableEntry, delta: Delta) -> None:
+        """Note rows that replace those with their keys."""
+        entry.table.replacement(Delta.empty(delta.schema), None)  # raises if there is no key
+        self._of(entry).parts.append((delta, True))
+
+    def _of(self, entry: TableEntry) -> _Pending:
+        return self._pending.setdefault(entry.name, _Pending(entry))
+
+    def changes(self, core: Core) -> dict[str, Changed]:
+        """The change of each table."""
+        for name, pending in self._pending.items():
+            if core.catalog.get(name) is not pending.entry:
+                raise InvalidArgument(
+                    f'table "{name}" was dropped while a batch that changes it was open',
+                    hint="Nothing of the batch was changed.",
+                )
+        return {name: _change(each) for name, each in self._pending.items()}
+
+
+def _change(pending: _Pending) -> Changed:
+    table, parts = pending.entry.table, list[Delta | Product]()
+    for part, is_upsert in pending.parts:
+        if is_upsert:
+            assert isinstance(part, Delta)
+            before = consolidate(as_delta(joined(table.schema, parts))) if parts else None
+            parts.append(table.replacement(part, before))
+        else:
+            parts.append(part)
+    return joined(table.schema, parts)

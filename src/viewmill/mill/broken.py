@@ -1,0 +1,111 @@
+"""Views that cannot be opened: a row they fail for, a function nobody gave, a text no longer known.
+
+takes  the record of a view, and what went wrong
+does   keeps its name and text, so that the mill opens and everything else works; REFRESH and ALTER
+       create it again, DROP forgets it, CREATE OR REPLACE puts another in its place
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from viewmill.algebra.names import quoted
+from viewmill.algebra.refresh import Policy
+from viewmill.errors import UnknownName, ViewmillError
+from viewmill.mill.catalog import BrokenEntry
+from viewmill.mill.core import Core
+from viewmill.mill.create import as_materialized, create_plain_view, create_view
+from viewmill.mill.temporal import create_temporal_view
+from viewmill.sql.parse import parse
+from viewmill.sql.statements import (
+    AlterRefresh,
+    CreateMaterializedView,
+    CreateTemporalView,
+    CreateView,
+)
+
+_LOG = logging.getLogger("viewmill")
+
+ViewStatement = CreateView | CreateMaterializedView | CreateTemporalView
+
+
+def note_broken(
+    core: Core, name: str, saved: dict[str, Any], reads: frozenset[str], why: Exception
+) -> None:
+    """A view could not be opened."""
+    reason = _reason(why)
+    core.catalog.add(BrokenEntry(name, saved["sql"], reads, reason, saved))
+    known = isinstance(why, ViewmillError)
+    _LOG.warning("view %s cannot be opened: %s", name, reason, exc_info=None if known else why)
+
+
+def _reason(why: Exception) -> str:
+    if isinstance(why, UnknownName):
+        return (
+            f"{why.message} (a mill keeps no Python functions: give what was registered again, "
+            "vm.connect(path, register={'name': ring}))"
+        )
+    return why.message if isinstance(why, ViewmillError) else f"{type(why).__name__}: {why}"
+
+
+def statement_of(name: str, saved: dict[str, Any]) -> ViewStatement:
+    """The statement that created a view, with the policies it has now."""
+    (statement,) = parse(saved["sql"])
+    assert isinstance(statement, ViewStatement)
+    if isinstance(statement, CreateView) and saved["kind"] == "view":
+        statement = as_materialized(statement)
+    if isinstance(statement, CreateView):
+        return replace(statement, name=name)
+    return replace(statement, name=name, policies=policies_of(name, saved.get("policies", [])))
+
+
+def policies_of(name: str, texts: list[str]) -> tuple[Policy, ...]:
+    """The policies in a view's record."""
+    if not texts:
+        return ()
+    (statement,) = parse(f"ALTER MATERIALIZED VIEW {quoted(name)} {' '.join(texts)}")
+    assert isinstance(statement, AlterRefresh)
+    return statement.policies
+
+
+@contextmanager
+def in_place_of(core: Core, name: str) -> Iterator[None]:
+    """A view is created under the name of one that may be broken; if that fails it stays."""
+    entry = core.catalog.get(name)
+    if not isinstance(entry, BrokenEntry):
+        yield
+        return
+    core.catalog.remove(name)
+    try:
+        yield
+    except BaseException:
+        core.catalog.add(entry)
+        raise
+    _repair_readers(core, name)
+
+
+def repair(core: Core, entry: BrokenEntry, policies: tuple[Policy, ...] | None = None) -> None:
+    """Create a broken view again, filled from the tables as they are, and the broken ones that
+    read it; an error leaves it broken."""
+    statement = statement_of(entry.name, entry.saved)
+    if policies is not None and not isinstance(statement, CreateView):
+        statement = replace(statement, policies=policies)
+    with in_place_of(core, entry.name):
+        match statement:
+            case CreateView():
+                create_plain_view(core, statement, entry.sql)
+            case CreateTemporalView():
+                create_temporal_view(core, statement, entry.sql)
+            case _:
+                create_view(core, statement, entry.sql)
+
+
+def _repair_readers(core: Core, name: str) -> None:
+    for entry in core.catalog.readers(name):
+        if isinstance(entry, BrokenEntry):
+            with suppress(ViewmillError):
+                repair(core, entry)

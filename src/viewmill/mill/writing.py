@@ -1,0 +1,100 @@
+"""The lock of a mill, for those who change it: no signal handler runs in the middle of a change.
+
+takes  Ctrl-C and other signals that have a Python handler, while the main thread holds the lock
+does   notes them, and calls their handlers when the change is done, or was taken back
+
+Handlers run between any two instructions and may raise: half of a change would stay. Who insists,
+with a third signal, interrupts all the same; the mill is closed then, and opened again it is right.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+_WATCHED = tuple(
+    int(getattr(signal, name))
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
+_INSISTING = 3
+_LOOK_S = 0.2  # for signals, while another thread has the lock
+
+_swap, _handler = _signal.signal, _signal.getsignal  # without the enums, which cost ten times more
+
+
+class Writing:
+    """A re-entrant lock; the outermost holder in the main thread is not interrupted."""
+
+    def __init__(self, lock: Any, abandon: Callable[[], None]) -> None:
+        self._lock, self._abandon = lock, abandon
+        self._main = threading.main_thread().ident
+        self._depth = 0  # in the main thread
+        self._replaced: dict[int, Any] = {}  # handlers, by the number of their signal
+        self._came: list[int] = []
+        self._own = self._note
+
+    def __enter__(self) -> None:
+        if threading.get_ident() != self._main:
+            self._lock.acquire()
+            return
+        if not self._depth:
+            self._replace_handlers()
+        self._depth += 1
+        if not self._lock.acquire(False):
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for another thread; here a signal may interrupt."""
+        while not self._lock.acquire(timeout=_LOOK_S):
+            if self._came and self._depth == 1:
+                self._end()
+                self._replace_handlers()
+                self._depth = 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+        if threading.get_ident() != self._main:
+            return
+        if self._depth == 1:
+            self._end()
+        else:
+            self._depth -= 1
+
+    def _replace_handlers(self) -> None:
+        for number in _WATCHED:
+            handler = _handler(number)
+            if callable(handler) and handler is not self._own:
+                self._replaced[number] = handler
+                _swap(number, self._own)
+
+    def _end(self) -> None:
+        """Put the handlers back, and call those whose signal came."""
+        came, self._came, self._depth = dict.fromkeys(self._came), [], 0
+        handlers = dict(self._replaced)
+        for number, handler in handlers.items():
+            _swap(number, handler)
+            del self._replaced[number]
+        for number in came:
+            handlers[number](number, None)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came.append(number)
+        if self._depth and len(self._came) < _INSISTING:
+            return
+        handler = self._replaced[number]
+        self._came.clear()
+        if self._depth:
+            self._abandon()
+        else:  # between changes: the handler was not put back yet, or is just being replaced
+            _swap(number, handler)
+        handler(number, frame)

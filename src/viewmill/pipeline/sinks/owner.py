@@ -1,0 +1,70 @@
+"""Whose a directory is: a sink writes only where it wrote before, or where nothing is.
+
+takes  the directory of a sink, its view and the id of its pipeline
+gives  an error for a directory that holds what somebody else wrote; a note in it when it is ours
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from viewmill.errors import WrongFormat
+from viewmill.pipeline.storage import write_file
+
+_FILE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
+
+
+class Owner:
+    """The note in one directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._note: dict[str, str] = {}
+        self.has_begun = False  # whether what the view was at first is in it as a whole
+
+    def open(self, view: str, pipeline: str) -> None:
+        """Make the directory, or look whose it is."""
+        self._note = {"pipeline": pipeline, "view": view}
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise WrongFormat(
+                f"{self._folder} is a file, not a directory", hint="Give another path."
+            ) from None
+        saved = self._read()
+        if saved is None:
+            self._refuse_strangers()
+            return
+        if {name: saved.get(name) for name in self._note} != self._note:
+            raise WrongFormat(
+                f"{self._folder} belongs to another pipeline or view",
+                hint="Give another directory, or remove it.",
+            )
+        self.has_begun = bool(saved.get("begun"))
+
+    def _read(self) -> dict[str, object] | None:
+        file = self._folder / _FILE
+        if not file.exists():
+            return None
+        try:
+            saved = json.loads(file.read_text())
+        except ValueError:
+            saved = {}
+        return saved if isinstance(saved, dict) else {}
+
+    def _refuse_strangers(self) -> None:
+        others = sorted(each.name for each in self._folder.iterdir() if each.name[0] not in "._")
+        if others:
+            raise WrongFormat(
+                f"{self._folder} holds files of others: {', '.join(others[:3])}",
+                detail="A reader would take them for rows of the view, or they would be replaced.",
+                hint="Give another directory, or remove them.",
+            )
+
+    def claim(self, *, begun: bool = False) -> None:
+        """Note that the directory is ours."""
+        if begun and self.has_begun:
+            return
+        self.has_begun = begun
+        write_file(self._folder / _FILE, json.dumps({**self._note, "begun": begun}).encode())

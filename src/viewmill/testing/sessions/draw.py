@@ -1,0 +1,276 @@
+"""Draw the next step of a session from a seed and from what the world has so far."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from viewmill.testing.oracle import Row
+from viewmill.testing.sessions.draw_views import draw_view
+from viewmill.testing.sessions.names import START, draw_name, draw_names, draw_time, draw_value
+from viewmill.testing.sessions.steps import Step
+from viewmill.testing.sessions.world import Table, World
+
+_MAX_TABLES = 4
+_MAX_ROWS = 40  # of a table: more are deleted again
+_COLUMNS = (
+    ("k", "INT"), ("x", "BIGINT"), ("d", "DOUBLE"), ("c", "DECIMAL(12,2)"), ("s", "STRING"),
+    ("b", "BOOLEAN"),
+)  # fmt: skip
+_FORMS = ("tuples", "dicts", "arrow", "pandas")
+_POLICIES = (
+    "IMMEDIATE", "IMMEDIATE", "ON DEMAND", "EVERY 3 ROWS", "EVERY 10 ROWS",
+    "EVERY INTERVAL '1' HOUR",
+)  # fmt: skip
+_POLICY_CHANCE = 0.3
+
+
+def draw_step(rng: random.Random, world: World, *, is_durable: bool, views: int) -> Step:
+    """One step that makes sense now, most often a change of rows."""
+    while True:
+        draw = _weighted(rng, world, is_durable)
+        if draw is _create_view and len(world.views) >= views:
+            continue
+        step = draw(rng, world)
+        if step is not None:
+            return step
+
+
+Draw = Callable[[random.Random, World], Step | None]
+
+
+def _weighted(rng: random.Random, world: World, is_durable: bool) -> Draw:
+    if not world.tables:
+        return _create_table
+    if not world.views:
+        return _create_view
+    weights: list[tuple[Draw, float]] = [
+        (_insert, 30), (_delete, 16), (_upsert, 6), (_apply, 6), (_batch, 8), (_mistake, 5),
+        (_tick, 5), (_set_policy, 4), (_refresh, 5), (_full_refresh, 1.5), (_create_view, 5),
+        (_drop_view, 3), (_replace_view, 2), (_create_table, 1), (_drop_table, 0.7),
+        (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1),
+    ]  # fmt: skip
+    if is_durable:
+        weights += [(_restart, 2), (_kill, 2), (_checkpoint, 1)]
+    draws = [draw for draw, _ in weights]
+    return rng.choices(draws, [chance for _, chance in weights])[0]
+
+
+# Tables and rows.
+
+
+def _create_table(rng: random.Random, world: World) -> Step | None:
+    if len(world.tables) >= _MAX_TABLES:
+        return None
+    roles = [*_COLUMNS]
+    is_stream = rng.random() < 0.3
+    options: dict[str, Any] = {}
+    if is_stream:
+        roles.append(("t", "TIMESTAMP"))
+        options["stream"] = {"role": "t", "lateness": rng.choice([0, 0, 2, 5])}
+        options["append_only"] = rng.random() < 0.2
+    elif rng.random() < 0.35:
+        roles.append(("id", "BIGINT"))
+        options["key"] = ["id"]
+    elif rng.random() < 0.3:
+        options["unchecked"] = True
+    rng.shuffle(roles)
+    names = draw_names(rng, len(roles))
+    columns = [[role, type_, name] for (role, type_), name in zip(roles, names, strict=True)]
+    return "create_table", draw_name(rng, world.made), f"t{world.made}", columns, options
+
+
+def _row(rng: random.Random, table: Table, wild: float) -> Row:
+    values: list[Any] = []
+    for column in table.columns:
+        if column.role == "t":
+            values.append(draw_time(rng, 0 if table.newest is None else table.newest - START))
+        elif column.role == "id":
+            values.append(rng.randrange(12))
+        else:
+            values.append(draw_value(rng, column.type, wild=wild))
+    return tuple(values)
+
+
+def _rows(rng: random.Random, table: Table) -> list[Row]:
+    wild = rng.choice([0.0, 0.0, 0.05, 0.3])
+    count = rng.choice([1, 1, 1, 2, 3, 6, 12])
+    return [_row(rng, table, wild) for _ in range(count)]
+
+
+def _table(rng: random.Random, world: World) -> Table:
+    return rng.choice(list(world.tables.values()))
+
+
+def _insert(rng: random.Random, world: World) -> Step | None:
+    table = _table(rng, world)
+    rows = _rows(rng, table)
+    if table.key:
+        taken = {row[table.roles.index("id")] for row in table.rows()}
+        rows = [row for row in rows if row[table.roles.index("id")] not in taken]
+        rows = list({row[table.roles.index("id")]: row for row in rows}.values())
+    if not rows or sum(n for _, n in table.counted.values()) > _MAX_ROWS:
+        return None
+    return "insert", table.name, rows, rng.choice(_FORMS)
+
+
+def _present(rng: random.Random, table: Table) -> list[Row]:
+    rows = table.rows()
+    most = len(rows) if rng.random() < 0.1 else 3
+    return rng.sample(rows, min(len(rows), rng.randint(1, max(most, 1))))
+
+
+def _delete(rng: random.Random, world: World) -> Step | None:
+    table = _table(rng, world)
+    if table.is_append_only:
+        return None
+    if table.is_unchecked and rng.random() < 0.3:
+        return "delete", table.name, _rows(rng, table), "tuples"
+    rows = _present(rng, table)
+    return ("delete", table.name, rows, rng.choice(_FORMS)) if rows else None
+
+
+def _upsert(rng: random.Random, world: World) -> Step | None:
+    table = _table(rng, world)
+    return ("upsert", table.name, _rows(rng, table), rng.choice(_FORMS)) if table.key else None
+
+
+def _apply(rng: random.Random, world: World) -> Step | None:
+    table = _table(rng, world)
+    if table.key or table.is_append_only:
+        return None
+    changes = [(row, -1) for row in _present(rng, table)]
+    changes += [(row, rng.choice([1, 1, 2, 3])) for row in _rows(rng, table)]
+    rng.shuffle(changes)
+    return "apply", table.name, [[list(row), times] for row, times in changes]
+
+
+def _batch(rng: random.Random, world: World) -> Step | None:
+    parts = [draw(rng, world) for draw in rng.choices([_insert, _delete, _apply], k=3)]
+    touched: set[str] = set()
+    chosen = []
+    for part in parts:
+        if part is not None and part[1] not in touched:
+            touched.add(part[1])
+            chosen.append(part)
+    return ("batch", chosen, rng.random() < 0.15) if chosen else None
+
+
+def _mistake(rng: random.Random, world: World) -> Step | None:
+    """A batch of which the second half must be refused, and so all of it."""
+    table = _table(rng, world)
+    if table.key and table.rows():
+        return "insert", table.name, [*_rows(rng, table), rng.choice(table.rows())], "tuples"
+    if table.is_unchecked or table.is_append_only:
+        return None
+    row = _row(rng, table, 0.5)
+    return "delete", table.name, [*_present(rng, table), row, row, row], "tuples"
+
+
+def _empty(rng: random.Random, world: World) -> Step:
+    return "insert", _table(rng, world).name, [], rng.choice(_FORMS)
+
+
+def _tick(rng: random.Random, world: World) -> Step | None:
+    streams = [table for table in world.tables.values() if table.stream is not None]
+    if not streams:
+        return None
+    table = rng.choice(streams)
+    reached = table.watermark
+    now = START if reached is None else reached
+    return "advance", table.name, now + rng.choice([0.0, 0.5, 1.0, 5.0, 30.0])
+
+
+# Views.
+
+
+def _create_view(rng: random.Random, world: World) -> Step | None:
+    drawn = draw_view(rng, world)
+    if drawn is None:
+        return None
+    query, definition = drawn
+    policy = rng.choice(_POLICIES) if rng.random() < _POLICY_CHANCE else "IMMEDIATE"
+    definition = definition | {"alias": f"v{world.made}"}
+    memory = rng.choice(["", "", "", "", " MEMORY '0'", " MEMORY '2 KB'"])
+    clauses = f"REFRESH {policy}{memory}"
+    return "create_view", draw_name(rng, world.made), clauses, query, definition
+
+
+def _view(rng: random.Random, world: World) -> str:
+    return rng.choice(list(world.views))
+
+
+def _replace_view(rng: random.Random, world: World) -> Step | None:
+    name = _view(rng, world)
+    if world.readers(name) or rng.random() < 0.5:
+        return None
+    drawn = draw_view(rng, world)
+    if drawn is None or name in drawn[1]["reads"]:
+        return None
+    query, definition = drawn
+    definition = definition | {"alias": f"v{world.made}"}
+    return "replace_view", name, "REFRESH IMMEDIATE", query, definition
+
+
+def _drop_view(rng: random.Random, world: World) -> Step | None:
+    name = _view(rng, world)
+    return None if world.readers(name) else ("drop_view", name)
+
+
+def _drop_table(rng: random.Random, world: World) -> Step | None:
+    name = _table(rng, world).name
+    return None if world.readers(name) else ("drop_table", name)
+
+
+def _set_policy(rng: random.Random, world: World) -> Step | None:
+    name = _view(rng, world)
+    if world.readers(name):
+        return None
+    return "set_policy", name, rng.choice(_POLICIES)
+
+
+def _refresh(rng: random.Random, world: World) -> Step:
+    return "refresh", _view(rng, world)
+
+
+def _full_refresh(rng: random.Random, world: World) -> Step:
+    return "full_refresh", _view(rng, world)
+
+
+def _subscribe(rng: random.Random, world: World) -> Step:
+    return "subscribe", _view(rng, world)
+
+
+def _expect(rng: random.Random, world: World) -> Step:
+    return "expect", _table(rng, world).name, rng.choice([5, 5000])
+
+
+def _nonsense(rng: random.Random, world: World) -> Step:
+    """Statements that must be refused and change nothing."""
+    table, view = _table(rng, world).name, _view(rng, world)
+    quoted = "`" + table.replace("`", "``") + "`"
+    return "nonsense", rng.choice([
+        f"CREATE TABLE {quoted} (z INT)",
+        f"SELECT nothing FROM {quoted}",
+        f"CREATE MATERIALIZED VIEW {quoted} AS SELECT 1 AS one",
+        "CREATE MATERIALIZED VIEW w AS SELECT * FROM nowhere",
+        f"DROP TABLE `{view.replace('`', '``')}`",
+        "DROP TABLE nowhere",
+        f"INSERT INTO {quoted} VALUES ('too', 'few')",
+    ])  # fmt: skip
+
+
+# A durable mill.
+
+
+def _restart(rng: random.Random, world: World) -> Step:
+    return ("restart",)
+
+
+def _kill(rng: random.Random, world: World) -> Step:
+    return ("kill",)
+
+
+def _checkpoint(rng: random.Random, world: World) -> Step:
+    return ("checkpoint",)

@@ -1,0 +1,94 @@
+"""Run sessions from seeds: draw, play, and make small what fails."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viewmill.testing.sessions.check import Different
+from viewmill.testing.sessions.draw import draw_step
+from viewmill.testing.sessions.play import Player
+from viewmill.testing.sessions.shrink import shrunk
+from viewmill.testing.sessions.steps import Step
+
+
+@dataclass(frozen=True)
+class Lane:
+    """How sessions are played: `views` is how many there are at most at a time."""
+
+    name: str
+    is_durable: bool = False
+    steps: int = 60
+    views: int = 7
+
+
+LANES = {
+    lane.name: lane
+    for lane in (
+        Lane("memory"),
+        Lane("durable", is_durable=True),
+        # Creating a view costs seconds of compilation: few views, many changes.
+        Lane("compiled", steps=150, views=2),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong: `kind` stays the same while a session is made small."""
+
+    kind: str
+    text: str
+
+
+def play_seed(seed: int, lane: Lane) -> tuple[list[Step], Failure | None]:
+    """The steps drawn from a seed, and what went wrong at the last of them, if anything."""
+    rng = random.Random(seed)
+    player = Player(is_durable=lane.is_durable)
+    played: list[Step] = []
+    try:
+        for _ in range(lane.steps):
+            step = draw_step(rng, player.world, is_durable=lane.is_durable, views=lane.views)
+            played.append(step)
+            player.play(step)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it should not have been raised
+        return played, _said(error)
+    finally:
+        player.close()
+    return played, None
+
+
+def _said(error: Exception) -> Failure:
+    """What went wrong; of an error that is no difference also where it was raised."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, Different):
+        return Failure(error.kind, text)
+    places = [
+        f"{each.filename}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)
+    ]
+    return Failure(type(error).__name__, text + "".join(f"\n#   {each}" for each in places[-3:]))
+
+
+def play_steps(steps: Sequence[Step], lane: Lane) -> Failure | None:
+    """Play given steps; what went wrong, None if nothing did."""
+    player = Player(is_durable=lane.is_durable, verify_every=1)
+    try:
+        for step in steps:
+            player.play(step)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _said(error)
+    finally:
+        player.close()
+    return None
+
+
+def smallest(steps: Sequence[Step], lane: Lane, why: Failure) -> list[Step]:
+    """The failing session made small; the kind of the failure stays the same."""
+
+    def fails(fewer: Sequence[Step]) -> bool:
+        found = play_steps(fewer, lane)
+        return found is not None and found.kind == why.kind
+
+    return shrunk(steps, fails) if fails(steps) else list(steps)

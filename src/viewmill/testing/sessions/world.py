@@ -1,0 +1,202 @@
+"""What the oracle knows: tables as plain rows at each version of the mill, and views over them.
+
+Nothing here uses the product. Tables have plain names of their own (t0, t1, ...) and columns named
+by their role (k, x, d, ...), whatever the user calls them, so odd names cannot mislead the oracle.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from viewmill.testing.oracle import Row, canonical
+
+_ARROW = {
+    "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+}  # fmt: skip
+
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+class Impossible(Exception):
+    """The change is against the rules of its table, so the mill must refuse it too."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its role is its name in the oracle, `name` is what the user calls it."""
+
+    role: str
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The time options of a table; seconds."""
+
+    role: str
+    lateness: float = 0.0
+    part: int | None = None
+
+
+@dataclass
+class Table:
+    """A table as a bag of rows; `counted` maps a row's canonical form to the row and its count."""
+
+    name: str
+    alias: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    is_unchecked: bool = False
+    is_append_only: bool = False
+    stream: Stream | None = None
+    counted: dict[Row, tuple[Row, int]] = field(default_factory=dict)
+    arrived: list[Row] = field(default_factory=list)
+    newest: float | None = None  # seconds of the latest row
+    tick: float | None = None
+
+    @property
+    def roles(self) -> list[str]:
+        """The names of the columns in the oracle."""
+        return [column.role for column in self.columns]
+
+    def column(self, role: str) -> Column:
+        """The column with a role."""
+        return next(each for each in self.columns if each.role == role)
+
+    def rows(self) -> list[Row]:
+        """Each row as often as it is there."""
+        return [row for row, times in self.counted.values() for _ in range(times)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no row has been deleted more often than it was inserted."""
+        return all(times > 0 for _, times in self.counted.values())
+
+    def copy(self) -> Table:
+        """A copy that can be changed alone."""
+        return Table(
+            self.name, self.alias, self.columns, self.key, self.is_unchecked, self.is_append_only,
+            self.stream, dict(self.counted), list(self.arrived), self.newest, self.tick,
+        )  # fmt: skip
+
+    def change(self, changes: Iterable[tuple[Row, int]]) -> None:
+        """Add and remove rows; the rules are judged by `check`, on the net effect."""
+        for row, times in changes:
+            name = tuple(map(canonical, row))
+            total = self.counted.get(name, (row, 0))[1] + times
+            if total:
+                self.counted[name] = (row, total)
+            else:
+                self.counted.pop(name, None)
+            if times > 0:
+                self.arrived.extend([row] * times)
+                self._see(row)
+
+    @property
+    def watermark(self) -> float | None:
+        """How far time has come: the latest row less the lateness, or the last tick."""
+        assert self.stream is not None
+        by_rows = [] if self.newest is None else [self.newest - self.stream.lateness]
+        return max([*by_rows, *([] if self.tick is None else [self.tick])], default=None)
+
+    def _see(self, row: Row) -> None:
+        if self.stream is not None:
+            moment = row[self.roles.index(self.stream.role)]
+            if moment is not None:
+                seconds = seconds_of(moment)
+                self.newest = seconds if self.newest is None else max(self.newest, seconds)
+
+    def replaced(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
+        """The changes of an upsert; of rows with one key the last counts."""
+        last = {self._key_of(row): row for row in rows}
+        gone = [(row, -n) for row, n in self.counted.values() if self._key_of(row) in last]
+        return gone + [(row, 1) for row in last.values()]
+
+    def _key_of(self, row: Row) -> Row:
+        return tuple(canonical(row[self.roles.index(role)]) for role in self.key)
+
+    def check(self) -> None:
+        """Raise `Impossible` if a row is missing or a key is there twice."""
+        if not self.is_unchecked and not self.is_settled:
+            raise Impossible("a row that is not there was deleted")
+        if self.key:
+            keys = Counter(self._key_of(row) for row in self.rows())
+            if any(times > 1 for times in keys.values()):
+                raise Impossible("a key is there twice")
+            positions = [self.roles.index(role) for role in self.key]
+            if any(row[i] is None for row in self.rows() for i in positions):
+                raise Impossible("a key is NULL")
+
+    def arrow(self) -> Any:
+        """The rows as an Arrow table with the oracle's column names."""
+        return arrow_table(self.columns, self.rows())
+
+
+def arrow_table(columns: Sequence[Column], rows: Sequence[Row], *, named: bool = False) -> Any:
+    """Rows as an Arrow table, with the roles or the user's names as column names."""
+    arrays = [
+        pa.array([row[i] for row in rows], arrow_type(column.type))
+        for i, column in enumerate(columns)
+    ]
+    return pa.Table.from_arrays(arrays, names=[c.name if named else c.role for c in columns])
+
+
+def arrow_type(name: str) -> Any:
+    """Arrow's type for a type of Spark's."""
+    if name.startswith("DECIMAL"):
+        precision, scale = name[len("DECIMAL(") : -1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _ARROW[name]
+
+
+def seconds_of(moment: dt.datetime) -> float:
+    """Seconds since 1970."""
+    return (moment - EPOCH) / dt.timedelta(seconds=1)
+
+
+@dataclass
+class View:
+    """A view: its definition (see `definitions.py`), and what the player has seen of it."""
+
+    name: str
+    sql: str
+    definition: Mapping[str, Any]
+    is_deferred: bool = False
+    followed: Counter[Row] | None = None
+    stop: Any = None
+    engine_calls: int = 0
+
+    @property
+    def reads(self) -> list[str]:
+        """The tables and views it reads, by the user's names."""
+        return list(self.definition["reads"])
+
+
+@dataclass
+class World:
+    """All tables and views, and the tables as they were at each version of the mill."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    history: dict[int, dict[str, Table]] = field(default_factory=dict)
+    made: int = 0
+
+    def note(self, version: int) -> None:
+        """Remember the tables as they are now; a changed table is a new one."""
+        self.history[version] = dict(self.tables)
+
+    def at(self, version: int) -> dict[str, Table]:
+        """The tables as they were at a version: at the last one noted up to it."""
+        return self.history[max(v for v in self.history if v <= version)]
+
+    def readers(self, name: str) -> list[str]:
+        """The views that read a table or view."""
+        return [view.name for view in self.views.values() if name in view.reads]

@@ -1,0 +1,56 @@
+"""The sum of a window of floats is that of its rows, whatever else came in the same batch."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import numpy as np
+import pytest
+
+import viewmill as vm
+from viewmill.kernels.float_bins import float_bins
+
+
+def at(second):
+    return datetime.datetime(2024, 1, 1) + datetime.timedelta(seconds=second)
+
+
+@pytest.mark.parametrize("stray", [1e15, 1e300, -3e20])
+def test_a_value_that_cancels_does_not_hide_the_others(mill, uncompiled, stray):
+    mill.sql("CREATE TABLE s (t TIMESTAMP, x DOUBLE) TIMESTAMP BY t")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW w AS SELECT SUM(x) AS s FROM s [WINDOW 3 MINUTES SLIDE 1 MINUTE]"
+    )
+    mill.insert("s", [(at(1), 0.1), (at(2), stray), (at(3), 0.2), (at(4), -stray)])
+    mill.insert("s", [(at(70), 0.4)])
+    assert mill["w"].rows() == [(pytest.approx(0.1 + 0.2, rel=1e-15),)]
+
+
+def test_sums_by_group_are_those_of_fsum():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=500) * 10.0 ** rng.integers(-200, 200, 500)
+    groups = rng.integers(0, 20, 500)
+    totals, lost = float_bins(groups, values, 20)
+    for group in range(20):
+        exact = math.fsum(values[groups == group])
+        assert totals[group] + lost[group] == pytest.approx(exact, rel=1e-15)
+
+
+def test_infinities_are_added_as_they_are():
+    totals, lost = float_bins(np.array([0, 0, 1]), [math.inf, 1.0, 2.0], 2)
+    assert totals.tolist() == [math.inf, 2.0]
+    assert not lost.any()
+
+
+def test_a_nested_sum_of_floats_is_filled_and_kept(monkeypatch):
+    monkeypatch.setenv("VIEWMILL_COMPILER", "on")
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE b (p DOUBLE, v DOUBLE)")
+        mill.insert("b", [(1.0, 0.1), (2.0, 1e15)])
+        mill.sql(
+            "CREATE MATERIALIZED VIEW q AS SELECT SUM(b.v) AS s FROM b WHERE 0.25 * (SELECT SUM(v)"
+            " FROM b b1) < (SELECT SUM(b2.v) FROM b b2 WHERE b2.p <= b.p)"
+        )
+        mill.delete("b", [(2.0, 1e15)])
+        assert mill["q"].rows() == [(0.1,)]

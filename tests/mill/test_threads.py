@@ -1,0 +1,195 @@
+"""Threads and processes: a batch belongs to its thread, a forked child leaves the mill alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import viewmill as vm
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
+
+def in_thread(act: Callable[[], object]) -> None:
+    """Run `act` in another thread; its error is ours."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as why:  # noqa: BLE001 (it is raised below)
+            errors.append(why)
+
+    other = threading.Thread(target=run)
+    other.start()
+    other.join(30)
+    assert not other.is_alive()
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture
+def mill() -> vm.Mill:
+    made = vm.connect()
+    made.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, x BIGINT)")
+    made.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(x) AS s FROM t")
+    return made
+
+
+def test_another_thread_commits_on_its_own(mill: vm.Mill) -> None:
+    with mill.batch():
+        mill.insert("t", [(1, 1)])
+        in_thread(lambda: mill.insert("t", [(2, 2)]))
+        assert mill["v"].rows() == [(2,)]
+    assert mill["v"].rows() == [(3,)]
+    with pytest.raises(KeyError), mill.batch():  # noqa: PT012
+        mill.insert("t", [(3, 3)])
+        in_thread(lambda: mill.sql("INSERT INTO t VALUES (4, 4)"))
+        raise KeyError
+    assert sorted(mill.sql("SELECT k FROM t").rows()) == [(1,), (2,), (4,)]
+
+
+def test_two_threads_have_a_batch_each(mill: vm.Mill) -> None:
+    def other() -> None:
+        with mill.batch():
+            mill.insert("t", [(2, 2)])
+            mill.delete("t", [(2, 2)])
+            mill.upsert("t", [(5, 5)])
+
+    with mill.batch():
+        mill.insert("t", [(1, 1)])
+        in_thread(other)
+        with pytest.raises(vm.InvalidArgument), mill.batch():
+            pass
+        mill.upsert("t", [(1, 7), (2, 8)])
+        mill.upsert("t", [(2, 9)])
+    assert sorted(mill.sql("SELECT k, x FROM t").rows()) == [(1, 7), (2, 9), (5, 5)]
+
+
+def test_an_upsert_replaces_what_came_while_the_batch_was_open(mill: vm.Mill) -> None:
+    with mill.batch():
+        mill.upsert("t", [(1, 1)])
+        in_thread(lambda: mill.insert("t", [(1, 5)]))
+    assert mill.sql("SELECT k, x FROM t").rows() == [(1, 1)]
+    mill.sql("CREATE TABLE r (x BIGINT)")
+    with mill.batch(), pytest.raises(vm.InvalidArgument, match="PRIMARY KEY"):
+        mill.upsert("r", [(1,)])
+
+
+def test_a_table_that_goes_takes_no_rows_of_a_namesake(mill: vm.Mill) -> None:
+    def anew() -> None:
+        mill.sql("DROP TABLE r")
+        mill.sql("CREATE TABLE r (x STRING)")
+
+    mill.sql("CREATE TABLE r (x BIGINT)")
+    with pytest.raises(vm.InvalidArgument, match="dropped"), mill.batch():  # noqa: PT012
+        mill.insert("r", [(1,)])
+        mill.insert("t", [(1, 1)])
+        with pytest.raises(vm.InvalidArgument, match="batch"):
+            mill.sql("DROP TABLE r")
+        in_thread(anew)
+    assert mill.sql("SELECT count(*) FROM t").rows() == [(0,)]
+    assert mill.sql("SELECT count(*) FROM r").rows() == [(0,)]
+
+
+def test_many_threads_lose_nothing(mill: vm.Mill) -> None:
+    def write(thread: int) -> None:
+        for i in range(10):
+            if i % 2:
+                mill.insert("t", [(100 * thread + i, 1)])
+            else:
+                with mill.batch():
+                    mill.insert("t", [(100 * thread + i, 1)])
+                    mill.upsert("t", [(100 * thread + i, 1)])
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert mill["v"].rows() == [(40,)]
+    assert mill["v"].verify() == []
+
+
+def forked(act: Callable[[], None]) -> int:
+    """The exit code of a child that does `act` and ends as processes end."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_reads_and_leaves_the_directory_to_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "m.mill"
+    mill = vm.connect(path)
+    mill.sql("CREATE TABLE t (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60")
+    mill.sql("CREATE TABLE r (x BIGINT)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(x) AS s FROM r")
+    mill.insert("r", [(1,)])
+    mill.sql("INSERT INTO t VALUES (TIMESTAMP '2024-01-01 00:00:00', 1)")
+
+    def child() -> None:
+        assert mill["v"].rows() == [(1,)]
+        for act in (
+            lambda: mill.insert("r", [(2,)]),
+            lambda: mill.sql("CREATE TABLE q (x BIGINT)"),
+            mill.checkpoint,
+        ):
+            with pytest.raises(vm.ViewmillError):
+                act()
+        assert mill["v"].rows() == [(1,)]
+        mill.close()
+
+    files = sorted(each.relative_to(path) for each in path.rglob("*"))
+    assert forked(child) == 0
+    assert sorted(each.relative_to(path) for each in path.rglob("*")) == files
+    mill.insert("r", [(3,)])
+    mill.close()
+    with vm.connect(path) as mill:
+        assert mill["v"].rows() == [(4,)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_forked_while_another_thread_writes_does_not_wait_for_it() -> None:
+    mill = vm.connect()
+    mill.sql("CREATE TABLE t (x BIGINT)")
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with mill.core.lock:
+            held.set()
+            go.wait(30)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(30)
+
+    def child() -> None:
+        with pytest.raises(vm.MillClosed):
+            mill.insert("t", [(1,)])
+        mill.close()
+
+    try:
+        assert forked(child) == 0
+    finally:
+        go.set()
+        other.join()
+    mill.insert("t", [(1,)])
+
+    def writes() -> None:
+        mill.insert("t", [(2,)])
+        assert mill.sql("SELECT sum(x) FROM t").rows() == [(3,)]
+        mill.close()
+
+    assert forked(writes) == 0
+    assert mill.sql("SELECT x FROM t").rows() == [(1,)]

@@ -1,0 +1,278 @@
+"""A program that is edited between two runs neither loses rows nor takes them twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.pipeline.frames import Frame
+from tests.pipeline.harness import net_of_changes, shown_table
+
+import viewmill as vm
+from viewmill.errors import ForbiddenChange, InvalidArgument, WrongFormat
+from viewmill.pipeline.pipeline import Pipeline
+
+SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
+SPENT = "SELECT k, sum(x) AS s FROM t GROUP BY k"
+
+
+def rows(*pairs: tuple[int, int]) -> Any:
+    return pa.table({"k": [k for k, _ in pairs], "x": [x for _, x in pairs]}, schema=SCHEMA)
+
+
+def opened(root: Path, frame: Frame, views: dict[str, str] | None = None) -> Pipeline:
+    pipe: Pipeline = vm.Pipeline(None, storage=root / "storage")
+    pipe.source("t", frame, schema="k BIGINT, x BIGINT")
+    for name, sql in (views or {"spent": SPENT}).items():
+        pipe.view(name, sql)
+    return pipe
+
+
+def test_batch_source_with_other_rows_is_taken_again(tmp_path):
+    frame = Frame(rows((1, 10), (1, 5), (2, 7)))
+    with opened(tmp_path, frame) as pipe:
+        pipe.run_once()
+        assert sorted(pipe["spent"].rows()) == [(1, 15), (2, 7)]
+        frame.table = rows((1, 10), (3, 1), (3, 1))
+        pipe.run_once()
+        assert sorted(pipe["spent"].rows()) == [(1, 10), (3, 2)]
+        version = pipe.mill.version
+        pipe.run_once()
+        assert pipe.mill.version == version
+    with opened(tmp_path, Frame(rows())) as pipe:
+        pipe.run_once()
+        assert pipe["spent"].rows() == []
+
+
+def test_batch_source_that_cannot_be_taken_again_is_not_fresh(tmp_path):
+    changes = pa.table({"k": [1], "x": [5], "op": ["insert"]})
+    frame = Frame(changes)
+    with vm.Pipeline(None, storage=tmp_path / "storage") as pipe:
+        pipe.source("t", frame, change="op", schema="k BIGINT, x BIGINT")
+        pipe.view("spent", SPENT)
+        pipe.view("above", "SELECT count(*) AS n FROM spent")
+        pipe.run_once()
+        assert pipe.status()["views"]["above"]["freshness"] == "fresh"
+        frame.table = pa.concat_tables([changes, changes])
+        pipe.run_once()
+        status = pipe.status()["views"]["above"]
+        assert status["freshness"] == "stale"
+        assert "other rows than were taken: t" in status["error"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_changes_that_a_sink_was_left_out_of_come_as_the_difference(tmp_path, format):
+    frame, out = Frame(rows((1, 10))), tmp_path / "changes"
+    for table, has_sink in (
+        (rows((1, 10)), True),
+        (rows((1, 10), (2, 1)), False),  # a run without the sink
+        (rows((1, 11), (2, 1)), True),
+        (rows((3, 3)), True),
+    ):
+        frame.table = table
+        with opened(tmp_path, frame) as pipe:
+            if has_sink:
+                pipe.sink("spent", path=out, format=format, mode="changes")
+            pipe.run_once()
+            if has_sink:
+                assert net(out, format) == Counter(pipe["spent"].rows())
+
+
+def net(folder: Path, format: str) -> Counter[tuple[Any, ...]]:
+    if format == "parquet":
+        return net_of_changes(folder)
+    deltalake = pytest.importorskip("deltalake")
+    bag: Counter[tuple[Any, ...]] = Counter()
+    for row in pa.table(deltalake.DeltaTable(folder).to_pyarrow_table()).to_pylist():
+        word, _ = row.pop("_change_type"), row.pop("_commit_version")
+        bag[tuple(row.values())] += 1 if word == "insert" else -1
+    assert min(bag.values(), default=0) >= 0
+    return +bag
+
+
+def test_view_that_leaves_and_returns_sends_the_difference(tmp_path):
+    frame, out = Frame(rows((1, 10))), tmp_path / "changes"
+    other = {"other": "SELECT count(*) AS n FROM t"}
+    for table, views in (
+        (rows((1, 10)), {"spent": SPENT}),
+        (rows((2, 1)), other),
+        (rows((2, 5)), {"spent": SPENT, **other}),
+    ):
+        frame.table = table
+        with opened(tmp_path, frame, views) as pipe:
+            if "spent" in views:
+                pipe.sink("spent", path=out, mode="changes")
+            pipe.run_once()
+    assert net_of_changes(out) == {(2, 5): 1}
+
+
+def test_lower_view_defined_otherwise_reaches_the_changes_of_the_upper_one(tmp_path):
+    upper = "SELECT count(*) AS n, sum(s) AS s FROM lower"
+    frame, out = Frame(rows((1, 10), (2, 3))), tmp_path / "changes"
+    for lower in (SPENT, SPENT.replace("GROUP", "WHERE x > 5 GROUP")):
+        with opened(tmp_path, frame, {"lower": lower, "upper": upper}) as pipe:
+            pipe.sink("upper", path=out, mode="changes")
+            pipe.run_once()
+            assert net_of_changes(out) == Counter(pipe["upper"].rows())
+    assert net_of_changes(out) == {(1, 10): 1}
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_table_shows_a_new_definition_without_new_rows(tmp_path, format):
+    frame, out = Frame(rows((1, 10), (2, 3))), tmp_path / "table"
+    for sql in (SPENT, SPENT.replace("sum", "count"), SPENT.replace("GROUP", "WHERE x > 5 GROUP")):
+        with opened(tmp_path, frame, {"spent": sql}) as pipe:
+            pipe.sink("spent", path=out, format=format)
+            pipe.run_once()
+            shown = shown_table(out) if format == "parquet" else delta_rows(out)
+            assert sorted(shown) == sorted(pipe["spent"].rows())
+
+
+def delta_rows(folder: Path) -> list[tuple[Any, ...]]:
+    deltalake = pytest.importorskip("deltalake")
+    table = pa.table(deltalake.DeltaTable(folder).to_pyarrow_table())
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_function_that_missed_changes_is_refused_before_anything_is_written(tmp_path):
+    frame = Frame(rows((1, 10)))
+    seen: list[Any] = []
+    with opened(tmp_path, frame, {"spent": SPENT, "other": SPENT}) as pipe:
+        pipe.sink("spent", lambda change: seen.extend(change))
+        pipe.run_once()
+    assert seen == [((1, 10), 1)]
+    frame.table = rows((2, 2))
+    with opened(tmp_path, frame, {"spent": SPENT, "other": SPENT}) as pipe:
+        pipe.run_once()
+    frame.table = rows((3, 3))
+    with opened(tmp_path, frame) as pipe:
+        pipe.sink("spent", lambda change: seen.extend(change))
+        with pytest.raises(ForbiddenChange, match="has missed changes"):
+            pipe.run_once()
+        assert sorted(pipe.mill.views()) == ["other", "spent"]  # nothing was dropped
+        assert pipe["spent"].rows() == [(2, 2)]  # and no row taken
+    assert seen == [((1, 10), 1)]
+
+
+def test_function_that_was_always_there_goes_on(tmp_path):
+    frame = Frame(rows((1, 10)))
+    seen: list[Any] = []
+    for table in (rows((1, 10)), rows((2, 2)), rows((3, 3))):
+        frame.table = table
+        with opened(tmp_path, frame) as pipe:
+            pipe.sink("spent", lambda change: seen.extend(change))
+            pipe.sink("spent", path=tmp_path / "table")  # sinks beside it do not matter
+            pipe.run_once()
+    net: Counter[Any] = Counter()
+    for row, times in seen:
+        net[row] += times
+    assert +net == {(3, 3): 1}
+    assert not -net
+
+
+def test_changes_with_other_columns_are_refused_before_anything_is_written(tmp_path):
+    frame = Frame(rows((1, 10)))
+    with opened(tmp_path, frame) as pipe:
+        pipe.sink("spent", path=tmp_path / "changes", mode="changes")
+        pipe.run_once()
+    with opened(tmp_path, frame, {"spent": "SELECT k AS key, x FROM t"}) as pipe:
+        pipe.sink("spent", path=tmp_path / "changes", mode="changes")
+        with pytest.raises(ForbiddenChange, match="other columns"):
+            pipe.run_once()
+    assert net_of_changes(tmp_path / "changes") == {(1, 10): 1}
+
+
+def test_view_computed_again_tells_its_sinks(tmp_path):
+    with opened(tmp_path, Frame(rows((1, 10)))) as pipe:
+        pipe.sink("spent", path=tmp_path / "changes", mode="changes")
+        pipe.run_once()
+        pipe.recompute("spent")
+        assert net_of_changes(tmp_path / "changes") == {(1, 10): 1}
+
+
+# Sinks write only where nothing is, or where they wrote before.
+
+
+def test_foreign_tables_are_left_alone(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    foreign = pa.table({"precious": [1, 2]})
+    deltalake.write_deltalake(str(tmp_path / "lake"), foreign)
+    (tmp_path / "table").mkdir()
+    pq.write_table(foreign, tmp_path / "table" / "table.parquet")
+    (tmp_path / "file").write_text("dear ann")
+    with opened(tmp_path, Frame(rows((1, 10)))) as pipe:
+        kinds: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("lake", {"format": "delta"}),
+            ("lake", {"format": "delta", "mode": "changes"}),
+            ("lake", {}),
+            ("table", {}),
+            ("table", {"mode": "changes"}),
+            ("table", {"format": "delta"}),
+            ("file", {}),
+            ("file", {"format": "delta"}),
+        )
+        for path, more in kinds:
+            with pytest.raises(WrongFormat):
+                pipe.sink("spent", path=tmp_path / path, **more)
+        pipe.run_once()
+    assert pq.read_table(tmp_path / "table" / "table.parquet").equals(foreign)
+    assert pa.table(deltalake.DeltaTable(tmp_path / "lake").to_pyarrow_table()).equals(foreign)
+
+
+def test_two_views_do_not_share_a_place(tmp_path):
+    views = {"spent": SPENT, "other": SPENT}
+    with opened(tmp_path, Frame(rows((1, 10))), views) as pipe:
+        pipe.sink("spent", path=tmp_path / "out")
+        for path in ("out", "out/inside", "out/../out", "storage/out"):
+            with pytest.raises(InvalidArgument, match="in the place of"):
+                pipe.sink("other", path=tmp_path / path)
+        pipe.run_once()
+    with opened(tmp_path, Frame(rows((1, 10))), views) as pipe:
+        with pytest.raises(WrongFormat, match="another pipeline or view"):
+            pipe.sink("other", path=tmp_path / "out")
+        with pytest.raises(WrongFormat, match="another pipeline or view"):
+            pipe.sink("other", path=tmp_path / "out", mode="changes")
+
+
+@pytest.mark.parametrize("mode", ["table", "changes"])
+def test_moments_say_that_they_are_utc(tmp_path, mode):
+    with vm.Pipeline(None, storage=tmp_path / "storage") as pipe:
+        table = pa.table({"t": [dt.datetime(2024, 1, 1)]})
+        pipe.source("t", Frame(table), schema="t TIMESTAMP")
+        pipe.view("newest", "SELECT max(t) AS t FROM t")
+        pipe.sink("newest", path=tmp_path / "out", mode=mode)
+        pipe.run_once()
+    for file in (tmp_path / "out").glob("*.parquet"):
+        assert pq.read_schema(file).field("t").type == pa.timestamp("us", "UTC")
+
+
+# Declaring.
+
+
+def test_decorator_goes_without_parentheses(tmp_path):
+    with vm.Pipeline(None, storage=tmp_path / "storage") as pipe:
+        pipe.source("t", Frame(rows((1, 10))), schema="k BIGINT, x BIGINT")
+
+        @pipe.materialized_view
+        def bare():
+            return SPENT
+
+        @pipe.materialized_view()
+        def called():
+            return SPENT
+
+        @pipe.materialized_view("positional")
+        def third():
+            return SPENT
+
+        assert bare() == called() == third() == SPENT
+        pipe.run_once()
+        for name in ("bare", "called", "positional"):
+            assert pipe[name].rows() == [(1, 10)]
+        with pytest.raises(InvalidArgument, match="not the SQL of a view"):
+            pipe.materialized_view(lambda: None)  # type: ignore[type-var]
