@@ -31,6 +31,7 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import describe
+from viewmill.mill.patterns import is_pattern
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, CreateView
@@ -61,10 +62,13 @@ def verify_view(core: Core, entry: ViewEntry) -> list[Difference]:
 def definition(core: Core, entry: ViewEntry) -> Relation:
     """The query of a view, lowered anew from its text; no rule has rewritten it.
 
-    What is kept here of a view in shards is no query of its text.
+    The driver of a sharded pipeline keeps another query over what the shards gave. Then that query
+    is the definition. The text of a pattern is never lowered: its matches are found on the shards.
     """
     (statement,) = parse(entry.sql)
     assert isinstance(statement, CreateMaterializedView | CreateView)
+    if is_pattern(statement.query):
+        return entry.query
     lowered = lower(statement.query, entry.sql, core.catalog, describe(core))
     is_here = {name.lower() for name in sources(lowered)} == entry.reads
     return lowered if is_here else entry.query
