@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import pytest
 
@@ -98,3 +98,22 @@ def test_a_hundred_percent_of_narrow_decimals_is_a_value_and_survives_a_restart(
         assert mill["v"].verify() == []
         (share, *_) = mill.sql("SELECT p FROM v WHERE p > 70 ORDER BY p DESC").rows()
         assert share == (Decimal(75),)
+
+
+def test_integers_at_their_limits_meet_decimals():
+    """BIGINT reaches one further down than up; its product with 100 was typed as a pair by half."""
+    limits = (-(2**63), -(2**63) + 1, -1, 0, 3, 2**63 - 1)
+    rows = [(x, Decimal(d)) for x in limits for d in ("-9999999999999999999", "3")]
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x BIGINT, d DECIMAL(19,0))")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL STRICT AS "
+            "SELECT x, d, x * d AS p, x * 0.01 AS q, x < 3.25 AS b, d > x * 0.5 AS c FROM t"
+        )
+        mill.insert("t", rows)
+        with localcontext(prec=60):
+            wanted = [
+                (x, d, x * d, x * Decimal("0.01"), x < Decimal("3.25"), d > x * Decimal("0.5"))
+                for x, d in rows
+            ]
+        assert sorted(mill["v"].rows()) == sorted(wanted)

@@ -102,18 +102,25 @@ def _scaled_up(x: Number, scale: int, why: str, expression: Expression) -> Numbe
     if bound > PAIR:
         text = f"wide_ratio_of({why}, {x.pair}, {constant(factor)}, wide_of(1), {_TRUNCATED})"
         return Number(text, scale, PAIR, True)
-    return Number(_product(x, Number(str(factor), 0, factor)), scale, bound, True)
+    return Number(_product(x, _factor(factor)), scale, bound, True)
+
+
+def _factor(value: int) -> Number:
+    """A constant, in two words if one does not hold it."""
+    if value <= WORD:
+        return Number(str(value), 0, value)
+    return Number(constant(value), 0, value, True)
 
 
 def _product(x: Number, y: Number) -> str:
     """The text of a product that fits two words."""
     if y.is_wide and not x.is_wide:
         x, y = y, x
-    if not x.is_wide and x.bound <= WORD and y.bound <= WORD:
+    if not x.is_wide:
         return f"wide_product({x.text}, {y.text})"
-    if not y.is_wide and y.bound <= WORD:
+    if not y.is_wide:
         return f"wide_times({x.text}, {y.text})"
-    return f"wide_mul({x.pair}, {y.pair if y.is_wide else constant(int(y.text))})"
+    return f"wide_mul({x.text}, {y.text})"
 
 
 def fitted(x: Number, type_: Decimal | Wide, why: str) -> Number:
