@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from viewmill.deltas.delta import Delta
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.storage import disk
+from viewmill.mill.storage.files import NewFile, make_folders, sync_folder
 from viewmill.program.kept_parts import KeptParts
 
 _LOG = logging.getLogger("viewmill")
@@ -42,12 +43,14 @@ def attach_archive(core: Core, name: str, parts: Any, folder: str) -> None:
 
 
 def _write(path: Path, table: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent)
     draft = path.with_suffix(".draft")
-    pq.write_table(table, draft)
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    with NewFile(draft) as file:
+        pq.write_table(table, file)
+        file.sync()
+    disk.replace(draft, path)
+    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+        sync_folder(folder)
 
 
 def keep_old_parts(core: Core) -> None:

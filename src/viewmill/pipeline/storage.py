@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
+from viewmill.mill.storage import disk
+from viewmill.mill.storage.files import NewFile, make_folders, sync_folder
 
 # By placement: what shards keep in Spark's state store has a layout of its own.
 FORMATS = {"driver": 1, "shards": 3}
@@ -32,7 +34,7 @@ class Storage:
         """The pipeline's directory, made when it is absent or empty."""
         root = Path(path).absolute()
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_folders(root)
         except OSError as why:
             raise WrongFormat(
                 f"{root} cannot be the directory of a pipeline",
@@ -145,31 +147,15 @@ def _refuse_strangers(root: Path) -> None:
 
 def write_file(path: Path, content: bytes) -> None:
     """Put a file in place by one rename, on disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with fresh.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    with NewFile(fresh) as file:
+        file.write(content)
+        file.sync()
     put_in_place(fresh, path)
 
 
 def put_in_place(fresh: Path, path: Path) -> None:
     """Rename, and make the rename durable."""
-    os.replace(fresh, path)
+    disk.replace(fresh, path)
     sync_folder(path.parent)
-
-
-def sync_file(file: Path) -> None:
-    """Make the content of a file durable."""
-    with file.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

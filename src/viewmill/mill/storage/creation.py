@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from viewmill.errors import WrongFormat
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.database import (
     DATABASE,
@@ -77,7 +78,7 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.absolute().parent)
     with suppress(FileExistsError):
-        folder.mkdir()
+        disk.make_folder(folder)
     reach("folder made")
     # Not every directory that holds ours may be opened; a mill in it works all the same.
     with suppress(PermissionError):

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
-from viewmill.mill.storage.files import Piece, digest, sync_file, sync_folder
+from viewmill.mill.storage.files import Piece, digest, read_start, sync_file, sync_folder
 from viewmill.mill.storage.head import Head, decode_head
 from viewmill.mill.storage.log import Kind, LogRow, check_links
 from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
@@ -94,7 +95,7 @@ def create_database(folder: Path, head: Head) -> None:
     draft = folder / DRAFT
     with reported(draft, "write"):
         for leftover in folder.glob(DRAFT + "*"):
-            leftover.unlink()
+            disk.remove(leftover)
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             # Not by way of a WAL: moved into the file on closing, and errors are not told then.
             connection.execute("PRAGMA journal_mode = MEMORY")
@@ -105,7 +106,7 @@ def create_database(folder: Path, head: Head) -> None:
             reach("draft committed")
         sync_file(draft)
         reach("draft synced")
-        draft.rename(folder / DATABASE)
+        disk.replace(draft, folder / DATABASE)
         reach("draft renamed")
         sync_folder(folder)
 
@@ -115,13 +116,13 @@ def check_database(folder: Path) -> Contents:
     path = folder / DATABASE
     if not path.exists():
         raise damaged(path, "it is missing")
-    with reported(path, "read"), path.open("rb") as file:
-        start = file.read(len(_SQLITE))
+    with reported(path, "read"):
+        start = read_start(path, len(_SQLITE))
     if start != _SQLITE:  # SQLite takes an empty file for a new one, and removes its log
         raise damaged(path, "it is not a SQLite database")
-    with reported(folder / SHARED_MEMORY, "remove"):
-        # Left by a process that was killed while checking.
-        (folder / SHARED_MEMORY).unlink(missing_ok=True)
+    # Left by a process that was killed while checking.
+    with reported(folder / SHARED_MEMORY, "remove"), suppress(FileNotFoundError):
+        disk.remove(folder / SHARED_MEMORY)
     try:
         return _check_untouched(folder)
     except sqlite3.Error as error:
@@ -140,7 +141,7 @@ def _check_untouched(folder: Path) -> Contents:
             raise
     finally:
         with suppress(OSError):
-            (folder / SHARED_MEMORY).unlink()
+            disk.remove(folder / SHARED_MEMORY)
     # A reader wants 32 kB of shared memory on disk. A mill must open without them, so that
     # something can be dropped from it; a writer that is alone can do without.
     with closing(_connect(path, "rw")) as connection:

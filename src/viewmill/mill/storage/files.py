@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewmill.errors import StorageFailed
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.refusals import damaged, refusal, reported
 
@@ -49,6 +50,68 @@ def digest(*parts: Any) -> bytes:
     return content.digest()[:DIGEST_BYTES]
 
 
+class NewFile(io.RawIOBase):
+    """A file to be written from its start, for those who want to write to a Python object."""
+
+    def __init__(self, path: Path, *, exclusive: bool = False) -> None:
+        super().__init__()
+        how = os.O_EXCL if exclusive else os.O_TRUNC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how
+        self._descriptor = disk.open_file(path, flags, 0o666)
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of it: the system may take less than it is given."""
+        whole = memoryview(data).cast("B")
+        rest = whole
+        while rest:
+            rest = rest[disk.write(self._descriptor, rest) :]
+        return len(whole)
+
+    def sync(self) -> None:
+        """Wait until the content is on disk."""
+        sync(self._descriptor)
+
+    def close(self) -> None:
+        """Free the descriptor; a second time does nothing."""
+        if not self.closed:
+            super().close()
+            disk.close(self._descriptor)
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file."""
+    descriptor = disk.open_file(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = []
+        while chunk := disk.read(descriptor, 1 << 20):
+            found.append(chunk)
+    finally:
+        disk.close(descriptor)
+    return b"".join(found)
+
+
+def read_start(path: Path, size: int) -> bytes:
+    """The first bytes of a file, fewer where it has fewer."""
+    content = bytearray(size)
+    return bytes(content[: _read_into(path, 0, memoryview(content))])
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder, and those above it that are missing."""
+    if folder.is_dir():
+        return
+    make_folders(folder.parent)
+    try:
+        disk.make_folder(folder)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+
+
 class ArrowFile:
     """A file under a new name, gone again unless `finish` was reached."""
 
@@ -58,7 +121,7 @@ class ArrowFile:
         self._finished = False
         self._offset = 0
         with reported(self._path, "create"):
-            self._file = self._path.open("xb", buffering=0)
+            self._file = NewFile(self._path, exclusive=True)
 
     def __enter__(self) -> ArrowFile:
         return self
@@ -82,7 +145,7 @@ class ArrowFile:
     def finish(self) -> None:
         """Wait until the disk has the file and its name."""
         with reported(self._path, "sync"):
-            sync(self._file.fileno())
+            self._file.sync()
             reach("file synced")
             sync_folder(self._path.parent)
             reach("file in place")
@@ -97,7 +160,7 @@ class ArrowFile:
         self._file.close()
         if not self._finished:
             with suppress(OSError):
-                self._path.unlink()
+                disk.remove(self._path)
 
 
 class _DigestingSink:
@@ -105,18 +168,15 @@ class _DigestingSink:
 
     closed = False
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: NewFile) -> None:
         self._file, self._content = file, hashlib.sha256()
         self.size = 0
         self.error: OSError | None = None
 
     def write(self, data: Any) -> int:
         self._content.update(data)
-        rest = memoryview(data).cast("B")
-        self.size += len(rest)
         try:
-            while rest:  # the kernel may take less than it is given
-                rest = rest[self._file.write(rest) :]
+            self.size += self._file.write(data)
         except OSError as error:
             self.error = error
             raise
@@ -173,9 +233,7 @@ def read_piece(folder: Path, piece: Piece) -> pa.Table:
     path = folder / piece.file
     content = pa.allocate_buffer(piece.size)
     try:
-        with path.open("rb", buffering=0) as file:
-            file.seek(piece.offset)
-            found = _read_into(file, memoryview(content))
+        found = _read_into(path, piece.offset, memoryview(content))
     except FileNotFoundError as error:
         raise damaged(path, "it is missing") from error
     except OSError as error:
@@ -185,10 +243,14 @@ def read_piece(folder: Path, piece: Piece) -> pa.Table:
     return from_bytes(content)
 
 
-def _read_into(file: Any, rest: memoryview) -> int:
-    found = 0
-    while found < len(rest) and (count := file.readinto(rest[found:])):
-        found += count
+def _read_into(path: Path, offset: int, rest: memoryview) -> int:
+    descriptor, found = disk.open_file(path, os.O_RDONLY | os.O_CLOEXEC), 0
+    try:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        while found < len(rest) and (count := disk.readinto(descriptor, [rest[found:]])):
+            found += count
+    finally:
+        disk.close(descriptor)
     return found
 
 
@@ -227,10 +289,10 @@ def remove_below(root: Path, path: Path) -> None:
     if path.name in ("", ".", "..") or whole not in (real / path.name).parents:
         raise StorageFailed(f"{path} is not removed: it is not inside {root}")
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        disk.remove_tree(path, ignore_errors=True)
     else:
         with suppress(OSError):
-            path.unlink()
+            disk.remove(path)
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:
@@ -244,12 +306,11 @@ def replace_file(path: Path, content: bytes) -> None:
     """Give `path` this `content`, all or nothing, and wait for the disk."""
     draft = path.with_name(path.name + ".new")
     with reported(path, "write"):
-        with draft.open("wb") as file:
+        with NewFile(draft) as file:
             file.write(content)
-            file.flush()
-            sync(file.fileno())
+            file.sync()
         reach(f"{draft.name} written")
-        draft.rename(path)
+        disk.replace(draft, path)
         reach(f"{path.name} renamed")
         sync_folder(path.parent)
 
@@ -265,11 +326,11 @@ def sync_file(path: Path) -> None:
 
 
 def _open_and_sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    descriptor = disk.open_file(path, flags | os.O_CLOEXEC)
     try:
         sync(descriptor)
     finally:
-        os.close(descriptor)
+        disk.close(descriptor)
 
 
 def sync(descriptor: int) -> None:
@@ -277,6 +338,6 @@ def sync(descriptor: int) -> None:
     # macOS answers fsync before the disk has it.
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)
     if full_sync is None:
-        os.fsync(descriptor)
+        disk.sync(descriptor)
     else:
         fcntl.fcntl(descriptor, full_sync)

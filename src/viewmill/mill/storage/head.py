@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewmill.errors import WrongFormat
-from viewmill.mill.storage.files import DIGEST_BYTES, digest, replace_file, sync
+from viewmill.mill.storage import disk
+from viewmill.mill.storage.files import (
+    DIGEST_BYTES,
+    digest,
+    read_file,
+    read_start,
+    replace_file,
+    sync,
+)
 from viewmill.mill.storage.refusals import damaged, reported
 
 FORMAT = 1
@@ -88,13 +96,13 @@ class HeadFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / HEAD
         with reported(self._path, "open"):
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
 
     def write(self, head: Head) -> None:
         """Remember `head`, without waiting for the disk."""
         # The commit is done and cannot be taken back; a HEAD that stays behind is allowed.
         with suppress(OSError):
-            os.pwrite(self._descriptor, head.encode(), head.sequence % 2 * _SLOT_BYTES)
+            disk.write_at(self._descriptor, head.encode(), head.sequence % 2 * _SLOT_BYTES)
 
     def sync(self) -> None:
         """Wait for the disk."""
@@ -103,7 +111,7 @@ class HeadFile:
 
     def close(self) -> None:
         """Free the descriptor."""
-        os.close(self._descriptor)
+        disk.close(self._descriptor)
 
 
 def create_head(folder: Path, head: Head) -> None:
@@ -114,15 +122,15 @@ def create_head(folder: Path, head: Head) -> None:
 
 def is_head(path: Path) -> bool:
     """Whether the file at `path` looks like a HEAD of ours."""
-    with reported(path, "read"), path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+    with reported(path, "read"):
+        return read_start(path, len(_MAGIC)) == _MAGIC
 
 
 def read_head(folder: Path) -> Head:
     """The newest commit that HEAD knows of."""
     path = folder / HEAD
     with reported(path, "read"):
-        body = path.read_bytes()
+        body = read_file(path)
     slots = (body[:_SLOT_BYTES], body[_SLOT_BYTES : 2 * _SLOT_BYTES])
     heads = [head for slot in slots if (head := decode_head(slot, path)) is not None]
     if not heads:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from viewmill.errors import MillLocked
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.refusals import reported
 
 LOCK = "LOCK"
@@ -23,19 +24,19 @@ class Lock:
         self._descriptor = -1
         path = folder / LOCK
         with reported(path, "open"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             with reported(path, "lock"):
                 _take(folder, descriptor)
         except BaseException:
-            os.close(descriptor)
+            disk.close(descriptor)
             raise
         self._descriptor = descriptor
 
     def release(self) -> None:
         """Let others in. In a forked child: forget the lock, which stays the parent's."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            disk.close(self._descriptor)
             self._descriptor = -1
 
 
@@ -49,7 +50,7 @@ def _take(folder: Path, descriptor: int) -> None:
             hint="Close it there first. One process at a time has a mill open.",
         ) from None
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    disk.write_at(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def _holder(descriptor: int) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from viewmill.algebra.names import folder_name
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
-from viewmill.mill.storage.files import remove_below, sync_file, sync_folder
+from viewmill.mill.storage.files import (
+    NewFile,
+    make_folders,
+    read_file,
+    remove_below,
+    sync_file,
+    sync_folder,
+)
 from viewmill.mill.storage.refusals import damaged, reported
 from viewmill.program.parts import PartInfo
 
@@ -88,13 +95,15 @@ class PartFiles:
         about = {"key": self.key, "info": info, "owed": owed}
         metadata = {**(rows.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
         with reported(path, "write"):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent)
             draft = path.with_name(_DRAFT)
-            pq.write_table(rows.replace_schema_metadata(metadata), draft, write_page_checksum=True)
-            if info.subscript in self._counted:
-                sync_file(draft)
+            with NewFile(draft) as file:
+                whole = rows.replace_schema_metadata(metadata)
+                pq.write_table(whole, file, write_page_checksum=True)
+                if info.subscript in self._counted:
+                    file.sync()
             reach("part drafted")
-            draft.replace(path)
+            disk.replace(draft, path)
             reach("part in place")
         self._unsynced.add(path)
         self._written[info.subscript] = info.version
@@ -109,14 +118,14 @@ class PartFiles:
             if subscript not in self._counted:
                 remove_below(self._folder, path.parent)
             elif path.exists():  # else it was put aside before the mill was opened
-                path.replace(path.with_name(_ENDED))
+                disk.replace(path, path.with_name(_ENDED))
         reach("part ended")
 
     def sync(self) -> None:
         """Wait until everything is on disk."""
         with reported(self._folder, "sync"):
             if len(self._unsynced) > _MANY:
-                os.sync()
+                disk.sync_all()
             elif self._unsynced:
                 for path in self._unsynced:
                     sync_file(path)
@@ -146,7 +155,8 @@ class PartFiles:
         if not path.exists() and path.with_name(_ENDED).exists():
             path = path.with_name(_ENDED)
         try:
-            file = pq.ParquetFile(path, page_checksum_verification=True)
+            content = pa.BufferReader(read_file(path))
+            file = pq.ParquetFile(content, page_checksum_verification=True)
             rows = file.read()
             about = json.loads((rows.schema.metadata or {})[_ABOUT])
         except FileNotFoundError as error:

@@ -24,11 +24,12 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import ForbiddenChange, UnsupportedQuery
 from viewmill.mill.changes import Change
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.storage.files import NewFile, sync_file, sync_folder
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.owner import Owner
 from viewmill.pipeline.sinks.sink import MULTIPLICITY, with_multiplicity
-from viewmill.pipeline.storage import sync_file, sync_folder
 
 
 class Delivery(NamedTuple):
@@ -79,7 +80,7 @@ class ChangeSink:
         """Write the change down; what an earlier try left is not wanted any more."""
         for file, at in self._prepared():
             if at >= version:
-                file.unlink()
+                disk.remove(file)
         if change is not None:
             self._write(change.to_arrow(), version)
 
@@ -104,7 +105,7 @@ class ChangeSink:
         """Deliver what was committed, forget what was not, catch up with what was missed."""
         for file, at in self._prepared():
             if at > version:
-                file.unlink()
+                disk.remove(file)
         self.publish(version, view)
         if self._owner.has_begun and not has_all:
             self._catch_up(max(version, view.status()["version"]), view)
@@ -140,4 +141,5 @@ def _difference(rows: pa.Table, net: pa.Table) -> pa.Table:
 
 def write_feather(rows: pa.Table, version: int, file: Path) -> None:
     """A change as it is, for deliveries that read it back."""
-    feather.write_feather(rows, str(file), compression="uncompressed")
+    with NewFile(file) as out:
+        feather.write_feather(rows, out, compression="uncompressed")

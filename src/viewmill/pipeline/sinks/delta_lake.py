@@ -16,6 +16,7 @@ import pyarrow.feather as feather
 
 from viewmill.errors import MissingDependency, WrongFormat
 from viewmill.mill.readers import in_utc
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
@@ -121,7 +122,7 @@ class DeltaChanges(ChangeSink):
     def _append(self, file: Path, version: int) -> None:
         self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")
         reach("change appended")
-        file.unlink()
+        disk.remove(file)
 
 
 def _deltalake() -> Any:

@@ -15,6 +15,7 @@ from viewmill.deltas.arrow import from_arrow_type
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.mill.changes import Change
+from viewmill.mill.storage import disk
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
 from viewmill.pipeline.sinks.sink import MULTIPLICITY
 
@@ -24,7 +25,7 @@ def function_sink(view: str, fn: Callable[[Change], object], outbox: Path) -> Ch
 
     def deliver(file: Path, version: int) -> None:
         fn(_read_change(view, version, file))
-        file.unlink()
+        disk.remove(file)
 
     return ChangeSink(f"function {outbox.name}", outbox, Delivery(write_feather, deliver))
 

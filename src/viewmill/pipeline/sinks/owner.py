@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from viewmill.errors import WrongFormat
+from viewmill.mill.storage.files import make_folders
 from viewmill.pipeline.storage import write_file
 
 _FILE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
@@ -27,7 +28,7 @@ class Owner:
         """Make the directory, or look whose it is."""
         self._note = {"pipeline": pipeline, "view": view}
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folders(self._folder)
         except FileExistsError:
             raise WrongFormat(
                 f"{self._folder} is a file, not a directory", hint="Give another path."

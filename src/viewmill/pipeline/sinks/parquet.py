@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 
 from viewmill.errors import WrongFormat
 from viewmill.mill.readers import in_utc
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
+from viewmill.mill.storage.files import NewFile
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery
 from viewmill.pipeline.sinks.owner import Owner
 from viewmill.pipeline.sinks.sink import TableSink, change_rows, net_rows
-from viewmill.pipeline.storage import put_in_place, sync_file
+from viewmill.pipeline.storage import put_in_place
 
 _FILE = "table.parquet"
 
@@ -43,15 +45,16 @@ class ParquetTable(TableSink):
                 hint="A reader would take them for rows of the view. Give another directory.",
             )
         for left in self._folder.glob(f".{_FILE}-*"):
-            left.unlink()
+            disk.remove(left)
         super().open(view, pipeline)
 
     def _replace(self, rows: pa.Table, version: int) -> None:
         self._owner.claim(begun=True)
         fresh = self._folder / f".{_FILE}-{version}"
         rows = in_utc(rows).replace_schema_metadata({"viewmill.version": str(version)})
-        pq.write_table(rows, fresh)
-        sync_file(fresh)
+        with NewFile(fresh) as file:
+            pq.write_table(rows, file)
+            file.sync()
         reach("table written")
         put_in_place(fresh, self._folder / _FILE)
 
@@ -64,7 +67,8 @@ def parquet_changes(path: str | os.PathLike[str]) -> ChangeSink:
 
 
 def _write(rows: pa.Table, version: int, file: Path) -> None:
-    pq.write_table(in_utc(change_rows(rows, version)), file)
+    with NewFile(file) as out:
+        pq.write_table(in_utc(change_rows(rows, version)), out)
 
 
 def _show(file: Path, version: int) -> None:

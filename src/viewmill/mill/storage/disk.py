@@ -1,0 +1,31 @@
+"""The operating system's files. Everything that storage does to a disk goes through these names.
+
+takes  paths and descriptors
+does   what the functions of `os` do; tests put others in their place, which fail on purpose
+
+Call them as `disk.write(...)`: who imports a name keeps the real function. SQLite has its own way
+to the disk, which tests replace too (see `viewmill.testing.faults`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+open_file = os.open
+close = os.close
+read = os.read
+readinto = os.readv
+write = os.write
+write_at = os.pwrite
+sync = os.fsync
+sync_all = os.sync
+replace = os.replace
+remove = os.unlink
+remove_tree = shutil.rmtree
+make_folder = os.mkdir
+
+REPLACEABLE = (
+    "open_file", "close", "read", "readinto", "write", "write_at", "sync", "sync_all",
+    "replace", "remove", "remove_tree", "make_folder",
+)  # fmt: skip
