@@ -297,7 +297,7 @@ def _fed_rows(
     own = next((each for each in entry.blocks if each.name == source), None)
     if own is not None:
         missing = owed.get(source) or Delta.empty(input_.schema)
-        shown = _shown(core, entry, own, owed)
+        shown = _shown(core, entry, own, owed, tables)
         if not missing.size:
             return shown, missing
         return consolidate(concat(input_.schema, [shown, missing.negated()])), missing
@@ -336,17 +336,29 @@ def _replay(core: Core, entry: ViewEntry, block: Block, owed: Mapping[str, Delta
     return block.maintainer.flush()
 
 
-def _shown(core: Core, entry: ViewEntry, block: Block, owed: Mapping[str, Delta]) -> Delta:
+def _shown(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    owed: Mapping[str, Delta],
+    tables: Mapping[str, Any] | None = None,
+) -> Delta:
     """What a block of the view shows; one that only passes rows on is computed again."""
     program = block.program
-    if not any(isinstance(state.kind, Passing) for state in program.states):
+    if not _passes_rows_on(program):
         return block.maintainer.contents()
     queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
-    rows = core.run(inline_blocks(queries[block.name], queries), view=entry)
+    rows = core.run(inline_blocks(queries[block.name], queries), view=entry, tables=tables)
     named = rows.rename_columns(list(program.output.names))
     there = to_delta(named, program.output, core.dictionary)
     less = owed.get(block.name)
     return there if less is None else concat(program.output, [there, less])
+
+
+def _passes_rows_on(program: Program) -> bool:
+    """Whether a block keeps none of its rows, because the next one does."""
+    is_passing = any(isinstance(state.kind, Passing) for state in program.states)
+    return is_passing or isinstance(program.body, ByRow)
 
 
 def _fill_window(block: Block) -> Delta:
