@@ -127,6 +127,10 @@ COFACTORS = {
     "of_all": "SELECT cofactor(x, y) AS c FROM m",
     "line": "SELECT k, linear_regression(y, x) AS l FROM m WHERE x <> 4 GROUP BY k",
     "line_of_all": "SELECT linear_regression(y, x) AS l, max(x) AS m FROM m",
+    "beside": "SELECT k, linear_regression(y, x) AS l, max(x) AS m, regr_r2(y, x) AS r FROM m"
+    " GROUP BY k",
+    "beside_max": "SELECT k, cofactor(x, y) AS c, max(x) AS m, min(y) AS n FROM m GROUP BY k",
+    "of_few": "SELECT cofactor(x) AS c FROM (SELECT x FROM m ORDER BY x LIMIT 3)",
     "joined": "SELECT cofactor(a.x, b.y) AS c FROM m a JOIN m b ON a.k = b.k",
     "odd": "SELECT k, cofactor(x) AS c, avg(DISTINCT y) AS v FROM m GROUP BY k",
 }
@@ -149,7 +153,10 @@ def test_cofactors_are_added_up(tmp_path, seed):
     assert "adds up the cofactors" in both.said("by_group")
     assert "partial aggregates of rows" in both.said("of_all")
     assert "by key k" in both.said("line")
-    assert "one shard, the driver" in both.said("odd")
+    assert "partial aggregates of rows" in both.said("line_of_all")
+    assert "by key k" in both.said("beside_max")
+    for name in ("odd", "beside", "of_few"):
+        assert "one shard, the driver" in both.said(name), name
 
 
 def test_a_budget_releases_the_views_that_have_no_news(tmp_path):

@@ -11,7 +11,7 @@ from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import Aggregate, Join, Relation
 from viewmill.algebra.types import BOOLEAN
-from viewmill.algebra.walk import transform, walk_relations
+from viewmill.algebra.walk import transform
 from viewmill.rewrite.correlation import fresh_copy
 
 # The aggregate of a column that has one value in the whole group: that value.
@@ -32,11 +32,6 @@ def rings_beside_others(query: Relation) -> Relation:
                   └─ Join inner: r.k = s.k
     """
     return transform(query, _apart)
-
-
-def has_rings_beside_others(query: Relation) -> bool:
-    """Whether a group-by of the query would be cut in two."""
-    return any(isinstance(each, Aggregate) and _others(each) for each in walk_relations(query))
 
 
 def _others(relation: Aggregate) -> list[tuple[str, AggregateCall]]:

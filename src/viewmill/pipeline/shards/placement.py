@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from viewmill import errors
 from viewmill.algebra.names import quoted
-from viewmill.algebra.relations import Scan, Values
+from viewmill.algebra.relations import Relation, Scan, Values
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import scans
 from viewmill.deltas.arrow import arrow_schema
@@ -63,8 +63,6 @@ from viewmill.pipeline.storage import Storage, write_file
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
-from viewmill.program.states import Replay, State
-from viewmill.rewrite.rings_beside_others import has_rings_beside_others
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.runtime.spark.shard import Shard
@@ -151,8 +149,6 @@ class InShards:
         own = (statement.policies, statement.strategy, statement.memory_bytes is not None)
         if any(own) or statement.refresh_policy == "full":
             return NotSharded("its clauses are carried out by the driver's mill")
-        if has_rings_beside_others(query):
-            return NotSharded("a cofactor beside MIN, MAX and the like is the driver's")
         weights = {
             each.name: _STREAM_WEIGHT if each.is_streaming else 1.0 for each in sources.values()
         }
@@ -325,10 +321,8 @@ def fill_without_rows(program: ShardProgram, mill: Mill, *, compiled: bool) -> S
     shard = Shard([program], compiled=compiled)
     queries = {name: each.query for name, each in program.blocks[:-1]}
 
-    def rows(state: State) -> list[Any]:
-        if isinstance(state.definition, Replay):
-            return []
-        definition = inline_blocks(state.definition, queries)
+    def rows(definition: Relation) -> list[Any]:
+        definition = inline_blocks(definition, queries)
         if isinstance(definition, Values) and not definition.rows:
             return []
         tables = {scan.source: _no_rows(scan) for scan in scans(definition)}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.relations import Relation
-from viewmill.algebra.schema import Schema
+from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Interval, Nested, Null, Type
 from viewmill.algebra.units import interval_sql
 from viewmill.algebra.walk import scans
@@ -82,6 +82,9 @@ def shard_view(
         if name.lower() in kept:
             return NotSharded(kept[name.lower()])
     found = split(query, slots, weights)
+    if isinstance(found.exchange, Single) and any(map(_has_moments, query.schema)):
+        # What is gathered of a cofactor are numbers, and nothing here makes one value of them.
+        return NotSharded(f"it has cofactors, and {found.exchange.why}")
     if isinstance(unfit := _unfit(found.below.schema), NotSharded):
         return unfit
     made = plan(view, found.below, Statistics(), Wish(in_triggers=True))
@@ -143,6 +146,10 @@ def _options(query: Relation) -> str:
     return f" TIMESTAMP BY {PANE_COLUMN}{late}"
 
 
+def _has_moments(field: Field) -> bool:
+    return moments_of(field.type) is not None
+
+
 def _word(type_: Type) -> str:
     return str(type_).partition("<")[0]
 
@@ -161,7 +168,7 @@ def _words(found: Split) -> list[str]:
     words = "merges the parts" if merged else "holds the result"
     if isinstance(found.exchange, Panes):
         words = "puts windows together from the shards' panes"
-    if any(moments_of(each.type) is not None for each in found.below.schema):
+    if any(map(_has_moments, found.below.schema)):
         words = "adds up the cofactors"
     if isinstance(found.exchange, ByKey) and found.exchange.finish:
         words = "merges the value of all, then takes the groups for which the comparison holds"

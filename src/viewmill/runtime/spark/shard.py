@@ -12,13 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from viewmill.algebra.relations import Relation
 from viewmill.deltas.blobs import read_tables, write_tables
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import EvaluationFailed, Overflow
 from viewmill.kernels.build import build
-from viewmill.program.states import Passing, State
+from viewmill.program.states import Passing, Replay
 from viewmill.runtime.in_process.runtime import InProcessRuntime
 from viewmill.runtime.runtime import Block
 from viewmill.runtime.spark.programs import ShardProgram
@@ -91,14 +92,27 @@ class Shard:
         """Take the states of a snapshot."""
         _load(self._blocks, snapshot)
 
-    def fill(self, rows: Callable[[State], Iterable[Any]]) -> None:
-        """Load every state with the rows of its definition."""
+    def fill(self, rows: Callable[[Relation], Iterable[Any]]) -> None:
+        """Load every state with the rows of its definition, or feed the block its inputs again."""
         for block in self._blocks:
-            for state in block.program.states:
-                if not state.derived:
-                    block.maintainer.load(state.name, rows(state))
+            states = [each for each in block.program.states if not each.derived]
+            for state in states:
+                known = () if isinstance(state.definition, Replay) else rows(state.definition)
+                block.maintainer.load(state.name, known)
+            if any(isinstance(state.definition, Replay) for state in states):
+                self._replay(block)
             block.maintainer.flush()
             block.maintainer.commit()
+
+    def _replay(self, block: Block) -> None:
+        """Feed a block what the blocks below it show.
+
+        The maximum of no rows is one row with a NULL, so a block may show rows before any came.
+        """
+        below = {each.name: each for each in self._blocks}
+        for each in block.program.inputs:
+            if each.source in below:
+                block.maintainer.apply(each.name, below[each.source].maintainer.contents())
 
 
 def _states(blocks: Sequence[Block]) -> list[tuple[Block, str]]:
