@@ -104,7 +104,7 @@ class Session:
         made = self.chance.choice(kinds)(name, stream)
         if made is None:
             return
-        policy = self.chance.choice(POLICIES if self._may_wait(made) else [""])
+        policy = self.chance.choice(POLICIES)
         words = "" if replacing is None else "OR REPLACE "
         head, _, query = made.sql.rpartition("|")
         text = f"CREATE {words}MATERIALIZED VIEW {self.spelled(name)} {policy} {head} AS {query}"
@@ -457,17 +457,11 @@ class Session:
 
     def alter(self) -> None:
         """Another policy."""
-        views = [view for view in self.views.values() if self._may_wait(view)]
-        if views:
-            view = self.chance.choice(views)
+        if self.views:
+            view = self.chance.choice(list(self.views.values()))
             view.policy = self.chance.choice(POLICIES)
             policy = view.policy or "REFRESH IMMEDIATE"
             self.sql(f"ALTER MATERIALIZED VIEW {self.spelled(view.name)} {policy}")
-
-    def _may_wait(self, view: Shown) -> bool:
-        """Retention may end what a view in parts has not taken yet."""
-        kept = all(each.retention is None for each in self.streams.values())
-        return kept or not view.sql.startswith("INITIALIZE")
 
     def _unread(self) -> list[Shown]:
         read = {name for each in self.views.values() for name in each.reads}

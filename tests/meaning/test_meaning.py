@@ -384,6 +384,17 @@ def test_a_deferred_window_is_stale_after_a_tick_until_it_is_refreshed(mill):
     assert (mill["v"].rows(), mill["v"].status()["freshness"]) == ([(0, None)], "fresh")
 
 
+def test_a_deferred_view_in_parts_takes_what_retention_ended_meanwhile(mill):
+    stream(mill, "PARTITION LENGTH 10 RETENTION INTERVAL '30' SECONDS")
+    mill.sql("CREATE MATERIALIZED VIEW v REFRESH ON DEMAND AS INITIALIZE v[i] AS SELECT sum(x) AS n"
+             " FROM s[i] UPDATE v[j] AS SELECT max(p.n) + max(c.n) AS n FROM v[j-1] p,"
+             " (SELECT coalesce(sum(x), 0) AS n FROM s[j]) c PARTITION LENGTH 10")  # fmt: skip
+    for i in range(12):
+        mill.insert("s", [(at(10 * i), 1)])
+    mill["v"].refresh()
+    assert mill["v"].rows() == [(12,)]
+
+
 def test_verify_compares_at_the_version_that_the_view_has(mill):
     view = counted(mill, "ON DEMAND")
     mill.insert("t", [(1,)])

@@ -80,7 +80,12 @@ class Packed(Nested):
         """The type as it is to those who read a finished value."""
         if self.is_single:
             return DOUBLE if self.name == "DOUBLE" else BIGINT
-        return Nested(self.name)
+        return Unpacked(self.name)
+
+
+@dataclass(frozen=True)
+class Unpacked(Nested):
+    """A packed value as a query over the view sees it: an engine reads it whole, kernels do not."""
 
 
 def ring_type(call: RingCall) -> Packed:

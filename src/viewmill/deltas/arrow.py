@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewmill.algebra.packed import Packed
+from viewmill.algebra.packed import Packed, Unpacked
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import (
     BIGINT,
@@ -424,6 +424,7 @@ _WORDS: dict[type, Callable[[Any, Field, Dictionary], Words]] = {
     Date: _date_words,
     Timestamp: _timestamp_words,
     Nested: _nested_words,
+    Unpacked: _nested_words,
     Packed: _packed_words,
     Null: _null_words,
 }

@@ -11,6 +11,7 @@ comes out as it was makes none of its own readers due.
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,18 @@ from viewmill.program.program import Program
 
 Rows = Mapping[str, list[Delta]]  # the parts that are not empty, or one; by name of the reference
 Run = Callable[[Relation, Rows], Any]  # a relation and the rows of its parts in, Arrow out
+
+
+class PartHold:
+    """What one view still needs of one source, which must not drop it before."""
+
+    def __init__(self, maintainer: PartMaintainer, source: str) -> None:
+        self._maintainer, self.source = maintainer, source
+
+    @property
+    def needs_from(self) -> int:
+        """The first part of the source that the next refresh reads."""
+        return self._maintainer.needs_from(self.source)
 
 
 class PartMaintainer(KeptParts):
@@ -50,6 +63,9 @@ class PartMaintainer(KeptParts):
         self._memo: tuple[Any, Delta] | None = None
         self._held: Rows = {}
         self.computed = 0  # part queries since creation
+        self._holds = [PartHold(self, name) for name in self._sources]
+        for hold in self._holds:
+            self._sources[hold.source].holders.add(hold)
 
     # The maintainer.
 
@@ -100,6 +116,24 @@ class PartMaintainer(KeptParts):
             return source.changed_parts()
         later = {each.subscript for each in source.catalog() if each.version > self._seen}
         return later.union(source.changed_parts())
+
+    def needs_from(self, source: str) -> int:
+        """The first part of a source that is not taken in yet; an immediate view took them all."""
+        if not self._is_deferred():
+            return sys.maxsize
+        if self.first is None or self.next is None:
+            return -sys.maxsize
+        first = min([self.next, *self._due()])
+        following = max(first, self.first + 1)
+        read = [each.low.at(first) for each in self._references(first, source)]
+        read += [each.low.at(following) for each in self._references(following, source)]
+        return min(read, default=sys.maxsize)
+
+    def _references(self, i: int, source: str) -> list[PartsRead]:
+        """How part i reads a source."""
+        assert self.first is not None
+        query = self._body.query_at(i, self.first)
+        return [each for each in query.references if each.source == source]
 
     def commit(self) -> None:
         """Keep the new parts."""

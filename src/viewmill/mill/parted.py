@@ -82,7 +82,7 @@ class Parted:
         self.is_loading = False
         self._replayed: set[int] = set()
         self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
-        self.holders: WeakSet[Any] = WeakSet()  # patterns: each says which part it needs first
+        self.holders: WeakSet[Any] = WeakSet()  # readers: each says which part it needs first
         self.archive: Archive | None = None
         self._archived: set[tuple[int, int]] = set()  # first part, how many
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
@@ -222,8 +222,9 @@ class Parted:
         if self.options.retention is None or self._newest is None or self.is_loading:
             return
         ended = self._first_retained(self._newest)
-        needed = min((each.needs_from for each in self.holders), default=ended)
-        for first, count, rows in self._rows.before(ended):
+        blocks = list(self._rows.before(ended))
+        needed = min((each.needs_from for each in self.holders), default=ended) if blocks else ended
+        for first, count, rows in blocks:
             is_written = self._is_archived(first, count, rows)
             if is_written and first + count <= min(ended - self.lookback, needed):
                 self._rows.drop(first, count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class KeptParts:
         self._ahead: set[int] = set()  # parts that are newer than what else was restored
         self.archive: Callable[[int, int, Delta], bool] | None = None
         self.lookback = 0  # how many parts before the oldest shown one are read, by anyone
+        self.holders: WeakSet[Any] = WeakSet()  # deferred views above, that read parts later
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
 
     # Changes.
@@ -164,6 +166,7 @@ class KeptParts:
         if oldest is None or following is None:
             return
         before = min(oldest, following - 1) - self.lookback
+        before = min([before, *(each.needs_from for each in self.holders)])
         for first, count, rows in self._ended(before):
             if self.archive is not None and not self.archive(first, count, rows):
                 continue  # nothing is lost: it is tried again

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from weakref import WeakSet
 
 from viewmill.algebra.relations import Relation
 
@@ -124,10 +125,19 @@ class Unwritten:
         self.ended.add(subscript)
 
 
+class Holder(Protocol):
+    """A reader that may need parts for longer than retention shows them."""
+
+    @property
+    def needs_from(self) -> int:
+        """The first part that must be kept."""
+
+
 class PartSource(Protocol):
     """What has parts: a table, or a temporal view. What is not yet committed is included."""
 
     length: int
+    holders: WeakSet[Any]  # of `Holder`
 
     def first_part(self) -> int | None:
         """The oldest part that is kept; None if there is none yet."""

@@ -389,3 +389,31 @@ def test_fields_of_moments_stand_in_having_and_expressions(monkeypatch: pytest.M
         assert read == [(2, 4.0)]
         with pytest.raises(vm.ViewmillError, match="sums\\[2\\] of 2 values"):
             mill.sql(f"CREATE MATERIALIZED VIEW x AS SELECT {call}.sums[2] {PAIR}")
+
+
+@pytest.mark.parametrize("compiler", ["off", "on"])
+def test_a_row_deleted_before_it_comes_is_not_counted(compiler, monkeypatch):
+    """The whole table's cofactor showed n = -1."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (x DOUBLE, y DOUBLE) UNCHECKED")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT cofactor(x, y) AS c FROM r")
+        mill.delete("r", [(1.0, 2.0)])
+        ((shown,),) = mill["v"].rows()
+        assert (shown["n"], shown["sums"], shown["products"]) == (0, [0.0, 0.0], [0.0, 0.0, 0.0])
+        mill.insert("r", [(1.0, 2.0), (3.0, 4.0)])
+        ((shown,),) = mill["v"].rows()
+        assert (shown["n"], shown["sums"]) == (1, [3.0, 4.0])
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM v", "SELECT g, c FROM v WHERE g > 1"])
+def test_a_view_over_a_cofactor_follows_it(query, uncompiled):
+    """CREATE failed: the column has several words, and one was expected."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE r (g INT, x DOUBLE)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT g, cofactor(x) AS c FROM r GROUP BY g")
+        mill.sql(f"CREATE MATERIALIZED VIEW w AS {query}")
+        mill.sql("CREATE MATERIALIZED VIEW above AS SELECT * FROM w")
+        mill.insert("r", [(2, 1.0), (2, 5.0)])
+        assert mill["above"].rows() == mill["w"].rows() == mill["v"].rows()
+        assert mill["w"].verify() == mill["above"].verify() == []

@@ -141,9 +141,11 @@ def cofactor_show(
     columns: int,
     pad: int,
 ) -> None:
-    """Count, sums and products of a block, its columns in another order."""
+    """Count, sums and products of a block, its columns in another order; none if all rows left."""
     full = _matrix(floats_at(s, e, k), columns)
     chosen = [0, *(1 + i for i in order)]
     exact = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
+    if exact[0] <= 0:  # rows were deleted before they came
+        exact = [Fraction(0)] * len(exact)
     shown = [Fraction(nearest_float(each)) for each in exact]
     q[:] = [*shown, *(a - b for a, b in zip(exact, shown, strict=True))]

@@ -424,9 +424,13 @@ def cofactor_show(q, s, e, k, low, order, columns, pad):
 
 @structure
 def show_at(q, high, low, order, k, pad):
-    """The same by address."""
+    """The same by address. Rows deleted before they came leave a count below one: that is empty."""
     out_of_line()
     size = block_size(k)
+    if load_float_at(high, 0) < 0.5:
+        for at in range(2 * size):
+            store_float_at(q, at, 0.0)
+        return
     at = show_float(q, 0, size, load_float_at(high, 0), load_float_at(low, 0))
     for i in range(-1, k):
         for j in range(max(i, 0), k):
