@@ -131,6 +131,7 @@ class Keyed(KeysAndPayloads):
     keyed_capacity(s), keyed_at(s, i)     every position, and its entry or -1 where there is none
     key_word(s, e, i)                word i of the key of entry e
     int_at(s, e, k)  wide_fits(s, e, k)  wide_int(s, e, k)  wide_float(s, e, k)  sum_at(s, e, k)
+    exact_part(s, e, k, i)           part i of a sum: three floats whose exact sum it is
     moment_add(s, e, k, x, m)  moment_cross(s, e, c, x, y, m)
     moment_mean(s, e, k, n)  moment_central(s, e, k, j, c, n)    of sum slots, see `moments`
     wide_ratio_fits(s, e, k, scale, n)  wide_ratio(s, e, k, scale, n)    wide * scale / n, half up

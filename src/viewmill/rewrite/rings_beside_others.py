@@ -7,6 +7,7 @@ from dataclasses import replace
 from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Column
+from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import Aggregate, Join, Relation
@@ -17,7 +18,7 @@ from viewmill.rewrite.correlation import fresh_copy
 # The aggregate of a column that has one value in the whole group: that value.
 ONLY_VALUE = "only_value"
 # What a view tree adds up beside rings.
-_SUMS = ("count", "sum", "avg")
+_SUMS = ("count", "sum", "avg", *SUM_PARTS)
 
 
 def rings_beside_others(query: Relation) -> Relation:

@@ -7,7 +7,7 @@ gives  DuckDB SQL of exactly the result's type
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
@@ -85,6 +85,12 @@ def aggregate_sql(
             return _percentile(function, group)
         case "cofactor" | "linear_regression":
             return _moments(group)
+        case "sum_part_1":
+            return _float_sum(group)
+        case "sum_part_2" | "sum_part_3":
+            return f"CASE WHEN {group.of('count')} > 0 THEN CAST(0.0 AS DOUBLE) END"
+        case "sum_of_parts":
+            return _sum_of_parts(group)
         case "merge_moments":
             return _merged_moments(group)
         case _:
@@ -117,6 +123,15 @@ def _float_sum(group: _Group) -> str:
     exact = f"WHEN {largest} BETWEEN 1e-9 AND 1e30 THEN spark_exact_sum({whole}, {fraction}) "
     finite = f"WHEN isfinite({largest}) THEN {group.of('fsum')} "
     return f"CASE {exact if whole else ''}{finite}ELSE {group.of('sum')} END"
+
+
+def _sum_of_parts(group: _Group) -> str:
+    """Each part on its own: they differ by many powers of ten. All of them are NULL, or none."""
+    sums = [
+        _float_sum(replace(group, arguments=[text], types=[type_]))
+        for text, type_ in zip(group.arguments, group.types, strict=True)
+    ]
+    return f"({' + '.join(sums)})"
 
 
 def _avg(group: _Group) -> str:

@@ -23,6 +23,7 @@ from viewmill.algebra.expressions import (
     SortKey,
     is_engine_function,
 )
+from viewmill.algebra.float_parts import SUM_OF_PARTS, SUM_PARTS
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Type
@@ -172,6 +173,10 @@ class SparkExpressions:
             value, share, down = map(self.render, call.arguments)
             order = f"{value} DESC" if down.upper() == "TRUE" else value
             return f"percentile_disc({share}) WITHIN GROUP (ORDER BY {order}){where}"
+        if call.function in (*SUM_PARTS, SUM_OF_PARTS):
+            sums = [f"sum({self.render(each)}){where}" for each in call.arguments]
+            is_rest = call.function in SUM_PARTS[1:]
+            return f"({' + '.join(sums)}{' * 0' if is_rest else ''})"
         function = call.function.removeprefix("earliest_")  # Spark has no order to go by
         return f"{function}({distinct}{given}){where}"
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
 from viewmill.kernels.plain.blocks import Block
 from viewmill.kernels.plain.keyed import nearest_float
+
+_LARGEST = sys.float_info.max
 
 
 def fraction_of(x: float) -> Fraction:
@@ -30,6 +33,15 @@ def add_to_sum(s: Any, e: int, k: int, x: Fraction) -> None:
 def sum_at(s: Any, e: int, k: int) -> float:
     """The value of a sum slot, rounded once."""
     return nearest_float(read_sum(s, e, k))
+
+
+def exact_part(s: Any, e: int, k: int, i: int) -> float:
+    """Part i of the value of a sum slot: the float next to it, then to what that leaves, ..."""
+    rest, found = read_sum(s, e, k), 0.0
+    for _ in range(i + 1):
+        found = max(min(nearest_float(rest), _LARGEST), -_LARGEST)
+        rest -= Fraction(found)
+    return found
 
 
 def exact_add(s: Any, e: int, k: int, x: float, m: int) -> None:

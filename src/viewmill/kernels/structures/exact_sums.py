@@ -48,6 +48,7 @@ LIMBS, LOWEST = EXACT_WORDS - 3, 2176
 MARK = 0x7FF4000000000001  # the bits of a NaN: no sum of finite floats has them
 _SPLIT = 134217729.0  # 2^27 + 1
 _SAFE_LOW, _SAFE_HIGH = 2.0**-900, 2.0**900  # products between them have an exact remainder
+_LARGEST = 1.7976931348623157e308
 _SHORT = 2.0**1000  # three floats below this are added without overflow
 
 U = np.uint64
@@ -453,6 +454,24 @@ def pool_add_floats(s, at, floats, size):
 def sum_at(s, e, k):
     """The value of a sum slot."""
     return exact_float(e + 8 * k)
+
+
+@structure
+def exact_part(s, e, k, i):
+    """Part i of the value of a sum slot: floats, the largest first, whose exact sum it is.
+
+    A value that would take more than three floats loses what the third leaves.
+    """
+    at = e + 8 * k
+    if not is_long(at):
+        return load_float(at + 8 * i)
+    rest = scratch(LIMBS)
+    copy_bytes(rest, load_word(at + 8), 8 * LIMBS)
+    found = 0.0
+    for _ in range(i + 1):
+        found = min(max(long_float(rest), -_LARGEST), _LARGEST)
+        long_add_float(rest, -found)
+    return found
 
 
 @structure

@@ -44,7 +44,7 @@ def pane_halves(aggregate: Aggregate) -> PaneHalves | None:
         return None
     condition = aggregate.input.condition if isinstance(aggregate.input, Filter) else None
     conditions = [] if condition is None else list(conjuncts(condition))
-    merged = halve(aggregate)
+    merged = halve(aggregate, floats="added")
     if merged is None or any(call.distinct for _, call in aggregate.aggregates):
         return None
     if any(map(has_subquery, conditions)):

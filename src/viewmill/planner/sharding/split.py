@@ -25,7 +25,14 @@ from viewmill.algebra.relations import (
     Sort,
 )
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.walk import columns_of, map_inputs, scans
+from viewmill.algebra.walk import (
+    columns_of,
+    expressions,
+    has_subquery,
+    map_inputs,
+    scans,
+    walk_relations,
+)
 from viewmill.planner.sharding.hypercube import (
     choose_grid,
     is_hashed_alike,
@@ -34,7 +41,7 @@ from viewmill.planner.sharding.hypercube import (
 )
 from viewmill.planner.sharding.moments import gathered_schema, moments_of
 from viewmill.planner.sharding.panes import pane_halves
-from viewmill.planner.sharding.partials import Halves, halve
+from viewmill.planner.sharding.partials import FloatMerge, Halves, halve
 from viewmill.planner.sharding.placed import Names, NotPlaced, placed, routed, variables
 from viewmill.planner.sharding.two_steps import two_steps
 from viewmill.program.exchange import ByKey, Exchange, HyperCube, Panes, Partials, Route, Single
@@ -164,7 +171,7 @@ def _by_key(relation: Relation, cells: int) -> _Found | str:
 def _with_moments(found: _Found, relation: Relation) -> _Found | str:
     """Groups are whole on their shards, but the driver makes one value of each cofactor again."""
     assert isinstance(relation, Aggregate)
-    halves = halve(relation, frozenset(relation.schema.names))
+    halves = halve(relation, frozenset(relation.schema.names), "rounded")  # groups are whole
     if halves is None:
         return "moments beside an aggregate whose parts cannot be merged"
     return replace(found, below=halves.part, merge=halves.merge)
@@ -184,7 +191,7 @@ def _in_parts(aggregate: Aggregate, cells: int, weights: Mapping[str, float]) ->
         name for _, call in aggregate.aggregates if call.distinct for name in columns_of(call)
     )
     if not distinct:
-        halves = halve(aggregate)
+        halves = halve(aggregate, floats=_float_merge(aggregate))
         if halves is None:
             return None
         if is_plain_join(aggregate.input):
@@ -196,6 +203,13 @@ def _in_parts(aggregate: Aggregate, cells: int, weights: Mapping[str, float]) ->
         if found is not None:
             return found
     return None
+
+
+def _float_merge(aggregate: Aggregate) -> FloatMerge:
+    """Nested aggregates show sums as one float."""
+    relations = walk_relations(aggregate.input)
+    nested = any(has_subquery(each) for below in relations for each in expressions(below))
+    return "rounded" if nested else "exact"
 
 
 def _in_two_steps(aggregate: Aggregate, cells: int) -> _Found | None:
@@ -238,7 +252,7 @@ def _distinct_parts(aggregate: Aggregate, variable: Names, cells: int) -> _Found
     if not is_hashed_alike(variable, aggregate.input):
         return None
     try:
-        halves = halve(aggregate, placed(aggregate.input, variable))
+        halves = halve(aggregate, placed(aggregate.input, variable), _float_merge(aggregate))
     except NotPlaced:
         return None
     if halves is None:

@@ -54,7 +54,7 @@ def two_steps(aggregate: Aggregate) -> TwoSteps | None:
     below = aggregate.input
     if not isinstance(below, Filter) or not isinstance(below.input, Scan) or below.input.window:
         return None
-    scan, outside = below.input, halve(aggregate)
+    scan, outside = below.input, halve(aggregate, floats="added")
     compared = [each for each in conjuncts(below.condition) if has_subquery(each)]
     plain = [each for each in conjuncts(below.condition) if not has_subquery(each)]
     inside = _insides(compared, scan)
@@ -72,7 +72,7 @@ def two_steps(aggregate: Aggregate) -> TwoSteps | None:
     kept = _filtered(calls, plain)
     merges: dict[e.ScalarSubquery, Halves] = {}
     for query, each in inside.items():
-        halves = halve(each.aggregate) if each.column is None else None
+        halves = halve(each.aggregate, floats="added") if each.column is None else None
         if halves is not None:
             merges[query] = halves
         elif each.column is None:

@@ -21,6 +21,7 @@ from viewmill.algebra.expressions import (
     is_engine_function,
     not_modelled,
 )
+from viewmill.algebra.float_parts import SUM_OF_PARTS, SUM_PARTS
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 TAKEN = (
     "count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS, *PERCENTILES,
+    *SUM_PARTS, SUM_OF_PARTS,
 )  # fmt: skip
+_SUMS = ("sum", "avg", *SUM_PARTS, SUM_OF_PARTS)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class Argument:
     distinct: bool = False  # each value counts once
     carry: str = ""  # the slot that says how often a sum of many digits left 128 bits
     extreme: str = ""  # min or max: slots best_, seen_, stale_ and `count` of non-null rows
+    more: tuple[
+        Expression, ...
+    ] = ()  # what is added to the total besides the value, if that is known
 
     @property
     def number(self) -> str:
@@ -114,7 +120,9 @@ class Payload:
     @property
     def lifted(self) -> list[Expression]:
         """What is read of a row."""
-        read = [each for a in self.arguments for each in (a.value, a.where) if each is not None]
+        read = [
+            each for a in self.arguments for each in (a.value, a.where, *a.more) if each is not None
+        ]
         read += [each for moment in self.moments for each in moment.expressions]
         return [*read, *(each for kept in self.percentiles for each in kept.expressions)]
 
@@ -146,15 +154,17 @@ class Payload:
         if value is None and call.where is None:
             return Argument(None, None, False, "rows")
         extreme = _EXTREMES.get(call.function, "")
-        summed = call.function in ("sum", "avg")
-        wanted = (value, call.where, distinct, extreme)
+        summed = call.function in _SUMS
+        more = call.arguments[1:] if call.function == SUM_OF_PARTS else ()
+        wanted = (value, call.where, distinct, extreme, more)
         for known in self.arguments:
-            have = (known.value, known.where, known.distinct, known.extreme)
+            have = (known.value, known.where, known.distinct, known.extreme, known.more)
             if have == wanted and known.summed >= summed:
                 return known
         made = self._make(value, call.where, summed, len(self.arguments) + 1, distinct=distinct)
         if extreme:
             made = self._make_extreme(made, extreme)
+        made = replace(made, more=more)
         self.arguments.append(made)
         return made
 
@@ -259,6 +269,10 @@ class Payload:
             self._add_exact(argument, operand, "m", scalar, word, state)
             return
         self._add_float(argument, value, "m", scalar, word, state)
+        for each in argument.more:
+            part = scalar.emit_number(each)
+            with source.block(f"if {'True' if part.null is None else f'not {part.null}'}:"):
+                source.line(f"exact_add({state}, e, {word[argument.total]}, {part.value}, m)")
 
     def _add_exact(
         self, argument: Argument, operand: Operand, times: str, scalar: Scalar,
@@ -339,7 +353,14 @@ class Payload:
     ) -> None:  # fmt: skip
         source = scalar.source
         nan, plus, minus = (f"int_at({state}, e, {word[name]})" for name in argument.specials)
-        source.line(f"{value} = sum_at({state}, e, {word[argument.total]})")
+        place = f"{state}, e, {word[argument.total]}"
+        if call.function in SUM_PARTS[1:]:
+            source.line(f"{value} = 0.0")
+            with source.block(f"if {nan} == 0 and {plus} == 0 and {minus} == 0:"):
+                source.line(f"{value} = exact_part({place}, {SUM_PARTS.index(call.function)})")
+            return
+        is_part = call.function == SUM_PARTS[0]
+        source.line(f"{value} = {f'exact_part({place}, 0)' if is_part else f'sum_at({place})'}")
         with source.block(f"if {nan} != 0 or ({plus} != 0 and {minus} != 0):"):
             source.line(f"{value} = 1e400 - 1e400")
         with source.block(f"elif {plus} != 0:"):
@@ -405,10 +426,10 @@ def _require_taken(call: Aggregate) -> None:
         if call.distinct:
             raise NotTaken(f"{call.function}(DISTINCT) is not incremental yet", call.span)
         return
-    if len(call.arguments) > 1:
+    if len(call.arguments) > 1 and call.function != SUM_OF_PARTS:
         raise NotTaken("count of several columns is not maintained incrementally yet", call.span)
     value = call.arguments[0].type if call.arguments else BIGINT
-    if call.function in ("sum", "avg") and not isinstance(value, Integer | Decimal | Wide | Float):
+    if call.function in _SUMS and not isinstance(value, Integer | Decimal | Wide | Float):
         raise NotTaken(f"{call.function} of {value}", call.span)
     if call.function in ("min", "max") and isinstance(value, Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)

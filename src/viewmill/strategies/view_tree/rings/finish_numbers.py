@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewmill.algebra.expressions import Aggregate
+from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.types import Float
 from viewmill.strategies.dataflow import exact
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -48,8 +49,15 @@ def _finish_float(
     spot: Spot,
 ) -> None:  # fmt: skip
     nan, plus, minus = (f"wide_is_zero(wide_at({spot.at(name)}))" for name in specials)
+    if call.function in SUM_PARTS[1:]:
+        with source.block(f"if {nan} and {plus} and {minus}:"):
+            part = SUM_PARTS.index(call.function)
+            source.line(f"{value} = exact_part({spot.at(total)}, {part})")
+        return
     over = f" / {count}" if call.function == "avg" else ""
-    source.line(f"{value} = sum_at({spot.at(total)}){over}")
+    is_part = call.function == SUM_PARTS[0]
+    read = f"exact_part({spot.at(total)}, 0)" if is_part else f"sum_at({spot.at(total)})"
+    source.line(f"{value} = {read}{over}")
     with source.block(f"if not {nan} or not ({plus} or {minus}):"):
         source.line(f"{value} = 1e400 - 1e400")
     with source.block(f"elif not {plus}:"):

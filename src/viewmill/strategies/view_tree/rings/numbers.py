@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from viewmill.algebra.expressions import Aggregate, Column, Expression
+from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.types import Decimal, Float, Integer, Wide
 from viewmill.program.states import EXACT_ROOM, Slot
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
@@ -52,7 +53,7 @@ from viewmill.strategies.view_tree.tree import View
 
 Signature = tuple[tuple[str, Factor], ...]  # a product: the factor of each owner that has one
 Values = dict[Signature, Value]
-TAKEN = ("count", "sum", "avg")
+TAKEN = ("count", "sum", "avg", *SUM_PARTS)
 _SURE_DIGITS = 28  # ten billion numbers of so many digits add up to 38
 
 _SPECIALS: tuple[tuple[str, Callable[[FloatTerms], tuple[Term, ...]]], ...] = (
