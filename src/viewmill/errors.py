@@ -146,6 +146,11 @@ class StorageFailed(ViewmillError):
     """The disk refused: full, read-only, gone."""
 
 
+class OutcomeUnknown(StorageFailed):
+    """The disk failed while a change was committed: only opening the mill again tells whether it
+    is there."""
+
+
 class DamagedFile(StorageFailed):
     """A file that is not what was written."""
 

@@ -161,13 +161,10 @@ class Core:
         self._engine = self._near_engine = None
 
     def require_writable(self) -> None:
-        """Raise in a forked child, which must leave the directory to its parent."""
-        if self.store is not None and not self.store.is_open:
-            raise MillClosed(
-                "the mill is written by the process that opened it",
-                detail="This process was forked from it.",
-                hint="Send the rows there, or open another mill here.",
-            )
+        """Raise in a forked child, which must leave the directory to its parent, and after the
+        disk failed in the middle of a commit."""
+        if self.store is not None:
+            self.store.require_open()
 
     def _after_fork(self) -> None:
         """In a forked child: locks are free, and what another thread was changing means nothing."""

@@ -88,7 +88,11 @@ def write_all_parts(core: Core) -> None:
     for owner in part_owners(core):
         files = part_files(core, owner)
         _write(core, owner, files, None)
-        files.sync()
+        try:
+            files.sync()
+        except BaseException:
+            owner.parts.unwritten.change(files.give_up_unsynced())
+            raise
 
 
 def _remove_dropped(core: Core, owners: Iterable[Owner]) -> None:

@@ -205,7 +205,7 @@ def _keep(
 
 
 def _is_appended(core: Core, version: int) -> bool:
-    return core.store is not None and core.store.last_version() >= version
+    return core.store is not None and core.store.has_committed(version)
 
 
 def _append(core: Core, store: Store, version: int, changes: Mapping[str, Changed]) -> None:

@@ -10,11 +10,12 @@ that are on disk before the transaction names them. Calls must not overlap; the 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -22,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewmill.errors import InvalidArgument, MillClosed, StorageFailed
+from viewmill.errors import InvalidArgument, MillClosed, OutcomeUnknown, StorageFailed
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.creation import check_folder, create_if_absent
 from viewmill.mill.storage.database import (
@@ -33,6 +34,7 @@ from viewmill.mill.storage.database import (
     digest_checkpoint,
     digest_texts,
     empty_log,
+    may_hold,
     open_database,
     read_log,
     read_stored_head,
@@ -50,9 +52,19 @@ from viewmill.mill.storage.files import (
 from viewmill.mill.storage.head import HEAD, Head, HeadFile, read_head
 from viewmill.mill.storage.lock import Lock
 from viewmill.mill.storage.log import Entry, Kind, LogRow, link_row, pack_piece, read_entries
-from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
+from viewmill.mill.storage.refusals import (
+    damaged,
+    is_disk_failure,
+    is_failed_sync,
+    is_full,
+    outcome_unknown,
+    refusal,
+    reported,
+)
 
 __all__ = ["Entry", "Store"]
+
+_LOG = logging.getLogger("viewmill")
 
 # Larger deltas become files: SQLite would write each byte twice, first to its log.
 LARGE_BYTES = 1 << 20
@@ -79,6 +91,7 @@ class Store:
         self._head_file = head_file
         self._contents = contents
         self._doubtful: Contents | None = None  # asked to be committed, answer not yet seen
+        self._closed_by = ""  # what closed it, unless somebody asked for that
         _STORES.add(self)
 
     @classmethod
@@ -109,6 +122,29 @@ class Store:
     def is_open(self) -> bool:
         """Whether it can be read and written; not after closing, and not in a forked child."""
         return self._connection is not None
+
+    def require_open(self) -> None:
+        """Raise if it was closed, saying by what."""
+        if self._connection is not None:
+            return
+        if self._closed_by == _FORK:
+            raise MillClosed(
+                "the mill is written by the process that opened it",
+                detail="This process was forked from it.",
+                hint="Send the rows there, or open another mill here.",
+            )
+        if self._closed_by:
+            raise MillClosed(
+                f'the mill "{self._folder}" takes no more changes: {self._closed_by}',
+                hint="Close it and open it again: mill.close(), then vm.connect(path).",
+            )
+        raise MillClosed(f'the mill "{self._folder}" is closed', hint="Open it again.")
+
+    def has_committed(self, version: int) -> bool:
+        """Whether a version is surely on disk, asked when an append did not return."""
+        if self._doubtful is not None and self._connection is not None:
+            self._settle(self._doubtful)
+        return self._contents.head.version >= version
 
     @property
     def path(self) -> Path:
@@ -158,8 +194,9 @@ class Store:
     ) -> None:
         """Commit a version: on disk when this returns, and not there at all when it raises.
 
-        In `catalog`, None removes an object. Interrupted by KeyboardInterrupt, `last_version` tells
-        whether the version was committed.
+        Only after OutcomeUnknown it may be there or not, and the store is closed. In `catalog`,
+        None removes an object. Interrupted by KeyboardInterrupt, `has_committed` tells whether the
+        version was committed.
         """
         before = self._ready()
         if version <= before.head.version:
@@ -209,10 +246,11 @@ class Store:
             return
         _STORES.discard(self)
         try:
-            with reported(self._folder / DATABASE, "close"):
+            # What it could not do, the next opening does: what was acknowledged is on disk.
+            with _told_only(self._folder):
                 connection.close()
-            reach("database closed")
-            self._head_file.sync()
+                reach("database closed")
+                self._head_file.sync()
         finally:
             self._head_file.close()
             self._lock.release()
@@ -243,7 +281,8 @@ class Store:
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise MillClosed(f'the mill "{self._folder}" is closed', hint="Open it again.")
+            self.require_open()
+        assert self._connection is not None
         return self._connection
 
     def _load(self, kind: str, name: str) -> pa.Table | None:
@@ -351,20 +390,27 @@ class Store:
     def _commit(self, after: Contents, write: Callable[[sqlite3.Connection], None]) -> None:
         """Do what `write` does and move the head, in one transaction. The commit point."""
         connection = self._open_connection()
-        self._doubtful = after
+        self._doubtful, is_asked = after, False
         try:
             connection.execute("BEGIN IMMEDIATE")
             write(connection)
             connection.execute("UPDATE head SET body = ? WHERE id = 1", (after.head.encode(),))
             reach("transaction written")
+            is_asked = True
             connection.execute("COMMIT")
             reach("transaction committed")
             self._adopt(after)
         except sqlite3.Error as error:
+            if is_asked and is_failed_sync(error):
+                raise self._give_up(error) from error
             if self._settle(after):
                 return
-            if is_full(error):
+            if is_full(error) or not is_asked:
                 self._doubtful = None  # the end of the transaction has not been written
+            elif is_disk_failure(error):
+                if may_hold(self._folder, after.head):
+                    raise self._give_up(error) from error
+                self._doubtful = None
             raise refusal(self._folder / DATABASE, "write", error) from error
         except BaseException:
             self._settle(after)
@@ -374,15 +420,23 @@ class Store:
         """Find out whether the interrupted commit of `after` happened."""
         connection = self._open_connection()
         path = self._folder / DATABASE
-        with reported(path, "read"):
+        try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             committed = read_stored_head(connection, path) == after.head
+        except sqlite3.Error as error:
+            raise self._give_up(error) from error
         if committed:
             self._adopt(after)
         elif empty_log(connection):
             self._doubtful = None
         return committed
+
+    def _give_up(self, error: Exception) -> OutcomeUnknown:
+        """The disk failed in the middle of a commit: only who opens the mill again knows more."""
+        self._closed_by = "the disk failed while a change was committed"
+        self.close()
+        return outcome_unknown(self._folder / DATABASE, error)
 
     def _adopt(self, after: Contents) -> None:
         self._contents = after
@@ -492,8 +546,18 @@ def _remove_orphans(folder: Path, contents: Contents) -> None:
     remove_files(folder, names - _files(contents))
 
 
+@contextmanager
+def _told_only(folder: Path) -> Iterator[None]:
+    """Tell the log of errors that change nothing any more."""
+    try:
+        yield
+    except (StorageFailed, sqlite3.Error, OSError) as why:
+        _LOG.warning("%s could not be closed in order, which loses nothing: %s", folder, why)
+
+
 # Forking.
 
+_FORK = "fork"
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
@@ -502,7 +566,7 @@ def _leave_to_parent() -> None:
     for store in list(_STORES):
         if store._connection is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))  # never freed here
-            store._connection = None
+            store._connection, store._closed_by = None, _FORK
             store._lock.release()
     _STORES.clear()
 

@@ -9,7 +9,9 @@ a damaged mill must stay as it was found, for whoever wants to rescue what is le
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sqlite3
 import struct
 from collections.abc import Iterator, Mapping
@@ -18,9 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from viewmill.errors import StorageFailed
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
-from viewmill.mill.storage.files import Piece, digest, read_start, sync_file, sync_folder
+from viewmill.mill.storage.files import (
+    Piece,
+    digest,
+    read_file,
+    read_start,
+    rewrite_file,
+    sync_file,
+    sync_folder,
+)
 from viewmill.mill.storage.head import Head, decode_head
 from viewmill.mill.storage.log import Kind, LogRow, check_links
 from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
@@ -43,6 +54,7 @@ CREATE TABLE notes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NU
 """
 
 _SQLITE = b"SQLite format 3\0"
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes, as SQLite documents its log
 
 # A damaged page can put any type and any bytes into any column.
 _UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, MemoryError, struct.error)
@@ -156,9 +168,9 @@ def open_database(folder: Path) -> sqlite3.Connection:
         # A killed process may have left a commit that is written but not synced. We are about to
         # show it, so it has to be on disk first. Before SQLite has its locks: closing any
         # descriptor of the file would drop them.
-        for name in (DATABASE, WRITE_AHEAD_LOG):
-            with suppress(FileNotFoundError):
-                sync_file(folder / name)
+        with suppress(FileNotFoundError):
+            rewrite_file(folder / WRITE_AHEAD_LOG)
+        sync_file(folder / DATABASE)
         connection = _connect(path, "rw")
     try:
         with reported(path, "open"):
@@ -191,7 +203,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
     found = [text for (text,) in connection.execute("PRAGMA quick_check(1)")]
     if found != ["ok"]:
-        raise damaged(path, f"SQLite: {found[0] if found else 'no answer'}")
+        raise _failed_check(path, found[0] if found else "no answer")
     head = read_stored_head(connection, path)
     catalog = dict(connection.execute("SELECT name, body FROM catalog ORDER BY id"))
     if digest_texts(catalog) != head.catalog:
@@ -213,6 +225,14 @@ def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
     return Contents(head, catalog, pieces, notes, log_bytes, deltas)
 
 
+def _failed_check(path: Path, said: str) -> StorageFailed:
+    """What the check of the pages found: damage, unless pages could not be read at all."""
+    code = re.search(r"error code=(\d+)", said)
+    if code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR:
+        return refusal(path, "read", OSError(errno.EIO, f"SQLite: {said}"))
+    return damaged(path, f"SQLite: {said}")
+
+
 def empty_log(connection: sqlite3.Connection) -> bool:
     """Whether SQLite's log could be emptied, so that a refused commit cannot come back.
 
@@ -222,6 +242,30 @@ def empty_log(connection: sqlite3.Connection) -> bool:
     with suppress(sqlite3.Error):
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
+    return False
+
+
+def may_hold(folder: Path, head: Head) -> bool:
+    """Whether SQLite's log may hold the commit of `head`, after writing to it failed.
+
+    The page with the head is in it, and behind it, or in its own frame, the mark of a commit. What
+    is sure is the opposite: without them the commit did not happen.
+    """
+    try:
+        log = read_file(folder / WRITE_AHEAD_LOG)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    found = log.rfind(head.encode())
+    if found < 0:
+        return False
+    page = int.from_bytes(log[8:12], "big")
+    first = (found - _LOG_HEADER) // (_FRAME_HEADER + page)
+    for at in range(_LOG_HEADER + first * (_FRAME_HEADER + page), len(log), _FRAME_HEADER + page):
+        pages_after, salts = log[at + 4 : at + 8], log[at + 8 : at + 16]
+        if pages_after != bytes(4) and salts == log[16:24]:
+            return True
     return False
 
 

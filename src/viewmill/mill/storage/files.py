@@ -315,6 +315,25 @@ def replace_file(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
 
 
+def rewrite_file(path: Path) -> None:
+    """Write each byte of a file again, and wait for the disk.
+
+    A sync that failed may have lost pages that the system takes for written since: a sync alone
+    would not write them.
+    """
+    descriptor = disk.open_file(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        place = 0
+        while chunk := disk.read(descriptor, 1 << 20):
+            written = 0
+            while written < len(chunk):
+                written += disk.write_at(descriptor, chunk[written:], place + written)
+            place += written
+        sync(descriptor)
+    finally:
+        disk.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in `folder` are on disk."""
     _open_and_sync(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -97,12 +97,19 @@ class HeadFile:
         self._path = folder / HEAD
         with reported(self._path, "open"):
             self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._slot = _newest_slot(_read_slots(self._path))
 
     def write(self, head: Head) -> None:
         """Remember `head`, without waiting for the disk."""
-        # The commit is done and cannot be taken back; a HEAD that stays behind is allowed.
+        # The commit is done and cannot be taken back; a HEAD that stays behind is allowed. What
+        # fails may have left half of a slot: the next one is written there again.
+        other = 1 - self._slot
+        body, place = memoryview(head.encode()), other * _SLOT_BYTES
         with suppress(OSError):
-            disk.write_at(self._descriptor, head.encode(), head.sequence % 2 * _SLOT_BYTES)
+            while body:
+                count = disk.write_at(self._descriptor, body, place)
+                body, place = body[count:], place + count
+            self._slot = other
 
     def sync(self) -> None:
         """Wait for the disk."""
@@ -129,10 +136,20 @@ def is_head(path: Path) -> bool:
 def read_head(folder: Path) -> Head:
     """The newest commit that HEAD knows of."""
     path = folder / HEAD
+    slots = _read_slots(path)
+    head = slots[_newest_slot(slots)]
+    if head is None:
+        raise damaged(path, "no checksum in it is right")
+    return head
+
+
+def _read_slots(path: Path) -> list[Head | None]:
     with reported(path, "read"):
         body = read_file(path)
-    slots = (body[:_SLOT_BYTES], body[_SLOT_BYTES : 2 * _SLOT_BYTES])
-    heads = [head for slot in slots if (head := decode_head(slot, path)) is not None]
-    if not heads:
-        raise damaged(path, "no checksum in it is right")
-    return max(heads, key=lambda head: head.sequence)
+    parts = (body[:_SLOT_BYTES], body[_SLOT_BYTES : 2 * _SLOT_BYTES])
+    return [decode_head(each, path) for each in parts]
+
+
+def _newest_slot(slots: list[Head | None]) -> int:
+    sequences = [-1 if each is None else each.sequence for each in slots]
+    return sequences.index(max(sequences))

@@ -75,7 +75,7 @@ class PartFiles:
         self._length = length
         self._counted: set[int] = set()  # parts that the checkpoint counts on
         self._written: dict[int, int] = {}  # the version that the file of a part shows
-        self._unsynced: set[Path] = set()
+        self._unsynced: dict[int, Path] = {}
         self.reached: int | None = None  # the newest part when files were last written
 
     def path(self, subscript: int) -> Path:
@@ -105,7 +105,7 @@ class PartFiles:
             reach("part drafted")
             disk.replace(draft, path)
             reach("part in place")
-        self._unsynced.add(path)
+        self._unsynced[info.subscript] = path
         self._written[info.subscript] = info.version
 
     def end(self, subscript: int) -> None:
@@ -113,7 +113,7 @@ class PartFiles:
         path = self.path(subscript)
         if self._written.pop(subscript, None) is None and subscript not in self._counted:
             return
-        self._unsynced.discard(path)
+        self._unsynced.pop(subscript, None)
         with reported(path, "remove"):
             if subscript not in self._counted:
                 remove_below(self._folder, path.parent)
@@ -125,15 +125,24 @@ class PartFiles:
         """Wait until everything is on disk."""
         with reported(self._folder, "sync"):
             if len(self._unsynced) > _MANY:
-                disk.sync_all()
-            elif self._unsynced:
-                for path in self._unsynced:
-                    sync_file(path)
-                    sync_folder(path.parent)
+                disk.sync_all()  # all at once; it keeps errors to itself, so each is asked for
+            for path in self._unsynced.values():
+                sync_file(path)
+                sync_folder(path.parent)
+            if self._unsynced:
                 for folder in (self._folder, self._folder.parent, self._folder.parent.parent):
                     sync_folder(folder)
         self._unsynced.clear()
         reach("parts synced")
+
+    def give_up_unsynced(self) -> set[int]:
+        """The parts to write again. A sync that failed may have lost what it was to write, and the
+        next one would say nothing of it."""
+        lost = set(self._unsynced)
+        for subscript in lost:
+            self._written.pop(subscript, None)
+        self._unsynced.clear()
+        return lost
 
     def count_on(self, subscripts: Iterable[int]) -> None:
         """A checkpoint names these parts, and no others: what was put aside goes."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from viewmill.errors import DamagedFile, MillLocked, StorageFailed
+from viewmill.errors import DamagedFile, MillLocked, OutcomeUnknown, StorageFailed
 
 RESTORE = "Restore the whole directory from a backup; nothing in it was changed."
 
@@ -43,6 +43,27 @@ def is_full(error: sqlite3.Error) -> bool:
     """Whether there is no space left, if only for SQLite's shared memory."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+
+
+def is_disk_failure(error: sqlite3.Error) -> bool:
+    """Whether the disk failed in some way."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return not is_full(error) and code & 0xFF == sqlite3.SQLITE_IOERR
+
+
+def is_failed_sync(error: sqlite3.Error) -> bool:
+    """Whether a sync failed: nobody knows what the disk has."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+
+
+def outcome_unknown(path: Path, error: Exception) -> OutcomeUnknown:
+    """The error for a commit that the disk may have, or not."""
+    return OutcomeUnknown(
+        f'the outcome of this change is unknown: the disk failed while "{path}" was synced',
+        detail=f"{error}. The mill takes no more changes.",
+        hint="Check the disk, close the mill and open it again: it has all of the change, or none.",
+    )
 
 
 def damaged(path: Path, detail: str) -> DamagedFile:
