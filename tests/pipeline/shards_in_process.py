@@ -23,7 +23,14 @@ from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
 from viewmill.pipeline.shards.pack import Pack
 from viewmill.pipeline.shards.placement import InShards
-from viewmill.pipeline.shards.slot import Entry, Head
+from viewmill.pipeline.shards.slot_bytes import (
+    Entry,
+    Head,
+    read_entry,
+    read_head,
+    write_entry,
+    write_head,
+)
 from viewmill.pipeline.shards.views import gathering_table, reshape
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
@@ -33,7 +40,7 @@ class MemoryStore:
     """What the state store holds for one slot; a copy of it is a checkpoint."""
 
     def __init__(self) -> None:
-        self._head, self._log, self._snapshot = Head(), dict[int, Entry](), b""
+        self._head, self._log, self._snapshot = b"", dict[int, bytes](), b""
 
     def copy(self) -> MemoryStore:
         made = MemoryStore()
@@ -41,16 +48,16 @@ class MemoryStore:
         return made
 
     def head(self) -> Head:
-        return self._head
+        return read_head(self._head) if self._head else Head()
 
     def set_head(self, head: Head) -> None:
-        self._head = head
+        self._head = write_head(head)
 
     def entry(self, version: int) -> Entry:
-        return self._log[version]
+        return read_entry(self._log[version])
 
     def append(self, version: int, entry: Entry) -> None:
-        self._log[version] = entry
+        self._log[version] = write_entry(entry)
 
     def snapshot(self) -> bytes:
         return self._snapshot

@@ -31,9 +31,9 @@ def test_storage_of_shards_has_a_format_of_its_own(tmp_path):
     Storage.open(tmp_path / "storage", "shards")
     file = tmp_path / "storage" / "pipeline.json"
     saved = json.loads(file.read_text())
-    assert saved["format"] == 3
+    assert saved["format"] == 4
     file.write_text(json.dumps({**saved, "format": 2}))
-    with pytest.raises(WrongFormat, match="storage format 2, this version reads 3"):
+    with pytest.raises(WrongFormat, match="storage format 2, this version reads 4"):
         Storage.open(tmp_path / "storage", "shards")
 
 

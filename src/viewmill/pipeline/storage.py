@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.files import NewFile, make_folders, sync_folder
 
 # By placement: what shards keep in Spark's state store has a layout of its own.
-FORMATS = {"driver": 1, "shards": 3}
+FORMATS = {"driver": 1, "shards": 4}
 _NAME = "pipeline.json"
 
 
@@ -83,9 +84,11 @@ class Storage:
     def query_id(self) -> str | None:
         """The id of the streaming query, which Spark keeps in its checkpoint."""
         try:
-            return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
+            return str(read_json(self.checkpoint / "metadata")["id"])
         except FileNotFoundError:
             return None
+        except (KeyError, TypeError) as why:
+            raise DamagedFile(f"{self.checkpoint / 'metadata'} names no query") from why
 
     def in_order(self, streams: Sequence[str]) -> list[str]:
         """The streams in the order of the first start.
@@ -121,7 +124,9 @@ class Storage:
     def _known_streams(self) -> list[str] | None:
         if not self.checkpoint.exists() or not self._streams_file.exists():
             return None
-        known: list[str] = json.loads(self._streams_file.read_text())
+        known = read_json(self._streams_file)
+        if not isinstance(known, list):
+            raise DamagedFile(f"{self._streams_file} is not what was written")
         return known
 
     def has_batches(self) -> bool:
@@ -143,6 +148,14 @@ def _refuse_strangers(root: Path) -> None:
             detail=f"It holds {', '.join(names[:5])}, and no {_NAME}.",
             hint="Give an empty directory, or the one that the pipeline used before.",
         )
+
+
+def read_json(file: Path) -> Any:
+    """What a file of the directory says; DamagedFile if it is no JSON."""
+    try:
+        return json.loads(file.read_text())
+    except ValueError as why:
+        raise DamagedFile(f"{file} is not what was written", detail=str(why)) from why
 
 
 def write_file(path: Path, content: bytes) -> None:

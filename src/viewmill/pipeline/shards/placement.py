@@ -30,7 +30,7 @@ from viewmill.deltas.arrow import arrow_schema
 from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.errors import ForbiddenChange, ViewmillError
+from viewmill.errors import DamagedFile, ForbiddenChange, ViewmillError
 from viewmill.kernels.compiler import is_on
 from viewmill.mill.create import as_materialized, describe
 from viewmill.mill.mill import Mill
@@ -59,7 +59,7 @@ from viewmill.pipeline.shards.views import (
     shard_view,
 )
 from viewmill.pipeline.source import Source
-from viewmill.pipeline.storage import Storage, write_file
+from viewmill.pipeline.storage import Storage, read_json, write_file
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
@@ -408,7 +408,9 @@ class _Saved:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._file = storage.root / "shards.json"
-        saved = json.loads(self._file.read_text()) if self._file.exists() else {}
+        saved = read_json(self._file) if self._file.exists() else {}
+        if not isinstance(saved, dict):
+            raise DamagedFile(f"{self._file} is not what was written")
         self.slots: int | None = saved.get("slots")
         self.shards: int | None = saved.get("shards")
         self._signature: dict[str, Any] | None = saved.get("signature")

@@ -11,16 +11,14 @@ no room are released after a batch, and made again when rows come for them.
 
 from __future__ import annotations
 
-import json
-import pickle
 import pkgutil
 import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -32,10 +30,16 @@ from viewmill.mill.parted import Parted
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import Layout, PackedSource
 from viewmill.pipeline.shards.patterns import ShardPattern, clock_of
+from viewmill.pipeline.shards.slot_bytes import (
+    Blobs,
+    Entry,
+    Head,
+    read_snapshot,
+    write_snapshot,
+)
 from viewmill.runtime.spark.programs import ShardProgram
 
 Program = ShardProgram | ShardPattern
-Blobs = list[tuple[str, bool, bytes]]  # stream, whether refusals are reported here, rows
 
 # By name: who only asks for states needs no kernels.
 _SHARD = "viewmill.runtime.spark.shard:Shard"
@@ -44,47 +48,9 @@ _LOG_ENTRIES = 100  # a log that is longer is read too slowly
 _LOG_BYTES = 1 << 20  # and one that is larger than the states is no use
 
 
-@dataclass(frozen=True)
-class Head:
-    """What the store says about the slot. The log has the batches since version `base`."""
-
-    version: int = 0
-    token: str = ""
-    log_bytes: int = 0
-    base: int = 0
-    base_token: str = ""  # of the snapshot
-
-
-class Entry(NamedTuple):
-    """One batch in the log: the token of the version it made, the blobs."""
-
-    token: str
-    blobs: bytes
-
-
 # In the state store a slot is one map from versions to bytes; these two are no versions of the log.
 STATE = "slot"
 HEAD, SNAPSHOT = 0, -1
-
-
-def write_head(head: Head) -> bytes:
-    """The head as the store has it."""
-    return json.dumps(astuple(head)).encode()
-
-
-def read_head(content: bytes) -> Head:
-    """The inverse of `write_head`."""
-    return Head(*json.loads(content))
-
-
-def write_entry(entry: Entry) -> bytes:
-    """A batch of the log as the store has it."""
-    return pickle.dumps(tuple(entry))
-
-
-def read_entry(content: bytes) -> Entry:
-    """The inverse of `write_entry`."""
-    return Entry(*pickle.loads(content))
 
 
 class SlotStore(Protocol):
@@ -207,7 +173,7 @@ def _add_members(
         return
     made = Kept(kept.dictionary, {each.view: _member(layout, each, kept) for each in views})
     if head.base:
-        snapshots = pickle.loads(store.snapshot())
+        snapshots = read_snapshot(store.snapshot())
         for view, member in made.members.items():
             member.load(snapshots[view])
     _catch_up(made, layout, store, head.base, head.version)
@@ -227,7 +193,7 @@ def _member(layout: Layout, program: Program, kept: Kept) -> Member:
 def _catch_up(kept: Kept, layout: Layout, store: SlotStore, since: int, to: int) -> None:
     """Take the batches of the log after one version."""
     for version in range(since + 1, to + 1):
-        blobs = pickle.loads(store.entry(version).blobs)
+        blobs = store.entry(version).blobs
         batch = _read(layout, kept.dictionary, blobs, Given())
         for each in _reading(layout, batch):
             if each.view in kept.members:
@@ -333,9 +299,9 @@ def _write(
         absent = [each for each in layout.programs if each.view not in kept.members]
         _add_members(kept, layout, absent, store, head)
         snapshots = {view: each.snapshot() for view, each in kept.members.items()}
-        store.replace(pickle.dumps(snapshots))
+        store.replace(write_snapshot(snapshots))
         figures.snapshots += 1
         store.set_head(Head(kept.version, kept.token, 0, kept.version, kept.token))
     else:
-        store.append(kept.version, Entry(kept.token, pickle.dumps(blobs)))
+        store.append(kept.version, Entry(kept.token, blobs))
         store.set_head(replace(head, version=kept.version, token=kept.token, log_bytes=size))

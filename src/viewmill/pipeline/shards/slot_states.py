@@ -20,17 +20,13 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import ViewmillError
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import TO_DRIVER, Layout
-from viewmill.pipeline.shards.slot import (
-    HEAD,
-    SNAPSHOT,
-    STATE,
+from viewmill.pipeline.shards.slot import HEAD, SNAPSHOT, STATE, Given, take
+from viewmill.pipeline.shards.slot_bytes import (
     Blobs,
     Entry,
-    Given,
     Head,
     read_entry,
     read_head,
-    take,
     write_entry,
     write_head,
 )
@@ -101,9 +97,7 @@ class _Store:
         self._write(HEAD, write_head(head))
 
     def entry(self, version: int) -> Entry:
-        content = self._read(version)
-        assert content is not None
-        return read_entry(content)
+        return read_entry(self._read(version) or b"")
 
     def append(self, version: int, entry: Entry) -> None:
         self._write(version, write_entry(entry))
@@ -120,8 +114,9 @@ class _Store:
         if found is None:
             return None
         count, first = found
-        rest = [self._kept.getValue((version, i))[1] for i in range(1, count)]
-        return b"".join([bytes(first), *rest])
+        rest = [self._kept.getValue((version, i)) for i in range(1, count)]
+        # A piece that is missing is found by the checksum.
+        return b"".join([bytes(first), *(bytes(each[1]) for each in rest if each is not None)])
 
     def _write(self, version: int, content: bytes) -> None:
         starts = range(0, len(content), _PIECE_BYTES) or [0]

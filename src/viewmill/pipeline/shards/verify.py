@@ -18,16 +18,8 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference, compare
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import MULTIPLICITY, Layout
-from viewmill.pipeline.shards.slot import (
-    HEAD,
-    SNAPSHOT,
-    STATE,
-    Entry,
-    Head,
-    made_again,
-    read_entry,
-    read_head,
-)
+from viewmill.pipeline.shards.slot import HEAD, SNAPSHOT, STATE, made_again
+from viewmill.pipeline.shards.slot_bytes import Entry, Head, read_entry, read_head
 from viewmill.pipeline.shards.views import ShardedView, gathering_table
 
 
