@@ -11,6 +11,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 import viewmill as vm
 
+# Tests are about compiled kernels unless they say otherwise; tests/mill/test_tiers.py is about the
+# way there.
+os.environ.setdefault("VIEWMILL_COMPILER", "now")
+
 _COMMON: dict[str, Any] = {
     "deadline": None,  # the machines are shared
     "suppress_health_check": list(HealthCheck),

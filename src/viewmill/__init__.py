@@ -64,6 +64,7 @@ def connect(
     memory: str | int | None = None,
     selection: str = "dynamic",
     register: Mapping[str, Ring | Operation] | None = None,
+    compile: str | None = None,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
@@ -72,9 +73,13 @@ def connect(
     selected by a dynamic program, or, to compare, by selection="recycler", "rebatch" (nothing is
     kept) or "everything" (all states, if they fit). `register={"name": ring}` gives a durable mill
     the rings and operations that its views use.
+
+    A new view is interpreted until a helper process has compiled its kernels, which is what
+    `compile="background"`, the default, means. `compile="now"` waits for the compiler instead,
+    `compile="off"` never compiles.
     """
     mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
-        path, spark=spark, memory=memory, selection=selection, register=register
+        path, spark=spark, memory=memory, selection=selection, register=register, compile=compile
     )
     return mill
 

@@ -98,7 +98,7 @@ class TriggerMaintainer:
         self._noted = self._failure.words
         ids = [dictionary.intern(each) for each in body.texts]
         made = text_store.Texts if compiled else plain_stores.Texts
-        self._texts = made(ids, len(body.lookups), dictionary.wide)
+        self._texts = made(ids, len(body.lookups), _wides(dictionary, compiled))
         self._lookups = Lookups(program, body, self._texts, dictionary) if body.lookups else None
 
         for store in self._all:
@@ -256,7 +256,7 @@ class TriggerMaintainer:
         scratch = [new_scratch(kind, self.compiled) for _, kind in trigger.scratch]
         made = text_store.Texts if self.compiled else plain_stores.Texts
         ids = [self._dictionary.intern(each) for each in trigger.texts]
-        texts = made(ids, 0, self._dictionary.wide)
+        texts = made(ids, 0, _wides(self._dictionary, self.compiled))
         return ProductFeed(
             _schema_of(self.program, input), trigger, functions, states, scratch, texts,
             self._failure.handle,
@@ -409,16 +409,39 @@ class TriggerMaintainer:
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace a state by the rows of its definition."""
+        keys, payload = payloads.from_batches(self._kind(state), rows, self._dictionary)
+        self._load_words(state, keys, payload)
+
+    def _load_words(
+        self, state: str, keys: npt.NDArray[np.int64], payload: payloads.Payload
+    ) -> None:
         if self.enumerator is not None:
             self.enumerator.moves += 1
         self._is_loaded = any(each.derived for each in self.program.states)
         self.is_lost = False
-        kind = self._kind(state)
-        keys, payload = payloads.from_batches(kind, rows, self._dictionary)
         if self._lookups is not None:
-            self._lookups.take_keys(kind, keys)
+            self._lookups.take_keys(self._kind(state), keys)
         self._stores[state].load_payload(keys, payload)
         self._is_incomplete = self._body.rebuild
+
+    def take_over(self, other: TriggerMaintainer) -> None:
+        """Hold what another maintainer of this program and dictionary has committed."""
+        self.products, self.is_lost = other.products, other.is_lost
+        if other.is_lost:
+            return
+        other._settle()
+        for each in self.program.states:
+            if not each.derived:
+                self._load_words(each.name, *other._stores[each.name].export_payload())
+        self._settle()
+        self.commit()
+
+    def load_kernels(self) -> None:
+        """Compile or load the kernels that would otherwise wait for their first call."""
+        if self.enumerator is None and self._contents is None:
+            self._contents = self._functions("contents", self._emitting)
+        if self._body.rebuild:
+            self._functions("rebuild", (WORD,) * (len(self._all) + 2))
 
     def _rebuild(self) -> None:
         """Complete what was loaded with what no definition says."""
@@ -510,6 +533,26 @@ class TriggerMaintainer:
                 shown = shown_row(payloads.key_delta(kind, words), 0, self._dictionary)
                 failed.detail = f"a row of the result: {shown}"
         return failed
+
+
+class _CurrentWides:
+    """The codes of wide numbers as the dictionary has them now; a compiled maintainer that comes
+    later makes it keep them elsewhere."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._dictionary = dictionary
+
+    def code(self, number: int) -> int:
+        """The word of a number, a new one if need be."""
+        return self._dictionary.wide.code(number)
+
+    def number(self, code: int) -> int:
+        """What a word stands for."""
+        return self._dictionary.wide.number(code)
+
+
+def _wides(dictionary: Dictionary, compiled: bool) -> Any:
+    return dictionary.wide if compiled else _CurrentWides(dictionary)
 
 
 def _error_class(message: Message) -> type[ViewmillError]:

@@ -28,6 +28,7 @@ from numba.extending import intrinsic
 
 from viewmill.kernels.checked_files import check_files
 from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
+from viewmill.program.compiler_setting import compiler_setting
 
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -49,9 +50,7 @@ BYTES = types.uint8[::1]
 
 def is_on(compiled: bool | None = None) -> bool:
     """Whether triggers are compiled: as asked, else unless VIEWMILL_COMPILER=off."""
-    if compiled is not None:
-        return compiled
-    return os.environ.get("VIEWMILL_COMPILER", "on").lower() not in ("off", "0", "no", "false")
+    return compiler_setting() != "off" if compiled is None else compiled
 
 
 @cache

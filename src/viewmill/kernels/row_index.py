@@ -16,17 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.errors import InvalidArgument
-from viewmill.kernels.library import kernel
-from viewmill.kernels.stores import Table
-from viewmill.kernels.structures.keyed import EXACT, IGNORED
-from viewmill.kernels.structures.rows import (
-    SEQUENCE,
-    TOTAL,
-    find_rows,
-    first_missing,
-    stage_bag,
-    stage_unique,
-)
+from viewmill.kernels.background.row_kernels import row_kernels
+from viewmill.kernels.compiled_rows import CompiledRows
+from viewmill.kernels.plain.rows import PlainRows
 
 IntArray = npt.NDArray[np.int64]
 
@@ -43,63 +35,87 @@ class Problem:
 
 
 class RowIndex:
-    """Rows of `key_words + other_words` words; with `unique`, the key words are a primary key."""
+    """Rows of `key_words + other_words` words; with `unique`, the key words are a primary key.
 
-    def __init__(self, key_words: int, other_words: int = 0, *, unique: bool = False) -> None:
+    They are in a dict until compiled code is there to hold them.
+    """
+
+    def __init__(
+        self,
+        key_words: int,
+        other_words: int = 0,
+        *,
+        unique: bool = False,
+        compiled: bool | None = None,
+    ) -> None:
         if other_words and not unique:
             raise InvalidArgument("a bag is keyed by the whole row: other_words must be 0")
         self._key_words, self._width = key_words, key_words + other_words
-        self._unique = unique
-        kinds = [EXACT, IGNORED] + [IGNORED] * other_words
-        self._table = Table(key_words, kinds)
+        self._unique, self._shape = unique, (key_words, other_words)
+        is_compiled = row_kernels.are_ready() if compiled is None else compiled
+        self._rows: CompiledRows | PlainRows = (
+            CompiledRows(*self._shape) if is_compiled else PlainRows(*self._shape)
+        )
+        self._may_compile = not is_compiled and compiled is None
+        self._is_staged = False  # something was, since the last commit
         self._saved = (0, 0)  # sequence and total at the last commit
         self._waiting: list[tuple[IntArray, IntArray]] = []
         # Keeps the sequence words out of the copies that callers see.
         self._columns = [*range(key_words), *range(key_words + 2, self._width + 2)]
 
     def __len__(self) -> int:
-        return self._table.get(TOTAL)
+        return self._rows.total
 
     @property
     def bytes(self) -> int:
         """Bytes held."""
-        return self._table.nbytes
+        return self._rows.nbytes
+
+    def _go_over(self) -> None:
+        """Hold the rows in compiled structures from now on; nothing is staged."""
+        rows = CompiledRows(*self._shape)
+        rows.take_over(self._rows.export(), *self._saved)
+        self._rows, self._may_compile = rows, False
 
     def stage(self, words: IntArray, multiplicity: IntArray) -> None:
         """Add rows to the batch under way."""
         words, multiplicity = self._checked(words), _checked_words(multiplicity, len(words))
+        if self._may_compile and not self._is_staged and row_kernels.are_ready(len(words)):
+            self._go_over()
+        self._is_staged = True
         if len(words) >= _LARGE:
-            self._table.expect(len(words))
+            self._rows.expect(len(words))
         if self._unique:
             self._stage_unique(words, multiplicity)
         else:
-            self._stage_bag(words, multiplicity)
+            self._rows.stage_bag(words, multiplicity)
 
     def check(self) -> Problem | None:
         """What is wrong with the batch as a whole, if anything."""
         if self._unique:
             return self._check_unique()
-        t = kernel(first_missing)(self._table.handle, 0)
-        return None if t < 0 else Problem("missing", self._table.touched_key(t))
+        missing = self._rows.first_missing()
+        return None if missing is None else Problem("missing", missing)
 
     def commit(self) -> None:
         """Keep the batch. Call `check` first."""
-        self._waiting = []
-        self._table.commit()
-        self._saved = (self._table.get(SEQUENCE), self._table.get(TOTAL))
+        self._waiting, self._is_staged = [], False
+        self._rows.commit()
+        self._saved = (self._rows.sequence, self._rows.total)
 
     def rollback(self) -> None:
         """Forget the batch."""
-        self._waiting = []
-        self._table.rollback()
-        self._table.words[SEQUENCE >> 3], self._table.words[TOTAL >> 3] = self._saved
+        self._waiting, self._is_staged = [], False
+        self._rows.rollback()
+        self._rows.sequence, self._rows.total = self._saved
 
     def load(self, words: IntArray, multiplicity: IntArray) -> Problem | None:
         """Replace everything, as committed; stops at the first problem."""
-        self._table.clear()
-        self._table.words[SEQUENCE >> 3] = self._table.words[TOTAL >> 3] = 0
-        self._saved, self._waiting = (0, 0), []
-        self._table.reserve(len(words))
+        self._rows.clear()
+        self._saved, self._waiting, self._is_staged = (0, 0), [], False
+        if self._may_compile and row_kernels.are_ready(len(words)):
+            self._go_over()
+        self._rows.reserve(len(words))
         for start in range(0, len(words), _CHUNK):
             self.stage(words[start : start + _CHUNK], multiplicity[start : start + _CHUNK])
             problem = self.check()
@@ -111,7 +127,7 @@ class RowIndex:
 
     def export(self) -> tuple[IntArray, IntArray]:
         """The rows as committed and their multiplicities, in the order of first insertion."""
-        rows = self._table.export()
+        rows = self._rows.export()
         rows = rows[np.argsort(rows[:, self._key_words + 1], kind="stable")]
         multiplicity = np.ascontiguousarray(rows[:, self._key_words])
         return np.ascontiguousarray(rows[:, self._columns]), multiplicity
@@ -123,7 +139,7 @@ class RowIndex:
             raise InvalidArgument(f"keys of {self._key_words} words are needed, got {keys.shape}")
         found = np.zeros(len(keys), np.uint8)
         rows = np.zeros((len(keys), self._width), np.int64)
-        kernel(find_rows)(self._table.handle, keys, found, rows)
+        self._rows.find(keys, found, rows)
         return found.view(np.bool_), rows
 
     def _checked(self, words: IntArray) -> IntArray:
@@ -133,25 +149,10 @@ class RowIndex:
             )
         return np.ascontiguousarray(words)
 
-    def _stage_bag(self, words: IntArray, multiplicity: IntArray) -> None:
-        stage, handle, size = kernel(stage_bag), self._table.handle, len(words)
-        done = stage(handle, 0, words, multiplicity)
-        while done < size:
-            self._table.make_room()
-            done = stage(handle, done, words, multiplicity)
-
     def _stage_unique(self, words: IntArray, multiplicity: IntArray) -> None:
-        stage, handle, size = kernel(stage_unique), self._table.handle, len(words)
-        conflicts = np.empty(1 + 2 * size, np.int64)
-        conflicts[0] = 0
-        done = stage(handle, 0, words, multiplicity, conflicts)
-        while done < 2 * size:
-            self._table.make_room()
-            done = stage(handle, done, words, multiplicity, conflicts)
-        n = int(conflicts[0])
-        if n:
-            rows, left = conflicts[1 : 1 + 2 * n : 2], conflicts[2 : 2 + 2 * n : 2]
-            self._waiting.append((words[rows], left.copy()))
+        rows, left = self._rows.stage_unique(words, multiplicity)
+        if len(rows):
+            self._waiting.append((words[rows], left))
 
     def _check_unique(self) -> Problem | None:
         """Try once more what had to wait; a row and its opposite need not be done at all."""

@@ -26,10 +26,12 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
 from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
+from viewmill.mill.tiers import Tiers
 from viewmill.mill.writing import Writing
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
+from viewmill.program.compiler_setting import compiler_setting
 from viewmill.program.patterns import PatternQueries
 from viewmill.runtime.runtime import Runtime
 
@@ -81,7 +83,9 @@ class Core:
         budget: int | None = None,
         selection: Selector = "dynamic",
         reshape: Reshape | None = None,
+        compile: str | None = None,
     ) -> None:
+        self.tiers = Tiers(self, compiler_setting(compile))
         self.dictionary = Dictionary()
         self.catalog = Catalog()
         self.arrow_parts = ArrowParts(self.dictionary)

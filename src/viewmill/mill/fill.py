@@ -43,7 +43,6 @@ from viewmill.runtime.runtime import Block
 _COUNTED_EACH_TIME = 10_000  # rows of a table that are looked at after each change
 
 BUILDERS = {
-    "kernels": "viewmill.kernels.build:build",
     "arrays": "viewmill.kernels.arrays:build_arrays",
     "rows": "viewmill.kernels.by_row:build",
     "window_parts": "viewmill.kernels.window_parts:WindowPartMaintainer",
@@ -66,7 +65,7 @@ class _Unbuilt:
 def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     """The maintainer of a program."""
     if isinstance(program.body, Triggers):
-        made = pkgutil.resolve_name(BUILDERS["kernels"])(program, core.dictionary)
+        made = core.tiers.build(program, _source_rows(core, program))
         chosen = next((b.chosen for b in entry.plan.blocks if b.program is program), None)
         made.products = None if chosen is None else chosen.product_trigger
         triggers: Maintainer = made
@@ -85,6 +84,12 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     run = lambda relation: core.run(relation, view=entry)  # noqa: E731
     maintainer: Maintainer = pkgutil.resolve_name(BUILDERS["engine"])(program, run, core.dictionary)
     return maintainer
+
+
+def _source_rows(core: Core, program: Program) -> int:
+    """How many rows the tables have that a program reads."""
+    entries = (core.catalog.get(each.source) for each in program.inputs)
+    return sum(each.table.rows for each in entries if isinstance(each, TableEntry))
 
 
 def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Maintainer:

@@ -73,11 +73,12 @@ class Mill:
         selection: str = "dynamic",
         reshape: Reshape | None = None,
         register: Mapping[str, Ring | Operation] | None = None,
+        compile: str | None = None,
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
         store = None if path is None else Store.open(path)
-        self._core = Core(store, spark, budget, selector, reshape)
+        self._core = Core(store, spark, budget, selector, reshape, compile)
         self._batches: dict[int, Batch] = {}  # by the thread that opened it
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
@@ -156,6 +157,8 @@ class Mill:
         with core.writing:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
+            if core.tiers.compiling:
+                core.tiers.before_batch(delta.size)
             if self._batches and self._batch is not None:
                 self._batch.take(entry, delta)
             elif is_plain(core, entry, delta):
@@ -260,10 +263,20 @@ class Mill:
                 self._batch.take(entry, *parts)
         tell(core)
 
+    def wait_until_compiled(self, timeout: float | None = None) -> bool:
+        """Wait until every view runs compiled kernels, or cannot; False if that takes longer.
+
+        `compile="background"` lets a new view start interpreted. Benchmarks and tests wait here.
+        """
+        self._core.require_open()
+        return self._core.tiers.wait(timeout)
+
     def _commit(self, changes: dict[str, Changed]) -> None:
         core = self._core
         self.writer = threading.get_ident()
         core.require_writable()
+        if core.tiers.compiling:
+            core.tiers.before_batch(sum(each.size for each in changes.values()))
         has_deferred = commit_batch(core, changes)
         if core.store is not None and is_checkpoint_due(core):
             with core.afterwards("the checkpoint"):

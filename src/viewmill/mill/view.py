@@ -257,6 +257,8 @@ class View(Readers):
             "state_bytes": entry.kept_bytes(),
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
+            "tier": core.tiers.of_view(entry),
+            "tier_reason": core.tiers.why(entry),
             "refresh_kind": "incremental" if taken else entry.refresh_kind,
             "shares_with": sorted({v for views in shared_with(entry).values() for v in views}),
             "refreshes": max(entry.refreshes, taken),

@@ -63,6 +63,7 @@ def _made(core: Core, source: str, alone: ViewEntry | None = None) -> Any:
         has_deletes=table.table.may_lose_rows,
         lanes=plan_lanes,
         is_shared=alone is None,
+        compiled=False if core.tiers.mode == "off" else None,
     )
 
 

@@ -145,7 +145,8 @@ def _text(record: Mapping[str, Any]) -> str:
         children.append(_adaptive(record["adaptive"]))
     status = record["status"]
     if status:
-        children.append(tree("status", [_freshness(status), _last(status)]))
+        tier = [f"{status['tier']}: {status['tier_reason']}"] if status.get("tier_reason") else []
+        children.append(tree("status", [_freshness(status), _last(status), *tier]))
     children.append(tree("algebra", [record["algebra"]]))
     return tree(f"view {record['view']}", children)
 
