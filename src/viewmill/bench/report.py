@@ -22,6 +22,7 @@ UNITS = {
     "state_bytes": "state bytes",
     "content_bytes": "keys and payloads",
     "compile_s": "s to first result",
+    "first_s": "s from CREATE to the first rows",
     "cpu_ms": "CPU ms",
     "speedup": "times recompute",
     "plan_cost": "plan cost",
