@@ -27,7 +27,8 @@ VIEWS = {
     "group": "SELECT product, SUM(amount) AS a, AVG(price) AS p FROM items GROUP BY product",
     "extremes": "SELECT product, MAX(price) AS high, MIN(price) AS low FROM items GROUP BY product",
     "join": "SELECT o.customer, p.kind, SUM(i.amount) AS a FROM orders o"
-    " JOIN items i ON o.id = i.id JOIN products p ON i.product = p.product GROUP BY o.customer, p.kind",
+    " JOIN items i ON o.id = i.id JOIN products p ON i.product = p.product"
+    " GROUP BY o.customer, p.kind",
     "outer join": "SELECT o.customer, COUNT(i.id) AS n FROM orders o LEFT JOIN items i"
     " ON o.id = i.id GROUP BY o.customer",
     "nested": "SELECT SUM(amount) AS a FROM items WHERE (SELECT SUM(j.amount) FROM items j"
