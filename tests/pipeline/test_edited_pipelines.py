@@ -63,6 +63,7 @@ def test_batch_source_that_cannot_be_taken_again_is_not_fresh(tmp_path):
         status = pipe.status()["views"]["above"]
         assert status["freshness"] == "stale"
         assert "other rows than were taken: t" in status["error"]
+        assert pipe["above"].status()["freshness"] == "stale"  # whoever is asked
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
@@ -159,6 +160,22 @@ def test_function_that_missed_changes_is_refused_before_anything_is_written(tmp_
     assert seen == [((1, 10), 1)]
 
 
+def test_refused_definition_leaves_the_old_program_as_it_was(tmp_path):
+    """A start with another definition is refused; the one before has missed nothing."""
+    frame = Frame(rows((1, 10)))
+    seen: list[Any] = []
+    for sql, is_refused in ((SPENT, False), (SPENT.replace("sum", "max"), True), (SPENT, False)):
+        with opened(tmp_path, frame, {"spent": sql}) as pipe:
+            pipe.sink("spent", lambda change: seen.extend(change))
+            if is_refused:
+                with pytest.raises(ForbiddenChange, match="has missed changes"):
+                    pipe.run_once()
+            else:
+                pipe.run_once()
+        frame.table = rows((1, 10), (2, 2))
+    assert seen == [((1, 10), 1), ((2, 2), 1)]
+
+
 def test_function_that_was_always_there_goes_on(tmp_path):
     frame = Frame(rows((1, 10)))
     seen: list[Any] = []
@@ -205,11 +222,15 @@ def test_foreign_tables_are_left_alone(tmp_path):
     (tmp_path / "table").mkdir()
     pq.write_table(foreign, tmp_path / "table" / "table.parquet")
     (tmp_path / "file").write_text("dear ann")
+    deltalake.DeltaTable.create(str(tmp_path / "empty"), foreign.schema)
     with opened(tmp_path, Frame(rows((1, 10)))) as pipe:
         kinds: tuple[tuple[str, dict[str, Any]], ...] = (
             ("lake", {"format": "delta"}),
             ("lake", {"format": "delta", "mode": "changes"}),
             ("lake", {}),
+            ("empty", {}),
+            ("empty", {"mode": "changes"}),
+            ("empty", {"format": "delta"}),
             ("table", {}),
             ("table", {"mode": "changes"}),
             ("table", {"format": "delta"}),
@@ -239,16 +260,39 @@ def test_two_views_do_not_share_a_place(tmp_path):
             pipe.sink("other", path=tmp_path / "out", mode="changes")
 
 
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("mode", ["table", "changes"])
+def test_pipeline_that_began_meanwhile_is_left_alone(tmp_path, mode, format):
+    """Both declare a sink in one empty place; who starts first has it."""
+    with (
+        opened(tmp_path / "one", Frame(rows((1, 10)))) as one,
+        opened(tmp_path / "two", Frame(rows((2, 20)))) as two,
+    ):
+        for pipe in (one, two):
+            pipe.sink("spent", path=tmp_path / "out", mode=mode, format=format)
+        one.run_once()
+        with pytest.raises(WrongFormat, match="another pipeline or view"):
+            two.run_once()
+    files = [*(tmp_path / "out").glob("*.parquet")]
+    assert [pq.read_table(file).column("k").to_pylist() for file in files] == [[1]]
+
+
 @pytest.mark.parametrize("mode", ["table", "changes"])
 def test_moments_say_that_they_are_utc(tmp_path, mode):
     with vm.Pipeline(None, storage=tmp_path / "storage") as pipe:
         table = pa.table({"t": [dt.datetime(2024, 1, 1)]})
         pipe.source("t", Frame(table), schema="t TIMESTAMP")
-        pipe.view("newest", "SELECT max(t) AS t FROM t")
+        pipe.view(
+            "newest",
+            "SELECT max(t) AS t, collect_list(t) AS l, named_struct('t', max(t)) AS s FROM t",
+        )
         pipe.sink("newest", path=tmp_path / "out", mode=mode)
         pipe.run_once()
     for file in (tmp_path / "out").glob("*.parquet"):
-        assert pq.read_schema(file).field("t").type == pa.timestamp("us", "UTC")
+        schema, utc = pq.read_schema(file), pa.timestamp("us", "UTC")
+        assert schema.field("t").type == utc
+        assert schema.field("l").type.value_type == utc
+        assert schema.field("s").type.field("t").type == utc
 
 
 # Declaring.

@@ -74,6 +74,7 @@ class ViewEntry:
     # How far time had come, before what waits, for tables of which something waits.
     reached: dict[str, int | None] = field(default_factory=dict)
     failure: str | None = None  # why the last refresh that was due did not happen
+    outdated: str | None = None  # why it lacks rows that its sources have and its tables do not
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
     placed: dict[str, Block] = field(default_factory=dict)  # by the name of a block in the plan

@@ -250,7 +250,7 @@ class View(Readers):
         due = due_at(entry.policies, waits)
         return {
             "name": entry.name,
-            "freshness": "stale" if waits.rows else "fresh",
+            "freshness": "stale" if waits.rows or entry.outdated else "fresh",
             "version": entry.version if waits.rows else core.version,
             "rows": entry.rows,
             "result": "listed" if entry.enumerator is None else entry.enumerator.form,
@@ -268,7 +268,7 @@ class View(Readers):
             "negative_rows": self._negative_rows(entry),
             "lag_s": lag,
             "waiting_rows": waits.rows,
-            "error": entry.failure,
+            "error": entry.failure or entry.outdated,
             "next_refresh_s": None if due is None else max(0.0, (due - core.now()) / 1e6),
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             **life_of(core, entry),

@@ -7,6 +7,7 @@ does   creates what is new, builds anew what is defined otherwise, drops what is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument
@@ -60,6 +61,14 @@ def names_below(mill: Mill, view: str) -> set[str]:
         found |= more
         todo += more
     return found
+
+
+def definition_number(mill: Mill, view: str) -> int:
+    """A number that changes with the text of a view or of anything that it reads."""
+    names = sorted({view.lower()} | names_below(mill, view))
+    texts = [f"{name} {mill.definition(name)}" for name in names]
+    digest = blake2b("\0".join(texts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def _names(entry: Entry | None) -> frozenset[str]:

@@ -35,7 +35,7 @@ from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
 from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
-from viewmill.pipeline.definitions import drop_others, names_below
+from viewmill.pipeline.definitions import definition_number, drop_others, names_below
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
@@ -322,7 +322,12 @@ class Pipeline:
             raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
 
     def _has_all(self, attendance: Attendance, view: str, sink: Sink) -> bool:
-        return sink.name is not None and attendance.has_all(sink.name, self._created(view))
+        if sink.name is None:
+            return False
+        if attendance.has_all(sink.name, self._created(view)):
+            return True
+        number = definition_number(self._mill, view)
+        return not sink.can_catch_up and attendance.is_defined_as(sink.name, number)
 
     def _created(self, view: str) -> int:
         return self._mill.core.catalog.view(view).created
@@ -333,7 +338,12 @@ class Pipeline:
             has_all = self._has_all(attendance, name, sink)
             sink.recover(self._opened_at, self._mill[name], has_all=has_all)
         named = {sink.name: self._created(name) for name, sink in self._sinks if sink.name}
-        attendance.note(named)
+        numbers = {
+            sink.name: definition_number(self._mill, name)
+            for name, sink in self._sinks
+            if sink.name
+        }
+        attendance.note(named, numbers)
         for name, sink in self._sinks:
             sink.begin(self._mill.version, self._mill[name])
         self._opened_at = self._mill.version
@@ -364,6 +374,15 @@ class Pipeline:
                 self._take(name, last + 1, [source], arrived, time.perf_counter())
             elif before not in (-1, now):
                 self._outgrown.add(source.name.lower())
+
+        self._mark_outdated()
+
+    def _mark_outdated(self) -> None:
+        """A view that reads a batch source which has other rows by now is stale, and says so."""
+        for name in self._views:
+            missed = sorted(self._outgrown & names_below(self._mill, name))
+            why = f"batch sources have other rows than were taken: {', '.join(missed)}"
+            self._mill.core.catalog.view(name).outdated = why if missed else None
 
     def _note_written(self, name: str, source: Source, before: int, now: int) -> None:
         if before == -1:
@@ -465,18 +484,9 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""
-        views = {name: self._view_status(name) for name in self._views}
+        views = {name: self._mill[name].status() for name in self._views}
         told = {**self._progress.summary(), **self._placement.status()}
         return {**told, "version": self._mill.version, "views": views}
-
-    def _view_status(self, name: str) -> dict[str, Any]:
-        """Of a view that reads a batch source which has other rows by now: that it is stale."""
-        status = self._mill[name].status()
-        missed = sorted(self._outgrown & names_below(self._mill, name))
-        if missed:
-            status["freshness"] = "stale"
-            status["error"] = f"batch sources have other rows than were taken: {', '.join(missed)}"
-        return status
 
     def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Call `fn` after each batch with Spark's progress and the status of every view.

@@ -52,6 +52,11 @@ class ChangeSink:
         self.name, self._folder, self._delivery = name, folder, delivery
         self._owner = Owner(folder)
 
+    @property
+    def can_catch_up(self) -> bool:
+        """Whether it is known what was delivered."""
+        return self._delivery.net is not None
+
     def open(self, view: View, pipeline: str) -> None:
         """Check whose the folder is; what it lacks of the view is caught up later."""
         if not view.is_immediate:
@@ -64,9 +69,10 @@ class ChangeSink:
 
     def check(self, view: View, *, has_all: bool) -> None:
         """What has missed changes must know what it got, to be told the difference."""
+        self._owner.check()
         if has_all or not self._owner.has_begun:
             return
-        if self._delivery.net is not None:
+        if self._delivery.net is not None:  # which reads what was delivered
             self._delivery.net(with_multiplicity(view.to_arrow().slice(0, 0), 1).schema)
         else:
             raise ForbiddenChange(

@@ -99,6 +99,10 @@ class DeltaTableSink(TableSink):
         self._lake.require_ours()
         super().open(view, pipeline)
 
+    def check(self, view: View, *, has_all: bool) -> None:
+        """All rows can be had from the view; the table must still be ours."""
+        self._lake.require_ours()
+
 
 class DeltaChanges(ChangeSink):
     """The changes appended to a Delta table."""
@@ -118,6 +122,11 @@ class DeltaChanges(ChangeSink):
         super().open(view, pipeline)
         self._lake.owner = f"viewmill {pipeline} {view.name}"
         self._lake.require_ours()
+
+    def check(self, view: View, *, has_all: bool) -> None:
+        """The table must still be ours."""
+        self._lake.require_ours()
+        super().check(view, has_all=has_all)
 
     def _append(self, file: Path, version: int) -> None:
         self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")

@@ -28,6 +28,8 @@ def memory_table(spark: Any, name: str) -> TableSink:
 class MemoryChanges:
     """The changes of a view as the temporary view `NAME_changes`, by `_commit_version`."""
 
+    can_catch_up = True
+
     def __init__(self, spark: Any, view: str) -> None:
         self._spark, self._name = spark, f"{view}_changes"
         self.name = f"memory {self._name}"

@@ -14,6 +14,7 @@ from viewmill.mill.storage.files import make_folders
 from viewmill.pipeline.storage import write_file
 
 _FILE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
+_FOREIGN = ("_delta_log", "_spark_metadata")  # of tables that others keep, also of empty ones
 
 
 class Owner:
@@ -33,6 +34,10 @@ class Owner:
             raise WrongFormat(
                 f"{self._folder} is a file, not a directory", hint="Give another path."
             ) from None
+        self.check()
+
+    def check(self) -> None:
+        """Refuse a directory of others; another pipeline may have begun since it was opened."""
         saved = self._read()
         if saved is None:
             self._refuse_strangers()
@@ -55,7 +60,8 @@ class Owner:
         return saved if isinstance(saved, dict) else {}
 
     def _refuse_strangers(self) -> None:
-        others = sorted(each.name for each in self._folder.iterdir() if each.name[0] not in "._")
+        names = [each.name for each in self._folder.iterdir()]
+        others = sorted(each for each in names if each[0] not in "._" or each in _FOREIGN)
         if others:
             raise WrongFormat(
                 f"{self._folder} holds files of others: {', '.join(others[:3])}",

@@ -48,6 +48,10 @@ class ParquetTable(TableSink):
             disk.remove(left)
         super().open(view, pipeline)
 
+    def check(self, view: View, *, has_all: bool) -> None:
+        """All rows can be had from the view; the directory must still be ours."""
+        self._owner.check()
+
     def _replace(self, rows: pa.Table, version: int) -> None:
         self._owner.claim(begun=True)
         fresh = self._folder / f".{_FILE}-{version}"

@@ -37,6 +37,10 @@ class Sink(Protocol):
     def name(self) -> str | None:
         """What it is called among the sinks that must not miss a change; None if it may."""
 
+    @property
+    def can_catch_up(self) -> bool:
+        """Whether it can be told the difference to what it has."""
+
     def open(self, view: View, pipeline: str) -> None:
         """Check that the place is ours: `pipeline` is the id of the pipeline."""
 
@@ -61,6 +65,8 @@ class TableSink:
 
     Nothing is written ahead: the rows can be had from the view again.
     """
+
+    can_catch_up = True
 
     def __init__(self, write: Callable[[pa.Table, int], None]) -> None:
         self._write = write
