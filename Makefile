@@ -72,7 +72,7 @@ fuzz: $(READY)  ## Random queries and sessions against DuckDB, as long as asked:
 	$(say) "random schemas, queries, rows and deletes for $(MINUTES) minutes"
 	@$(BIN)/python -m viewmill.testing.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(COMPILED),--compiled)
 	$(say) "random sessions for $(MINUTES) minutes in each lane"
-	@for lane in memory durable compiled; do \
+	@for lane in memory durable compiled slots shards; do \
 	  $(BIN)/python -m viewmill.testing.sessions --lane $$lane --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)); done
 
 mutate: $(READY)  ## Plant mistakes and see whether the tests notice: make mutate COUNT=50 SEED=1

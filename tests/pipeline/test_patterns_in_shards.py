@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.pipeline.shards_in_process import LocalShards
 
 import viewmill as vm
 from viewmill.pipeline.shards import slot as slots
+from viewmill.testing.local_shards import LocalShards
 from viewmill.testing.oracle import differences
 
 Row = tuple[Any, ...]

@@ -17,13 +17,13 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.conftest import scaled
 from tests.equivalence.harness import REFUSALS
-from tests.pipeline.shards_in_process import LocalShards
 
 import viewmill as vm
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.pipeline.shards import slot as slots
 from viewmill.testing.generate import Batch, Table, batches, feed, tables
 from viewmill.testing.generate_queries import Query, views, wide_views
+from viewmill.testing.local_shards import LocalShards
 from viewmill.testing.oracle import differences
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.pipeline.shards_in_process import LocalShards
 
 import viewmill
 from viewmill.errors import DamagedFile, WrongFormat
@@ -23,6 +22,7 @@ from viewmill.pipeline.shards.slot_bytes import (
     write_head,
     write_snapshot,
 )
+from viewmill.testing.local_shards import LocalShards
 
 ENTRY = Entry("a token", [("t@k/4", True, b"rows"), ("t@one", False, b""), ("ü", True, b"\0" * 99)])
 HEAD = Head(7, "token", 1 << 40, 3, "other")

@@ -33,6 +33,18 @@ def test_a_compiled_session_agrees_with_plain_rows(seed, monkeypatch):
     require_agreement(seed, Lane("compiled", steps=250, views=2))
 
 
+@pytest.mark.parametrize("seed", range(3000, 3003))
+def test_a_session_in_shards_agrees_with_plain_rows(seed, uncompiled):
+    require_agreement(seed, LANES["slots"])
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(4000, 4004))
+def test_a_session_in_shards_on_spark_agrees_with_plain_rows(seed, uncompiled):
+    require_agreement(seed, LANES["shards"])
+
+
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_a_session_that_once_failed_agrees(path, uncompiled):
     lane = LANES["durable"] if "durable" in path.stem else LANES["memory"]

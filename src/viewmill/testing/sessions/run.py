@@ -6,12 +6,16 @@ import random
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from viewmill.testing.sessions.check import Different
 from viewmill.testing.sessions.draw import draw_step
+from viewmill.testing.sessions.draw_shards import draw_shard_step
 from viewmill.testing.sessions.play import Player
+from viewmill.testing.sessions.play_shards import PartTooLarge, ShardPlayer
 from viewmill.testing.sessions.shrink import shrunk
 from viewmill.testing.sessions.steps import Step
+from viewmill.testing.sessions.world import World
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Lane:
     is_durable: bool = False
     steps: int = 60
     views: int = 7
+    where: OneOf["mill", "slots", "spark"] = "mill"  # a mill; shards in memory; shards on Spark
 
 
 LANES = {
@@ -31,6 +36,8 @@ LANES = {
         Lane("durable", is_durable=True),
         # Creating a view costs seconds of compilation: few views, many changes.
         Lane("compiled", steps=150, views=2),
+        Lane("slots", where="slots", views=6, steps=40),
+        Lane("shards", where="spark", views=6, steps=22),
     )
 }
 
@@ -46,18 +53,32 @@ class Failure:
 def play_seed(seed: int, lane: Lane) -> tuple[list[Step], Failure | None]:
     """The steps drawn from a seed, and what went wrong at the last of them, if anything."""
     rng = random.Random(seed)
-    player = Player(is_durable=lane.is_durable)
+    player = _player(lane)
     played: list[Step] = []
     try:
         for _ in range(lane.steps):
-            step = draw_step(rng, player.world, is_durable=lane.is_durable, views=lane.views)
+            step = _draw(rng, player.world, lane)
             played.append(step)
             player.play(step)
+    except PartTooLarge:
+        return played, None
     except Exception as error:  # noqa: BLE001 - whatever it is, it should not have been raised
         return played, _said(error)
     finally:
         player.close()
     return played, None
+
+
+def _player(lane: Lane, verify_every: int = 10) -> Player | ShardPlayer:
+    if lane.where != "mill":
+        return ShardPlayer(on_spark=lane.where == "spark")
+    return Player(is_durable=lane.is_durable, verify_every=verify_every)
+
+
+def _draw(rng: random.Random, world: World, lane: Lane) -> Step:
+    if lane.where != "mill":
+        return draw_shard_step(rng, world, lane.views)
+    return draw_step(rng, world, is_durable=lane.is_durable, views=lane.views)
 
 
 def _said(error: Exception) -> Failure:
@@ -73,10 +94,12 @@ def _said(error: Exception) -> Failure:
 
 def play_steps(steps: Sequence[Step], lane: Lane) -> Failure | None:
     """Play given steps; what went wrong, None if nothing did."""
-    player = Player(is_durable=lane.is_durable, verify_every=1)
+    player = _player(lane, verify_every=1)
     try:
         for step in steps:
             player.play(step)
+    except PartTooLarge:
+        return None
     except Exception as error:  # noqa: BLE001 - as above
         return _said(error)
     finally:

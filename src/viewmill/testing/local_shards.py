@@ -6,6 +6,7 @@ Only what Spark itself does is played: the union, the hash of coordinates, the e
 from __future__ import annotations
 
 import json
+import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 import viewmill as vm
+from viewmill.algebra.names import quoted
 from viewmill.deltas.blobs import write_table
 from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.shards import slot as slots
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
 from viewmill.pipeline.shards.pack import Pack
-from viewmill.pipeline.shards.placement import InShards
 from viewmill.pipeline.shards.slot_bytes import (
     Entry,
     Head,
@@ -34,6 +35,8 @@ from viewmill.pipeline.shards.slot_bytes import (
 from viewmill.pipeline.shards.views import gathering_table, reshape
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage
+
+_SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
 
 
 class MemoryStore:
@@ -83,17 +86,22 @@ class LocalShards:
         folder: Path,
         tables: Mapping[str, str],
         views: Mapping[str, str],
-        options: str = "UNCHECKED",
+        options: str | Mapping[str, str] = "UNCHECKED",
         memory: int | None = None,
+        multiplicity: str = "m",
     ) -> None:
-        self.placement = InShards(None, Storage.open(folder, "shards"), 2, memory)
+        self.placement: Any = pkgutil.resolve_name(_SHARDS)(
+            None, Storage.open(folder, "shards"), 2, memory
+        )
         self.mill = vm.Mill(reshape=reshape)
         self.sources: dict[str, Source] = {}
         for name, columns in tables.items():
-            self.mill.sql(f"CREATE TABLE {name} ({columns}) {options}")
+            own = options if isinstance(options, str) else options[name]
+            self.mill.sql(f"CREATE TABLE {quoted(name)} ({columns}) {own}")
             names = self.mill.core.catalog.table(name).table.schema.names
-            frame = Frame([*names, "m"])
-            self.sources[name] = Source(name, frame, multiplicity="m", schema=columns)
+            frame = Frame([*names, multiplicity])
+            self.sources[name] = Source(name, frame, multiplicity=multiplicity, schema=columns)
+        self._multiplicity = multiplicity
         for name, sql in views.items():
             self.placement.define(self.mill, name, sql, "", self.sources)
         self.placement.check(self.mill, list(self.sources.values()))
@@ -103,9 +111,9 @@ class LocalShards:
         self.stores = {key: MemoryStore() for key in self.layout.keys}
 
     def take(self, rows: Mapping[str, pa.Table]) -> Arrived:
-        """One batch: rows with their multiplicity in the column m."""
+        """One batch: rows with their multiplicity in a column."""
         given = self.give(rows)
-        arrived = self.placement.arrived(given, list(self.sources.values()))
+        arrived: Arrived = self.placement.arrived(given, list(self.sources.values()))
         self.commit(arrived)
         return arrived
 
@@ -115,7 +123,7 @@ class LocalShards:
                 for part in parts:
                     self.mill.apply(table, part, multiplicity="_multiplicity")
             for name, part in arrived.rows.items():
-                self.mill.apply(name, part, multiplicity="m")
+                self.mill.apply(name, part, multiplicity=self._multiplicity)
 
     def give(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """What all slots give for a batch."""
