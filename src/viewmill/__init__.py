@@ -65,6 +65,7 @@ def connect(
     selection: str = "dynamic",
     register: Mapping[str, Ring | Operation] | None = None,
     compile: str | None = None,
+    read_only: bool = False,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
@@ -77,9 +78,18 @@ def connect(
     A new view is interpreted until a helper process has compiled its kernels, which is what
     `compile="background"`, the default, means. `compile="now"` waits for the compiler instead,
     `compile="off"` never compiles.
+
+    `read_only=True` opens a durable mill that another process may be writing, as it is now; opening
+    it again shows what came since.
     """
     mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
-        path, spark=spark, memory=memory, selection=selection, register=register, compile=compile
+        path,
+        spark=spark,
+        memory=memory,
+        selection=selection,
+        register=register,
+        compile=compile,
+        read_only=read_only,
     )
     return mill
 

@@ -159,6 +159,10 @@ class MillLocked(StorageFailed):
     """Another process has the mill open."""
 
 
+class ReadOnlyMill(StorageFailed):
+    """A change of a mill that was opened for reading."""
+
+
 class WrongFormat(StorageFailed):
     """A directory that another version wrote, or that is no mill."""
 

@@ -14,8 +14,10 @@ import typer
 
 from viewmill.cli.bench import bench
 from viewmill.cli.demo import demo
+from viewmill.cli.doctor import doctor
 from viewmill.cli.dry_run import dry_run
 from viewmill.cli.explain import explain
+from viewmill.cli.export import export
 from viewmill.cli.init import init
 from viewmill.cli.plan import plan
 from viewmill.cli.run import run
@@ -25,7 +27,9 @@ from viewmill.cli.terminal import print_error
 from viewmill.cli.verify import verify
 from viewmill.errors import ViewmillError
 
-COMMANDS = (init, run, dry_run, plan, explain, show, status, verify, demo, bench)
+COMMANDS = (
+    init, run, dry_run, plan, explain, show, status, verify, doctor, export, demo, bench,
+)  # fmt: skip
 
 app = typer.Typer(
     name="viewmill",

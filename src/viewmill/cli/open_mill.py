@@ -1,4 +1,7 @@
-"""Open the mill a command is about: the project's, or the one named by --mill."""
+"""Open the mill a command is about, for reading: the project's, or the one named by --mill.
+
+Another process may be writing it.
+"""
 
 from __future__ import annotations
 
@@ -25,5 +28,5 @@ def open_mill(spec: Path, mill: Path | None) -> Iterator[Mill]:
         return
     if not mill.is_dir():
         raise InvalidArgument(f"there is no mill at {mill}")
-    with vm.connect(mill) as opened:
+    with vm.connect(mill, read_only=True) as opened:
         yield opened

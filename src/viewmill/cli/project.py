@@ -47,14 +47,14 @@ def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[Mill
 
 @contextmanager
 def durable_mill(spec: Spec, *, must_exist: bool = True) -> Iterator[Mill]:
-    """The project's mill on disk."""
+    """The project's mill on disk; one that must exist is only read."""
     if must_exist and not spec.mill_path.exists():
         raise InvalidArgument(
             f"{spec.name} has not run yet: there is no {spec.mill_path}",
             hint=f"viewmill run --spec {spec.file}",
         )
     spec.storage.mkdir(parents=True, exist_ok=True)
-    with vm.connect(spec.mill_path, memory=spec.memory) as mill:
+    with vm.connect(spec.mill_path, memory=spec.memory, read_only=must_exist) as mill:
         yield mill
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import decimal
 import re
-from collections.abc import Callable, Iterable
+import reprlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ from viewmill.algebra.types import (
     Wide,
     kept_type,
 )
-from viewmill.deltas.delta import Delta, Mask, Words, float_keys
+from viewmill.deltas.delta import Delta, Mask, Words, float_keys, word_dtype
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.gate import DATE_RANGE, TIMESTAMP_RANGE, first_failure, plain_layout
 from viewmill.deltas.packed import decode_packed, encode_packed
 from viewmill.errors import InvalidRow, NullViolation, TypeMismatch
 
@@ -209,8 +211,7 @@ def encode_array(array: Any, field: Field, dictionary: Dictionary) -> tuple[Word
     """One column as words and a mask (None when nothing is NULL)."""
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
-        array = array.dictionary_decode()  # NULL may hide among the dictionary's own values
+    array = plain_layout(array)
     mask: Mask | None = None
     if array.null_count:
         mask = array.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
@@ -220,33 +221,43 @@ def encode_array(array: Any, field: Field, dictionary: Dictionary) -> tuple[Word
                 f'NULL in row {row} of column "{field.name}", which is NOT NULL',
                 hint="Give the value, or declare the column without NOT NULL.",
             )
+    if array.null_count == len(array) and not isinstance(field.type, Packed):
+        # Of whatever type: pandas has a column of floats where no value is.
+        return np.zeros(len(array), word_dtype(field.type)), mask
     try:
         words = _WORDS[type(field.type)](array, field, dictionary)
     except UNFIT as why:
-        raise wrong_value(array.to_pylist(), field, str(why)) from None
+        raise wrong_value(array, field, str(why)) from None
     if mask is not None and words.ndim == 1:  # packed values are 0 where they are NULL
         words = np.where(mask, words.dtype.type(0), words)
     return words, mask
 
 
-def wrong_value(values: Iterable[Any], field: Field, why: str) -> InvalidRow:
+def wrong_value(array: Any, field: Field, why: str) -> InvalidRow:
     """The error for the first value that does not fit its column."""
-    for row, value in enumerate(values):
-        if value is not None and not _fits(value, field):
-            return InvalidRow(
-                f'row {row} does not fit: column "{field.name}" is {field.type}, '
-                f"got {value!r} ({type(value).__name__})",
-                hint=f"Column {field}.",
-            )
-    return InvalidRow(f'column "{field.name}" is {field.type}: {why}')
+    convert = _WORDS[type(field.type)]
+
+    def check(part: Any) -> None:
+        if part.null_count < len(part):
+            convert(part, field, Dictionary())
+
+    row = first_failure(array, check)
+    return InvalidRow(
+        f'row {row} does not fit: column "{field.name}" is {field.type}, '
+        f"got {_shown_value(array, row)}",
+        detail=why,
+        hint=f"Column {field}.",
+    )
 
 
-def _fits(value: object, field: Field) -> bool:
+def _shown_value(array: Any, row: int) -> str:
+    """A value for an error, with its type; some have no Python value."""
     try:
-        _WORDS[type(field.type)](pa.array([value]), field, Dictionary())
-    except UNFIT:
-        return False
-    return True
+        value = array[row].as_py()
+    except (ArithmeticError, ValueError, pa.ArrowException):
+        return f"a {array.type}"
+    shown = type(value).__name__ if value is not None else array.type
+    return f"{reprlib.repr(value)} ({shown})"
 
 
 def _require(array: Any, field: Field, *, allowed: bool) -> None:
@@ -303,7 +314,8 @@ def _float_words(array: Any, field: Field, _: Dictionary) -> Words:
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         )
         _require(array, field, allowed=number)
-        array = array.cast(pa.float64())
+        # A whole number beyond 53 bits becomes the nearest float, as in a list of rows.
+        array = array.cast(pa.float64(), safe=not pa.types.is_integer(kind))
     if array.null_count:
         array = array.fill_null(0.0)
     words: Words = array.to_numpy(zero_copy_only=False)
@@ -385,7 +397,16 @@ def _date_words(array: Any, field: Field, _: Dictionary) -> Words:
     kind = array.type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     _require(array, field, allowed=pa.types.is_date(kind) or pa.types.is_timestamp(kind) or text)
-    return _to_numpy(array.cast(pa.date32()).cast(pa.int32())).astype(np.int64)
+    days = array.cast(pa.date32())
+    if pa.types.is_timestamp(kind):
+        _require_midnight(array, days)
+    return _in_range(_to_numpy(days.cast(pa.int32())).astype(np.int64), DATE_RANGE, text)
+
+
+def _require_midnight(array: Any, days: Any) -> None:
+    local = array if array.type.tz is None else pc.local_timestamp(array)
+    if pc.all(pc.equal(days.cast(local.type), local)).as_py() is False:
+        raise pa.ArrowInvalid("a time of day in a DATE")
 
 
 def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
@@ -398,7 +419,14 @@ def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
         array = array.cast(pa.timestamp("us", zone)).cast(pa.int64())
     else:
         array = array.view(pa.int64())
-    return _to_numpy(array)
+    return _in_range(_to_numpy(array), TIMESTAMP_RANGE, text)
+
+
+def _in_range(words: Words, bounds: tuple[int, int], text: bool) -> Words:
+    """The words; of texts, which nobody looked at before, those of the years 1 to 9999 only."""
+    if text and len(words) and not (bounds[0] <= words.min() and words.max() <= bounds[1]):
+        raise pa.ArrowInvalid("a time outside the years 1 to 9999")
+    return words
 
 
 def _packed_words(array: Any, field: Field, _: Dictionary) -> Words:

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.deltas.factors import MULTIPLICITY
+from viewmill.deltas.frames import table_of, to_table
 from viewmill.deltas.product_search import Coded, Term, decompose
 from viewmill.deltas.rank import low_rank
-from viewmill.deltas.rows import table_of, to_arrow
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 
@@ -171,9 +171,7 @@ def _table(rows: Any) -> Any:
     if isinstance(rows, np.ndarray) and rows.ndim == 2:
         i, j = np.nonzero(rows)
         return pa.table({"i": i, "j": j, "P": rows[i, j]})
-    table = None if isinstance(rows, list | tuple) else to_arrow(rows)
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
+    table = None if isinstance(rows, list | tuple) else to_table(rows)
     if table is not None:
         return table
     if isinstance(rows, Mapping):

@@ -19,8 +19,9 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, DOUBLE, Decimal, Float, Integer, Type
 from viewmill.deltas.delta import Delta, Words
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.frames import table_of, to_table
 from viewmill.deltas.product import Factor, Product
-from viewmill.deltas.rows import table_of, to_arrow, to_delta
+from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 MULTIPLICITY = "_multiplicity"  # what `factorize` and changes call it
@@ -140,7 +141,7 @@ class _Reader:
             rows = table_of(rows)
         if isinstance(rows, Mapping):
             rows = [rows]
-        table = None if isinstance(rows, list | tuple) else to_arrow(rows)
+        table = None if isinstance(rows, list | tuple) else to_table(rows)
         if table is not None:
             return table, list(table.schema.names)
         try:

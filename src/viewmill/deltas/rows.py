@@ -7,6 +7,8 @@ gives  `Delta` over the table's schema
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +17,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from viewmill.algebra.schema import Field, Schema
-from viewmill.algebra.types import BIGINT
+from viewmill.algebra.types import (
+    BIGINT,
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    Wide,
+)
 from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary, Reader
+from viewmill.deltas.frames import PlainColumns, to_arrow
+from viewmill.deltas.gate import check_column, check_columns, checked_columns, plain_table
 from viewmill.deltas.late import LateColumns, Pair, Sieve, SieveTest
 from viewmill.deltas.sure import converter, is_sure, is_word
 from viewmill.deltas.values import words_of
@@ -34,6 +48,19 @@ CHANGES: dict[object, int] = {
 
 Signs = npt.NDArray[np.int64]
 
+# The types of values that Arrow converts as `words_of` does, by the type of the column.
+_NOTHING = type(None)
+_TAKEN: dict[type, frozenset[type]] = {
+    Boolean: frozenset((bool, _NOTHING)),
+    Integer: frozenset((int, _NOTHING)),
+    Float: frozenset((float, int, _NOTHING)),
+    Decimal: frozenset((decimal.Decimal, int, _NOTHING)),
+    Wide: frozenset((decimal.Decimal, int, _NOTHING)),
+    String: frozenset((str, _NOTHING)),
+    Date: frozenset((datetime.date, _NOTHING)),
+    Timestamp: frozenset((datetime.datetime, _NOTHING)),
+}
+
 
 def to_delta(
     rows: Any,
@@ -48,7 +75,7 @@ def to_delta(
     if isinstance(rows, pa.Table):
         known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
-            check_texts(rows, known.texts)
+            check_columns(rows, known.checked)
             return Delta.from_late(schema, LateColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
     elif isinstance(rows, list | tuple):
@@ -90,9 +117,14 @@ def _from_list(
 def _column(
     values: Sequence[Any], field: Field, dictionary: Dictionary
 ) -> tuple[Words, Mask | None]:
-    if len(values) > _FEW:
+    taken = _TAKEN.get(type(field.type))
+    # Arrow makes days of numbers, and numbers of flags: it is given what it reads as it is meant.
+    if len(values) > _FEW and taken is not None and taken.issuperset(map(type, values)):
         try:
-            return encode_array(pa.array(values, arrow_type(field.type)), field, dictionary)
+            wide = pa.float64() if isinstance(field.type, Float) else arrow_type(field.type)
+            array = pa.array(values, wide)
+            check_column(array, field.name)
+            return encode_array(array, field, dictionary)
         except (*UNFIT, InvalidRow, TypeError, ValueError):
             pass  # the slow path takes what Arrow does not, or names the row
     return words_of(values, field, dictionary)
@@ -127,11 +159,19 @@ def _from_dicts(
         if not isinstance(values, Mapping):
             raise InvalidRow(f"row {row} is a {type(values).__name__}, row 0 was a dict")
         for name, value in values.items():
-            at = wanted.get(name.lower())
+            at = wanted.get(name.lower()) if isinstance(name, str) else None
             if at is None:
-                raise _unknown_column(name, schema, row)
+                raise _unknown_column(str(name), schema, row)
             columns[at][row] = value
+        if len(values) > 1:
+            _require_different(values, row)
     return columns[:-1], columns[-1]  # type: ignore[return-value]
+
+
+def _require_different(values: Mapping[str, Any], row: int) -> None:
+    if len({name.lower() for name in values}) < len(values):
+        names = ", ".join(values)
+        raise InvalidRow(f"row {row} gives a column twice: {names}")
 
 
 def _unknown_column(name: str, schema: Schema, row: int | None = None) -> UnknownName:
@@ -148,6 +188,8 @@ def _from_frame(
     if isinstance(rows, Mapping):
         return _from_list([rows], schema, dictionary, sign)
     table = to_arrow(rows)
+    if isinstance(table, PlainColumns):
+        return _from_columns(table.columns, table.size, schema, dictionary, sign)
     if table is None:
         if isinstance(rows, Iterable):
             return _from_list(list(rows), schema, dictionary, sign)
@@ -158,73 +200,38 @@ def _from_frame(
     return _from_arrow(table, schema, dictionary, sign)
 
 
-def to_arrow(rows: Any) -> Any:
-    """An Arrow table or batch of a frame, None if it is no frame. Never shares pandas' memory."""
-    if isinstance(rows, pa.Table | pa.RecordBatch):
-        return rows
-    module = type(rows).__module__.split(".")[0]
-    if module == "pandas":
-        table = _from_pandas(rows)
-        # pandas may change its arrays later: take a copy of what Arrow only borrowed
-        return pa.ipc.open_stream(_ipc(table)).read_all()
-    if module == "pyspark":
-        return rows.toArrow()
-    if isinstance(rows, pa.RecordBatchReader):
-        return rows.read_all()
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.table(rows)
-    return None
-
-
-def _from_pandas(frame: Any) -> Any:
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as why:
-        raise InvalidRow(
-            "a column of the frame has no Arrow type, or a value that does not fit it",
-            detail=str(why),
-            hint="Give the column one type: frame.astype({...}).",
-        ) from why
-
-
-def table_of(columns: Mapping[str, Any]) -> Any:
-    """An Arrow table of columns by name."""
-    try:
-        return pa.table({name: pa.array(values) for name, values in columns.items()})
-    except (pa.ArrowException, OverflowError, TypeError) as why:
-        raise InvalidRow(
-            "the columns do not make rows",
-            detail=str(why),
-            hint="All are equally long, and each holds values of one type.",
-        ) from why
-
-
-def _ipc(table: Any) -> Any:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
 def _from_arrow(
     table: Any, schema: Schema, dictionary: Dictionary, sign: str | None
 ) -> tuple[Delta, Any]:
+    table = plain_table(table)
     reading = _reading(table.schema, schema, dictionary)
-    check_texts(table, _texts(table.schema) if reading is None else reading.texts)
+    check_columns(table, checked_columns(table.schema) if reading is None else reading.checked)
     if reading is not None:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
         return Delta.from_late(schema, reading.columns(table)), None
-    names = table.schema.names
-    columns, signs = _by_name(table, names, schema, sign)
+    columns = list(zip(table.schema.names, table.columns, strict=True))
+    return _from_columns(columns, table.num_rows, schema, dictionary, sign)
+
+
+def _from_columns(
+    given: Sequence[tuple[str, Any]],
+    size: int,
+    schema: Schema,
+    dictionary: Dictionary,
+    sign: str | None,
+) -> tuple[Delta, Any]:
+    """The rows of columns by name, each an Arrow array or a list of Python values."""
+    columns, signs = _by_name(given, schema, sign)
     words: list[Words] = []
     nulls: list[Mask | None] = []
     for array, field in zip(columns, schema, strict=True):
-        array = pa.nulls(table.num_rows) if array is None else array
-        column, mask = encode_array(array, field, dictionary)
+        array = pa.nulls(size) if array is None else array
+        encode = _column if isinstance(array, list) else encode_array
+        column, mask = encode(array, field, dictionary)
         words.append(column)
         nulls.append(mask)
-    return Delta(schema, tuple(words), tuple(nulls), None, table.num_rows), signs
+    return Delta(schema, tuple(words), tuple(nulls), None, size), signs
 
 
 class _Reading:
@@ -238,7 +245,7 @@ class _Reading:
         self._words = frozenset(
             i for i, (t, _) in enumerate(pairs) if i not in self._unsure and is_word(t)
         )
-        self.texts = _texts(given)
+        self.checked = checked_columns(given)
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
@@ -293,44 +300,6 @@ class _Reading:
         return self.dictionary.reader(types) if self._unsure.isdisjoint(columns) else None
 
 
-def _texts(schema: Any) -> list[int]:
-    """The columns that hold strings, or may hold them inside."""
-    kinds = pa.types
-    holds = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_dictionary,
-             kinds.is_nested)  # fmt: skip
-    return [i for i, type_ in enumerate(schema.types) if any(each(type_) for each in holds)]
-
-
-def check_texts(table: Any, columns: Iterable[int]) -> None:
-    """Refuse strings that are not UTF-8: whoever reads them later would fail, or read past them."""
-    for i in columns:
-        column = table.column(i)
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as why:
-            row = _first_invalid(column)
-            name = table.schema.names[i]
-            raise InvalidRow(
-                f'row {row} does not fit: column "{name}" holds no valid {column.type}',
-                detail=ascii(str(why))[1:-1],
-                hint="Strings are UTF-8.",
-            ) from None
-
-
-def _first_invalid(column: Any) -> int:
-    """The first row that is not valid, by halves."""
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            column.slice(low, middle - low).validate(full=True)
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
-
-
 def _words_without_null(
     table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
 ) -> list[Words] | None:
@@ -364,20 +333,20 @@ def _reading(given: Any, schema: Schema, dictionary: Dictionary) -> _Reading | N
 
 
 def _by_name(
-    table: Any, names: Sequence[str], schema: Schema, sign: str | None
+    given: Sequence[tuple[str, Any]], schema: Schema, sign: str | None
 ) -> tuple[list[Any], Any]:
     columns: list[Any] = [None] * len(schema)
     signs = None
-    for i, name in enumerate(names):
+    for name, column in given:
         if sign is not None and name.lower() == sign.lower():
-            signs = table.column(i)
+            signs = column
             continue
         at = schema.find(name)
         if at is None:
             raise _unknown_column(name, schema)
         if columns[at] is not None:
             raise InvalidRow(f'two columns are named "{name}"')
-        columns[at] = table.column(i)
+        columns[at] = column
     return columns, signs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import re
 import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +31,10 @@ from viewmill.errors import InvalidRow, NullViolation
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
-_EXACT = decimal.Context(prec=60)
+_EXACT = decimal.Context(
+    prec=60, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow]
+)
+_NANOSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 class _Unfit(Exception):
@@ -41,30 +45,24 @@ def words_of(
     values: Sequence[Any], field: Field, dictionary: Dictionary
 ) -> tuple[Words, Mask | None]:
     """A column of Python values as words and a mask."""
-    kind = type(field.type)
-    convert, is_time = _CONVERT[kind], kind in (Timestamp, Date)
+    convert = _CONVERT[type(field.type)]
     words: list[Any] = []
     nulls: list[int] = []
     for row, value in enumerate(values):
-        # pandas' NaT is the one value of a time column that is not equal to itself.
-        if value is None or (is_time and value != value):
-            if not field.nullable:
-                raise NullViolation(
-                    f'NULL in row {row} of column "{field.name}", which is NOT NULL',
-                    hint="Give the value, or declare the column without NOT NULL.",
-                )
-            nulls.append(row)
-            words.append(0)
-            continue
-        try:
-            words.append(convert(value, field.type, dictionary))
-        except (_Unfit, ValueError, TypeError, ArithmeticError) as why:
-            reason = f": {why}" if str(why) else ""
-            raise InvalidRow(
-                f'row {row} does not fit: column "{field.name}" is {field.type}, '
-                f"got {reprlib.repr(value)} ({type(value).__name__}){reason}",
-                hint=f"Column {field}.",
-            ) from None
+        if value is not None:
+            try:
+                words.append(convert(value, field.type, dictionary))
+                continue
+            except (_Unfit, ValueError, TypeError, ArithmeticError, RecursionError) as why:
+                if not _is_missing(value):
+                    raise _unfit(row, value, field, why) from None
+        if not field.nullable:
+            raise NullViolation(
+                f'NULL in row {row} of column "{field.name}", which is NOT NULL',
+                hint="Give the value, or declare the column without NOT NULL.",
+            )
+        nulls.append(row)
+        words.append(0)
     array = np.array(words, word_dtype(field.type))
     if not nulls:
         return array, None
@@ -73,12 +71,29 @@ def words_of(
     return array, mask
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether a value is one of pandas' and NumPy's ways to say NULL: NA, NaT."""
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _unfit(row: int, value: Any, field: Field, why: Exception) -> InvalidRow:
+    reason = f": {why}" if str(why) else ""
+    shown = reprlib.repr(value)  # which shows what it can of a value that fails to show itself
+    return InvalidRow(
+        f'row {row} does not fit: column "{field.name}" is {field.type}, '
+        f"got {shown} ({type(value).__name__}){reason}",
+        hint=f"Column {field}.",
+    )
+
+
 def _integer(value: Any, type_: Any, _: Dictionary) -> int:
     if type(value) is not int:
         if isinstance(value, bool | np.bool_):
             raise _Unfit
         if isinstance(value, float | decimal.Decimal | np.floating):
-            if value != int(value):
+            if not -(1 << 64) < value < 1 << 64 or value != int(value):
                 raise _Unfit
         elif not isinstance(value, int | np.integer):
             raise _Unfit
@@ -93,7 +108,9 @@ def _float(value: Any, type_: Any, _: Dictionary) -> float:
         number = isinstance(value, int | float | np.integer | np.floating | decimal.Decimal)
         if not number or isinstance(value, bool):
             raise _Unfit
-        value = float(value)
+        wide, value = value, float(value)
+        if math.isinf(value) and abs(wide) != math.inf:
+            raise _Unfit("beyond DOUBLE")
     if type_.bits == 64:
         return float(value)
     with np.errstate(over="ignore"):
@@ -126,6 +143,8 @@ def _scaled(value: Any, type_: Any) -> int:
         raise _Unfit
     if not value.is_finite():
         raise _Unfit
+    if value.adjusted() > 38:  # whose digits nobody wants to write out
+        raise _Unfit(f"more than {type_.precision} digits")
     scaled = value.scaleb(type_.scale, _EXACT)
     word = int(scaled)
     if word != scaled:
@@ -138,7 +157,8 @@ def _scaled(value: Any, type_: Any) -> int:
 def _string(value: Any, _: Any, dictionary: Dictionary) -> int:
     if not isinstance(value, str):
         raise _Unfit
-    return dictionary.intern(str(value))
+    # Of a subclass what it holds, not what it shows: an Enum shows its name.
+    return dictionary.intern(value if type(value) is str else str.__str__(value))
 
 
 def _boolean(value: Any, _: Any, __: Dictionary) -> int:
@@ -151,9 +171,9 @@ def _date(value: Any, _: Any, __: Dictionary) -> int:
     if isinstance(value, str):
         value = dt.date.fromisoformat(value)
     if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
+        value = _moment(value)
     if isinstance(value, dt.datetime):
-        if value.time() != dt.time():
+        if value.time() != dt.time() or _has_nanoseconds(value):
             raise _Unfit("a time of day in a DATE")
         value = value.date()
     if not isinstance(value, dt.date):
@@ -163,10 +183,14 @@ def _date(value: Any, _: Any, __: Dictionary) -> int:
 
 def _timestamp(value: Any, _: Any, __: Dictionary) -> int:
     if isinstance(value, str):
+        if _NANOSECONDS.search(value):
+            raise _Unfit("it has nanoseconds, and a TIMESTAMP has microseconds")
         value = dt.datetime.fromisoformat(value)
     if isinstance(value, np.datetime64):
-        return int(value.astype("datetime64[us]").astype(np.int64))
+        value = _moment(value)
     if isinstance(value, dt.datetime):
+        if type(value) is not dt.datetime and _has_nanoseconds(value):
+            raise _Unfit("it has nanoseconds, and a TIMESTAMP has microseconds")
         if value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
     elif isinstance(value, dt.date):
@@ -174,6 +198,22 @@ def _timestamp(value: Any, _: Any, __: Dictionary) -> int:
     else:
         raise _Unfit
     return int((value - _EPOCH) // _MICROSECOND)
+
+
+def _has_nanoseconds(value: Any) -> bool:
+    """Whether a time of pandas has more digits than microseconds."""
+    return bool(getattr(value, "nanosecond", 0))
+
+
+def _moment(value: np.datetime64) -> dt.datetime:
+    """A time of NumPy as one of Python, if it has microseconds of the years 1 to 9999."""
+    moment = value.astype("datetime64[us]")
+    if moment.astype(value.dtype) != value:
+        raise _Unfit("it has nanoseconds, and a TIMESTAMP has microseconds")
+    found = moment.item()
+    if not isinstance(found, dt.datetime):
+        raise _Unfit("outside the years 1 to 9999")
+    return found
 
 
 def _nested(value: Any, _: Any, dictionary: Dictionary) -> int:

@@ -24,6 +24,7 @@ from viewmill.deltas.product import as_delta
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
+from viewmill.mill.read_only_store import ReadOnlyStore, refused
 from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
 from viewmill.mill.tiers import Tiers
@@ -164,9 +165,16 @@ class Core:
                 each.close()
         self._engine = self._near_engine = None
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the mill was opened for reading."""
+        return isinstance(self.store, ReadOnlyStore)
+
     def require_writable(self) -> None:
-        """Raise in a forked child, which must leave the directory to its parent, and after the
-        disk failed in the middle of a commit."""
+        """Raise in a mill that is only read; in a forked child, which must leave the directory to
+        its parent; and after the disk failed in the middle of a commit."""
+        if isinstance(self.store, ReadOnlyStore):
+            raise refused(self.store.origin)
         if self.store is not None:
             self.store.require_open()
 

@@ -81,7 +81,7 @@ def add_table(core: Core, entry: TableEntry) -> None:
     """Make a table known."""
     core.catalog.add(entry)
     parts = entry.table.parts
-    if parts is not None and parts.options.archive is not None:
+    if parts is not None and parts.options.archive is not None and not core.read_only:
         attach_archive(core, entry.name, parts, parts.options.archive)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from viewmill.algebra.names import quoted
 from viewmill.algebra.types import Null
 from viewmill.deltas.arrow import from_arrow_type
-from viewmill.deltas.rows import to_arrow
+from viewmill.deltas.frames import to_table
 from viewmill.errors import InvalidArgument
 from viewmill.mill.core import Core
 
@@ -29,7 +29,7 @@ def rows_of(core: Core, source: Any) -> pa.Table:
             )
         found: pa.Table = core.engine.catalog_table(source)
         return found
-    rows = to_arrow(source)
+    rows = to_table(source)
     if rows is None:
         raise InvalidArgument(
             f"{type(source).__name__} does not say what its columns are",

@@ -40,6 +40,7 @@ from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.plain_commit import commit_plainly, is_plain
+from viewmill.mill.read_only_store import open_read_only
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
@@ -74,10 +75,11 @@ class Mill:
         reshape: Reshape | None = None,
         register: Mapping[str, Ring | Operation] | None = None,
         compile: str | None = None,
+        read_only: bool = False,
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
-        store = None if path is None else Store.open(path)
+        store = _open_store(path, read_only)
         self._core = Core(store, spark, budget, selector, reshape, compile)
         self._batches: dict[int, Batch] = {}  # by the thread that opened it
         self.writer = threading.get_ident()
@@ -409,7 +411,7 @@ class Mill:
                 for entry in core.catalog.tables()
             }
             views = {name: self.view(name).status() for name in self.views()}
-            path = None if core.store is None else str(core.store.path)
+            path = None if core.store is None else str(core.store.shown_path)
             return {
                 "version": core.version,
                 "path": path,
@@ -524,10 +526,20 @@ class Mill:
 
     def __repr__(self) -> str:
         core = self._core
-        where = "in memory" if core.store is None else str(core.store.path)
+        where = "in memory" if core.store is None else str(core.store.shown_path)
         state = "closed" if core.closed else f"version {core.version}"
         tables, views = len(core.catalog.tables()), len(core.catalog.views())
         return f"mill {where}: {tables} tables, {views} views, {state}"
+
+
+def _open_store(path: str | os.PathLike[str] | None, read_only: bool) -> Store | None:
+    if not read_only:
+        return None if path is None else Store.open(path)
+    if path is None:
+        raise InvalidArgument(
+            "read_only needs the path of a mill", detail="A mill in memory is only seen here."
+        )
+    return open_read_only(path)
 
 
 def _bodies(program: Program) -> list[Body]:
@@ -545,7 +557,8 @@ def _release(core: Core, clock: Clock) -> None:
         core.closed = True
         core.close_engine()
         if core.store is not None and core.store.is_open:
-            write_parts(core, is_closing=True)
+            if not core.read_only:
+                write_parts(core, is_closing=True)
             core.store.close()
 
 

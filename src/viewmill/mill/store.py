@@ -151,6 +151,15 @@ class Store:
         """The directory."""
         return self._folder
 
+    @property
+    def shown_path(self) -> Path:
+        """The directory, as those who opened it know it."""
+        return self._folder
+
+    def sequence_reached(self) -> int:
+        """How many commits there were, checkpoints included."""
+        return self._ready().head.sequence
+
     def last_version(self) -> int:
         """The newest committed version, 0 before the first."""
         return self._ready().head.version

@@ -1,0 +1,85 @@
+"""`viewmill doctor` and `viewmill export`, and commands that read a mill that is open elsewhere."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+import viewmill as vm
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
+
+@pytest.fixture
+def broken(project):
+    """A mill with a view that cannot be opened, and an odd name."""
+    path = project.folder / "m.mill"
+    with vm.connect(path) as mill:
+        mill.sql("CREATE TABLE t (x BIGINT, s STRING)")
+        mill.sql("CREATE TABLE `../odd/name` (x INT)")
+        mill.sql("CREATE MATERIALIZED VIEW bad REFRESH ON DEMAND AS SELECT 10 div x AS q FROM t")
+        mill.sql("CREATE MATERIALIZED VIEW good AS SELECT s, count(*) AS n FROM t GROUP BY s")
+        mill.insert("t", [(0, "a"), (5, "a"), (5, None)])
+        mill.insert("../odd/name", [(1,)])
+    return path
+
+
+def test_doctor_looks_at_the_environment(project):
+    said = project.run("doctor")
+    for word in ("Python", "pyarrow", "Java", "kernel cache"):
+        assert word in said
+
+
+def test_doctor_says_what_is_broken_and_what_to_do(project, broken):
+    done = project.call("doctor", str(broken))
+    assert done.returncode == 1
+    assert "broken: " in done.stdout
+    assert "division by zero" in done.stdout
+    assert "REFRESH MATERIALIZED VIEW" in done.stdout
+    found = json.loads(project.call("doctor", str(broken), "--json").stdout)
+    assert [each["what"] for each in found if each["to_do"]] == ["view bad"]
+    with vm.connect(broken) as mill:
+        mill.sql("DELETE FROM t WHERE x = 0")
+        mill.sql("REFRESH MATERIALIZED VIEW bad")
+        assert "2 rows" in project.run("doctor", str(broken))  # while it is open here
+
+
+def test_doctor_of_a_damaged_mill_names_the_file(project, broken):
+    (broken / "mill.db").write_bytes(b"not a database")
+    done = project.call("doctor", str(broken))
+    assert done.returncode == 1
+    assert "mill.db" in done.stdout
+
+
+def test_export_writes_what_can_be_read(project, broken):
+    with vm.connect(broken) as mill:
+        mill.insert("t", [(7, "b")])
+        said = project.run("export", str(broken), "out")  # while it is open and has changed
+    assert "left out: bad" in said
+    out = project.folder / "out"
+    rows = pq.read_table(out / "tables" / "t.parquet").to_pylist()
+    assert sorted((row["x"], row["s"] or "") for row in rows) == [
+        (0, "a"),
+        (5, ""),
+        (5, "a"),
+        (7, "b"),
+    ]
+    assert pq.read_table(out / "tables" / "..%2Fodd%2Fname.parquet").to_pylist() == [{"x": 1}]
+    counts = pq.read_table(out / "views" / "good.parquet").to_pylist()
+    assert {row["s"]: row["n"] for row in counts} == {"a": 2, None: 1, "b": 1}
+    assert not (out / "views" / "bad.parquet").exists()
+    with vm.connect() as again:  # the definitions are SQL
+        again.sql((out / "definitions.sql").read_text())
+        assert sorted(again.views()) == ["bad", "good"]
+    assert "not empty" in project.fail("export", str(broken), "out")
+
+
+def test_status_and_verify_read_a_mill_that_is_open_elsewhere(project, broken):
+    with vm.connect(broken) as mill:
+        mill.sql("DROP MATERIALIZED VIEW bad")
+        assert "good" in project.run("status", "--mill", str(broken))
+        assert "good: equal to recompute" in project.run("verify", "--mill", str(broken))
+        mill.insert("t", [(8, "c")])
+        assert (
+            json.loads(project.run("status", "--mill", str(broken), "--json"))["good"]["rows"] == 3
+        )
