@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import platform
 import shutil
 import sys
@@ -19,8 +20,6 @@ from viewmill.algebra.names import quoted
 from viewmill.cli.arguments import JsonOption
 from viewmill.cli.terminal import print_json, print_text, show_bytes
 from viewmill.errors import MissingDependency, ViewmillError
-from viewmill.kernels.source import cache_directory
-from viewmill.pipeline.java import find_java
 
 PACKAGES = ("viewmill", "pyarrow", "numpy", "numba", "duckdb", "sqlglot", "pandas", "polars",
             "pyspark", "deltalake")  # fmt: skip
@@ -59,7 +58,7 @@ def _environment() -> Iterator[Finding]:
     yield Finding("machine", f"{platform.platform()}, {os.cpu_count()} cores")
     yield Finding("packages", ", ".join(_versions()))
     try:
-        home = find_java(os.environ)
+        home = pkgutil.resolve_name("viewmill.pipeline.java:find_java")(os.environ)
     except MissingDependency as why:
         yield Finding("Java", f"none, so no Spark: {why.detail} {why.hint}")
     else:
@@ -75,7 +74,7 @@ def _versions() -> Iterator[str]:
 
 
 def _cache() -> Iterator[Finding]:
-    folder = cache_directory()
+    folder: Path = pkgutil.resolve_name("viewmill.kernels.source:cache_directory")()
     wanted = os.environ.get("VIEWMILL_CACHE")
     is_own = folder.parent == (Path(wanted) if wanted else folder.parent)
     lost = folder.name != "kernels" or not is_own

