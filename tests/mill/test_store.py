@@ -1,12 +1,15 @@
 import errno
 import os
 import resource
+import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,11 @@ from viewmill.errors import (
     WrongFormat,
 )
 from viewmill.mill import store as store_module
-from viewmill.mill.storage import crash_points
+from viewmill.mill.storage import crash_points, disk
 from viewmill.mill.storage import files as files_module
 from viewmill.mill.storage import head as head_module
 from viewmill.mill.storage.log import Kind, check_links, link_row
+from viewmill.mill.storage.log_file import LOG, LogReader, create_log
 from viewmill.mill.store import Entry, Store
 
 SOURCES = Path(viewmill.errors.__file__).parents[1]
@@ -358,7 +362,7 @@ def test_another_format_is_refused_with_both_numbers(
     with monkeypatch.context() as patch:
         patch.setattr(head_module, "FORMAT", 7)
         Store.open(path).close()
-    with pytest.raises(WrongFormat, match="has format 7, this Viewmill reads format 1"):
+    with pytest.raises(WrongFormat, match="has format 7, this Viewmill reads format 2"):
         Store.open(path)
 
 
@@ -372,10 +376,10 @@ def test_a_lost_head_is_damage_once_something_was_committed(path: Path) -> None:
 
 def test_a_database_from_a_backup_is_noticed(path: Path) -> None:
     with Store.open(path) as store:
-        store.append(1, {"orders": orders(1)})
+        store.append(1, {"orders": orders(1)}, {"orders": "{}"})
     backup = (path / "mill.db").read_bytes()
     with Store.open(path) as store:
-        store.append(2, {"orders": orders(2)})
+        store.append(2, {"orders": orders(2)}, {"orders": "{2}"})
     (path / "mill.db").write_bytes(backup)
     with pytest.raises(DamagedFile, match=r"mill\.db") as caught:
         Store.open(path)
@@ -418,13 +422,16 @@ def test_an_altered_row_is_noticed(path: Path) -> None:
     Store.open(path).close()
 
 
-def test_an_altered_row_is_not_given_out() -> None:
+def test_an_altered_row_is_not_given_out(tmp_path: Path) -> None:
+    create_log(tmp_path)
     first = link_row(b"anchor", 1, Kind.STATEMENT, "", b"a")
     second = link_row(first.link, 2, Kind.STATEMENT, "", b"b")
-    given = check_links([first, second._replace(payload=b"c")], b"anchor", second.link, Path("x"))
+    rows, records = [first, second._replace(payload=b"c")], LogReader(tmp_path)
+    given = check_links(rows, records, b"anchor", second.link, Path("x"))
     assert next(given) == first
     with pytest.raises(DamagedFile, match="x"):
         next(given)
+    records.close()
 
 
 # The disk refuses.
@@ -524,6 +531,89 @@ def test_a_failed_sync_leaves_no_version_behind(
         store.append(2, {"orders": large_orders()})
 
 
+def test_a_record_whose_sync_failed_does_not_come_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "made to fail")
+
+    with Store.open(path) as store:
+        store.append(1, {"orders": orders(1)})
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "sync_data", fail)
+            with pytest.raises(StorageFailed, match=LOG):
+                store.append(2, {"orders": orders(2)})
+        assert store.last_version() == 1
+        shutil.copytree(path, path.with_name("killed.mill"))
+        store.append(2, {"orders": orders(3)})
+    with Store.open(path.with_name("killed.mill")) as store:
+        assert [entry.deltas for entry in store.replay()] == [{"orders": orders(1)}]
+    with Store.open(path) as store:
+        assert next(islice(store.replay(), 1, None)).deltas == {"orders": orders(3)}
+
+
+def test_a_disk_that_fails_for_good_closes_the_store(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int, *more: int) -> None:
+        raise OSError(errno.EIO, "made to fail")
+
+    store = Store.open(path)
+    store.append(1, {"orders": orders(1)})
+    with monkeypatch.context() as patch:
+        for name in ("sync", "sync_data"):
+            patch.setattr(disk, name, fail)
+        with pytest.raises(StorageFailed, match="outcome of this change is unknown"):
+            store.append(2, {"orders": orders(2)})
+    assert not store.is_open
+    with Store.open(path) as store:
+        assert store.last_version() in (1, 2)
+
+
+def test_a_mill_of_the_first_format_opens_and_goes_on(path: Path) -> None:
+    """A format 1 mill keeps its whole log in mill.db and has no deltas.log."""
+    with Store.open(path) as store:
+        store.append(1, {"orders": orders(1)}, {"orders": "{}"})
+        before = held(store)
+    (path / LOG).unlink()
+    as_format_one(path)
+    for _ in range(2):
+        with Store.open(path) as store:
+            assert held(store) == before
+    with Store.open(path) as store:
+        store.append(2, {"orders": orders(2)})
+    with Store.open(path) as store:
+        assert [entry.deltas["orders"] for entry in store.replay()] == [orders(1), orders(2)]
+    (path / LOG).unlink()
+    with pytest.raises(DamagedFile, match=LOG):
+        Store.open(path)
+
+
+def as_format_one(path: Path) -> None:
+    """Give the heads of a mill the number of the first format."""
+    connection = sqlite3.connect(path / "mill.db")
+    ((body,),) = connection.execute("SELECT body FROM head").fetchall()
+    old = body[:8] + struct.pack("<I", 1) + body[12:-16]
+    old += files_module.digest(old)
+    connection.execute("UPDATE head SET body = ?", (old,))
+    connection.commit()
+    connection.close()
+    (path / "HEAD").write_bytes(old.ljust(512, b"\0") * 2)
+
+
+def test_the_log_starts_again_after_a_checkpoint(path: Path) -> None:
+    with Store.open(path) as store:
+        for version in range(1, 6):
+            store.append(version, {"orders": orders(version)})
+        size = store.log_bytes()
+        store.checkpoint(5, {"orders": orders(5)}, {})
+        assert store.log_bytes() == 0
+        store.append(6, {"orders": orders(6)})
+        assert 0 < store.log_bytes() < size
+    with Store.open(path) as store:
+        assert [entry.version for entry in store.replay()] == [6]
+
+
 def test_an_error_of_the_caller_passes_and_leaves_no_file(path: Path) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield from orders(1).to_batches()
@@ -590,7 +680,7 @@ def test_files_stay_while_a_refused_commit_may_come_back(
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "empty_log", lambda connection: False)
         with pytest.raises(StorageFailed):
-            store.append(1, {"orders": large_orders()})
+            store.append(1, {"orders": large_orders()}, {"orders": "{}"})
         assert store.last_version() == 0
         assert len(list(path.glob("delta-*"))) == 1
     store.append(1, {"orders": orders(1)})

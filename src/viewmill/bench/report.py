@@ -13,6 +13,7 @@ Say = Callable[[str], None]  # progress, for people
 UNITS = {
     "rows_per_cpu_s": "rows / CPU s",
     "rows_per_s": "rows / s",
+    "commits_per_s": "commits / s",
     "us_per_update": "CPU µs / call",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",

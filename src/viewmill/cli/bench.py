@@ -18,6 +18,7 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
     "cofactor": "viewmill.bench.cofactor:cofactor",
+    "durable": "viewmill.bench.durable:durable",
     "factorized": "viewmill.bench.factorized:factorized",
     "groupby": "viewmill.bench.groupby:groupby",
     "intermittent": "viewmill.bench.intermittent.bench:intermittent",

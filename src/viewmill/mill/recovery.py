@@ -116,6 +116,8 @@ def _take(core: Core, table: Table, pieces: list[Any], version: int) -> None:
 
 
 def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
+    if isinstance(rows, bytes):
+        return table.row_bytes.unpack(rows)
     if is_product(rows):
         return decode_product(rows, table.schema, core.dictionary)
     width = len(table.schema)

@@ -67,7 +67,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
     staged: list[TableEntry] = []
     reached = {each.name: core.watermark(each) for each, _ in entries if not each.table.is_timeless}
     outputs: dict[str, Delta] = {}
-    admitted: dict[str, Changed] = {}
+    admitted: list[tuple[TableEntry, Changed]] = []
     by_source: dict[str, Changed] = {}
     if core.runtime.has_families:
         settle_families(core, [entry.name for entry, _ in entries])
@@ -77,9 +77,11 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             table = entry.table
             if table.is_timeless:
                 table.stage(whole)
-                by_source[entry.name] = admitted[entry.key] = whole
+                by_source[entry.name] = whole
+                admitted.append((entry, whole))
                 continue
-            change = admitted[entry.key] = table.admit(whole)
+            change = table.admit(whole)
+            admitted.append((entry, change))
             table.stage(change)
             by_source[entry.name] = with_expired(core, entry, change)
         outputs = refresh_blocks(core, by_source, core.catalog.immediate())
@@ -208,12 +210,17 @@ def _is_appended(core: Core, version: int) -> bool:
     return core.store is not None and core.store.has_committed(version)
 
 
-def _append(core: Core, store: Store, version: int, changes: Mapping[str, Changed]) -> None:
-    tables = {
-        name: encoded(core, part)
-        for key, change in changes.items()
-        for name, part in zip(piece_names(key), parts_of(change), strict=False)
-    }
+def _append(
+    core: Core, store: Store, version: int, changes: Iterable[tuple[TableEntry, Changed]]
+) -> None:
+    tables: dict[str, Any] = {}
+    for entry, change in changes:
+        packed = entry.table.row_bytes.pack(change) if isinstance(change, Delta) else None
+        if packed is not None:
+            tables[entry.key] = packed
+            continue
+        names = piece_names(entry.key)
+        tables |= {next(names): encoded(core, part) for part in parts_of(change)}
     objects: dict[str, str | None] = {}
     for starting in core.starting.values():
         objects |= starting()

@@ -3,8 +3,9 @@
 takes  deltas as Arrow tables, the catalog as texts, snapshots as record batches
 gives  the same back after any crash, or DamagedFile, never anything else
 
-A version is committed by one SQLite transaction with one sync; large deltas and snapshots are files
-that are on disk before the transaction names them. Calls must not overlap; the mill sees to that.
+A version that changes rows only is committed by one record in `deltas.log` with one sync; one that
+changes the catalog by one SQLite transaction. Large deltas and snapshots are files that are on disk
+before the log names them. Calls must not overlap; the mill sees to that.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -49,9 +50,18 @@ from viewmill.mill.storage.files import (
     sync_folder,
     to_bytes,
 )
-from viewmill.mill.storage.head import HEAD, Head, HeadFile, read_head
+from viewmill.mill.storage.head import FORMAT, HEAD, Head, HeadFile, read_head
 from viewmill.mill.storage.lock import Lock
 from viewmill.mill.storage.log import Entry, Kind, LogRow, link_row, pack_piece, read_entries
+from viewmill.mill.storage.log_file import (
+    LOG,
+    LogFile,
+    LoggedVersion,
+    LogReader,
+    Row,
+    create_log,
+    make_record,
+)
 from viewmill.mill.storage.refusals import (
     damaged,
     is_disk_failure,
@@ -66,7 +76,7 @@ __all__ = ["Entry", "Store"]
 
 _LOG = logging.getLogger("viewmill")
 
-# Larger deltas become files: SQLite would write each byte twice, first to its log.
+# Larger deltas become files, compressed: they are read once, and then not again.
 LARGE_BYTES = 1 << 20
 
 Batches = Iterable[pa.RecordBatch]
@@ -82,12 +92,14 @@ class Store:
         folder: Path,
         lock: Lock,
         connection: sqlite3.Connection,
+        log_file: LogFile,
         head_file: HeadFile,
         contents: Contents,
     ) -> None:
         self._folder = folder
         self._lock = lock
         self._connection: sqlite3.Connection | None = connection
+        self._log_file = log_file
         self._head_file = head_file
         self._contents = contents
         self._doubtful: Contents | None = None  # asked to be committed, answer not yet seen
@@ -107,6 +119,9 @@ class Store:
             contents = _check(folder)
             connection = open_database(folder)
             undo.callback(connection.close)
+            _upgrade(folder, connection, contents.head)
+            log_file = LogFile(folder, contents.last_record, contents.log_end)
+            undo.callback(log_file.close)
             head_file = HeadFile(folder)
             undo.callback(head_file.close)
             head_file.write(contents.head)
@@ -114,7 +129,7 @@ class Store:
             _remove_orphans(folder, contents)
             with reported(folder, "sync"):
                 sync_folder(folder)
-            store = cls(folder, lock, connection, head_file, contents)
+            store = cls(folder, lock, connection, log_file, head_file, contents)
             undo.pop_all()
         return store
 
@@ -190,22 +205,24 @@ class Store:
 
     def replay(self) -> Iterator[Entry]:
         """The versions after the checkpoint, in order. Read all before changing the store."""
-        head = self._ready().head
-        rows = read_log(self._open_connection(), head, self._folder / DATABASE)
-        return read_entries(rows, self._folder)
+        return read_entries(self._read_log(self._ready().head), self._folder)
+
+    def _read_log(self, head: Head) -> Iterator[LogRow]:
+        with closing(LogReader(self._folder)) as records:
+            yield from read_log(self._open_connection(), records, head, self._folder / DATABASE)
 
     def append(
         self,
         version: int,
-        deltas: Mapping[str, pa.Table],
+        deltas: Mapping[str, pa.Table | bytes],
         catalog: Mapping[str, str | None] = _NOTHING,
         statements: Sequence[str] = (),
     ) -> None:
         """Commit a version: on disk when this returns, and not there at all when it raises.
 
-        Only after OutcomeUnknown it may be there or not, and the store is closed. In `catalog`,
-        None removes an object. Interrupted by KeyboardInterrupt, `has_committed` tells whether the
-        version was committed.
+        Only after OutcomeUnknown it may be there or not, and the store is closed. A delta is a
+        table, or bytes that the caller understands. In `catalog`, None removes an object.
+        Interrupted by KeyboardInterrupt, `has_committed` tells whether the version was committed.
         """
         before = self._ready()
         if version <= before.head.version:
@@ -214,9 +231,14 @@ class Store:
             )
         files: list[Piece] = []
         try:
-            rows = self._link_rows(version, deltas, catalog, statements, files)
-            after = _after_append(before, version, rows, catalog, files)
-            self._commit(after, lambda connection: _write_append(connection, rows, catalog))
+            changed = list(self._row_contents(deltas, catalog, statements, files))
+            if catalog:
+                rows = _linked(before.head.tail, version, changed)
+                size = sum(row.size for row in rows)
+                after = _after_append(before, version, rows[-1].link, size, catalog, files)
+                self._commit(after, lambda connection: _write_append(connection, rows, catalog))
+            else:
+                self._append_record(before, version, changed, files)
         except BaseException:
             self._forget_files(before, files)
             raise
@@ -241,8 +263,9 @@ class Store:
             )
         pieces = self._write_snapshot(tables, states)
         try:
+            kept = list(self._records_after(before.head, version))
             after = self._after_checkpoint(before, version, pieces, dict(notes))
-            self._commit(after, lambda connection: _write_checkpoint(connection, after))
+            self._commit(after, lambda connection: _write_checkpoint(connection, after, kept))
         except BaseException:
             self._forget_files(before, pieces.values())
             raise
@@ -262,6 +285,7 @@ class Store:
                 self._head_file.sync()
         finally:
             self._head_file.close()
+            self._log_file.close()
             self._lock.release()
 
     def __enter__(self) -> Store:
@@ -300,35 +324,48 @@ class Store:
 
     # Writing.
 
-    def _link_rows(
-        self,
-        version: int,
-        deltas: Mapping[str, pa.Table],
-        catalog: Mapping[str, str | None],
-        statements: Sequence[str],
-        files: list[Piece],
-    ) -> list[LogRow]:
-        """The rows of the log for a version; `files` gets the large deltas, already on disk."""
-        link = self._contents.head.tail
-        rows: list[LogRow] = []
-        for kind, name, payload in self._row_contents(deltas, catalog, statements, files):
-            row = link_row(link, version, kind, name, payload)
-            link = row.link
-            rows.append(row)
-        return rows
+    def _append_record(
+        self, before: Contents, version: int, changed: list[Row], files: list[Piece]
+    ) -> None:
+        """Commit a version by a record of `deltas.log`."""
+        record = make_record(before.head.tail, before.head.sequence + 1, version, changed)
+        size = record.size + sum(piece.size for piece in files)
+        after = _after_append(before, version, record.link, size, _NOTHING, files)
+        after = replace(after, log_end=before.log_end + record.size)
+        try:
+            self._log_file.append(record, before.log_end)
+            self._adopt(after)
+        except BaseException:
+            if self._contents is before:
+                self._refuse_record(before)
+            raise
+
+    def _refuse_record(self, before: Contents) -> None:
+        """Take back a record that may be in the file, whole: a crash would bring it back.
+
+        Where even that fails, nobody knows what the disk has: only opening it again tells.
+        """
+        try:
+            self._log_file.cut(before.log_end)
+        except StorageFailed as why:
+            raise self._give_up(why.__cause__ or why, LOG) from why
 
     def _row_contents(
         self,
-        deltas: Mapping[str, pa.Table],
+        deltas: Mapping[str, pa.Table | bytes],
         catalog: Mapping[str, str | None],
         statements: Sequence[str],
         files: list[Piece],
-    ) -> Iterator[tuple[int, str, Any]]:
+    ) -> Iterator[Row]:
+        """What a version changes; `files` gets the large deltas, already on disk."""
         for text in statements:
             yield Kind.STATEMENT, "", text.encode()
         for name, body in catalog.items():
             yield (Kind.REMOVE, name, b"") if body is None else (Kind.PUT, name, body.encode())
         for name, delta in deltas.items():
+            if isinstance(delta, bytes):
+                yield Kind.ROWS, name, delta
+                continue
             payload = None if _is_surely_large(delta) else to_bytes(delta)
             if payload is None or payload.size > LARGE_BYTES:
                 files.append(self._write_delta(delta))
@@ -382,19 +419,30 @@ class Store:
             checkpoint=digest_checkpoint(pieces, notes),
         )
         kept = {piece: at for piece, at in before.deltas.items() if at > version}
-        return Contents(head, before.catalog, pieces, notes, kept_bytes, kept)
+        return Contents(head, before.catalog, pieces, notes, kept_bytes, 0, kept)
 
     def _cut_log(self, head: Head, version: int) -> tuple[bytes, int]:
         """The last link up to `version`, and the bytes of the log after it."""
         if version == head.version:
             return head.tail, 0
         anchor, kept_bytes = head.anchor, 0
-        for row in read_log(self._open_connection(), head, self._folder / DATABASE):
+        for row in self._read_log(head):
             if row.version <= version:
                 anchor = row.link
             else:
                 kept_bytes += row.size
         return anchor, kept_bytes
+
+    def _records_after(self, head: Head, version: int) -> Iterator[LoggedVersion]:
+        """The records of `deltas.log` that a checkpoint leaves in the log."""
+        if version == head.version:
+            return
+        found: dict[bytes, None] = dict.fromkeys(row.link for row in self._read_log(head))
+        with closing(LogReader(self._folder)) as records:
+            for before in (head.anchor, *found):
+                record = records.take(before)
+                if record is not None and record.version > version:
+                    yield record
 
     def _commit(self, after: Contents, write: Callable[[sqlite3.Connection], None]) -> None:
         """Do what `write` does and move the head, in one transaction. The commit point."""
@@ -441,11 +489,11 @@ class Store:
             self._doubtful = None
         return committed
 
-    def _give_up(self, error: Exception) -> OutcomeUnknown:
+    def _give_up(self, error: BaseException, file: str = DATABASE) -> OutcomeUnknown:
         """The disk failed in the middle of a commit: only who opens the mill again knows more."""
         self._closed_by = "the disk failed while a change was committed"
         self.close()
-        return outcome_unknown(self._folder / DATABASE, error)
+        return outcome_unknown(self._folder / file, error)
 
     def _adopt(self, after: Contents) -> None:
         self._contents = after
@@ -459,10 +507,20 @@ def _is_surely_large(delta: pa.Table) -> bool:
     return bool(delta.num_rows > 1000 and delta.nbytes > LARGE_BYTES)
 
 
+def _linked(link: bytes, version: int, changed: list[Row]) -> list[LogRow]:
+    """The rows of the table `log` that follow the one with this link."""
+    rows: list[LogRow] = []
+    for kind, name, payload in changed:
+        rows.append(link_row(link, version, kind, name, payload))
+        link = rows[-1].link
+    return rows
+
+
 def _after_append(
     before: Contents,
     version: int,
-    rows: list[LogRow],
+    tail: bytes,
+    size: int,
     changes: Mapping[str, str | None],
     files: list[Piece],
 ) -> Contents:
@@ -479,14 +537,15 @@ def _after_append(
             version,
             head.checkpoint_version,
             head.anchor,
-            rows[-1].link,
+            tail,
             catalog_digest,
             head.checkpoint,
         ),
         catalog,
         before.pieces,
         before.notes,
-        before.log_bytes + sum(row.size for row in rows),
+        before.log_bytes + size,
+        before.log_end,
         large,
     )
 
@@ -509,8 +568,16 @@ def _write_append(
             )
 
 
-def _write_checkpoint(connection: sqlite3.Connection, after: Contents) -> None:
+def _write_checkpoint(
+    connection: sqlite3.Connection, after: Contents, kept: list[LoggedVersion]
+) -> None:
+    """Write the checkpoint. What `deltas.log` still has to say moves into the table, for the file
+    starts again."""
     connection.execute("DELETE FROM log WHERE version <= ?", (after.head.checkpoint_version,))
+    connection.executemany(
+        "INSERT INTO log (version, kind, name, payload, link) VALUES (?, ?, '', ?, ?)",
+        [(each.version, Kind.RECORD, each.content, each.link) for each in kept],
+    )
     connection.execute("DELETE FROM pieces")
     connection.executemany(
         "INSERT INTO pieces (kind, name, file, start, size, digest) VALUES (?, ?, ?, ?, ?, ?)",
@@ -538,10 +605,21 @@ def _check(folder: Path) -> Contents:
             folder / DATABASE,
             f'it ends at version {head.version}, commit {head.sequence}, but "{HEAD}" remembers '
             f"version {remembered.version}, commit {remembered.sequence}: it, or "
-            f'"{WRITE_AHEAD_LOG}" beside it, was cut short, altered or replaced',
+            f'"{WRITE_AHEAD_LOG}" or "{LOG}" beside it, was cut short, altered or replaced',
         )
     check_sizes(folder, contents.all_pieces())
     return contents
+
+
+def _upgrade(folder: Path, connection: sqlite3.Connection, head: Head) -> None:
+    """Bring a mill of format 1, which had no `deltas.log`, to the format of today."""
+    if head.format >= FORMAT:
+        return
+    create_log(folder)
+    with reported(folder / DATABASE, "write"):
+        sync_folder(folder)
+        connection.execute("UPDATE head SET body = ? WHERE id = 1", (head.encode(),))
+    reach("format upgraded")
 
 
 def _files(contents: Contents) -> set[str]:

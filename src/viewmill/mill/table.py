@@ -17,6 +17,7 @@ from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta
+from viewmill.deltas.row_bytes import RowBytes
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
 from viewmill.mill.arrow_rows import ArrowRows, expanded
 from viewmill.mill.held_products import HeldProducts
@@ -64,6 +65,7 @@ class Table:
     ) -> None:
         self.name, self.schema, self.options = name, schema, options
         self._dictionary = dictionary
+        self.row_bytes = RowBytes(schema, dictionary)  # rows for the log
         self.rows = 0
         self._staged_rows = 0
         self._staged: Delta | None = None  # what the index holds but does not show yet

@@ -1,11 +1,12 @@
 """A new mill in an absent or empty directory, or in one whose creation was cut short.
 
 takes  a path
-gives  a directory with mill.db and HEAD; or WrongFormat, DamagedFile when it holds something else
+gives  a directory with deltas.log, mill.db and HEAD; or WrongFormat, DamagedFile when it holds
+       something else
 
-mill.db comes first, HEAD second, each whole or not at all. So HEAD means that the mill is complete,
-and a mill.db without HEAD is either an unfinished creation, and then nothing was ever committed, or
-a mill whose HEAD somebody removed.
+An empty deltas.log comes first, then mill.db, then HEAD, each whole or not at all. So HEAD means
+that the mill is complete, and a mill.db without HEAD is either an unfinished creation, and then
+nothing was ever committed, or a mill whose HEAD somebody removed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from viewmill.mill.storage.database import (
 from viewmill.mill.storage.files import is_arrow_file, sync_folder
 from viewmill.mill.storage.head import HEAD, create_head, is_head
 from viewmill.mill.storage.lock import LOCK
+from viewmill.mill.storage.log_file import LOG, create_log
 from viewmill.mill.storage.refusals import damaged, reported
 
-_UNFINISHED = {LOCK, DRAFT, f"{DRAFT}-wal", f"{DRAFT}-shm", f"{DRAFT}-journal", f"{HEAD}.new"}
+_UNFINISHED = {LOCK, LOG, DRAFT, f"{DRAFT}-wal", f"{DRAFT}-shm", f"{DRAFT}-journal", f"{HEAD}.new"}
 _OURS = {DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY}  # HEAD is not ours alone: git has one
 
 
@@ -66,6 +68,7 @@ def create_if_absent(folder: Path) -> None:
     elif (folder / WRITE_AHEAD_LOG).exists():
         raise damaged(folder / DATABASE, f"it is missing, and {HEAD} too")
     else:
+        create_log(folder)
         head = first_contents().head
         create_database(folder, head)
         reach("database created")

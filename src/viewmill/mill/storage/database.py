@@ -16,7 +16,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -32,8 +32,9 @@ from viewmill.mill.storage.files import (
     sync_file,
     sync_folder,
 )
-from viewmill.mill.storage.head import Head, decode_head
+from viewmill.mill.storage.head import FORMAT, Head, decode_head
 from viewmill.mill.storage.log import Kind, LogRow, check_links
+from viewmill.mill.storage.log_file import LoggedVersion, LogReader
 from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
 
 DATABASE = "mill.db"
@@ -69,7 +70,9 @@ class Contents:
     pieces: Pieces
     notes: Mapping[str, str]
     log_bytes: int
+    log_end: int  # where the next record goes in `deltas.log`
     deltas: Mapping[Piece, int]  # the large ones -> their version
+    last_record: LoggedVersion | None = None  # of `deltas.log` when it was opened
 
     def all_pieces(self) -> list[Piece]:
         """Every part of a file that is referred to."""
@@ -99,7 +102,7 @@ def first_contents() -> Contents:
     """A store without any version."""
     anchor = os.urandom(16)  # so that the logs of two mills are never taken for each other
     head = Head(0, 0, 0, anchor, anchor, digest_texts({}), digest_checkpoint({}, {}))
-    return Contents(head, {}, {}, {}, 0, {})
+    return Contents(head, {}, {}, {}, 0, 0, {})
 
 
 def create_database(folder: Path, head: Head) -> None:
@@ -218,11 +221,32 @@ def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
     if digest_checkpoint(pieces, notes) != head.checkpoint:
         raise damaged(path, "the list of snapshots has changed")
     log_bytes, deltas = 0, {}
-    for row in read_log(connection, head, path):
-        log_bytes += row.size
-        if row.kind == Kind.DELTA_FILE:
-            deltas[row.piece] = row.version
-    return Contents(head, catalog, pieces, notes, log_bytes, deltas)
+    with closing(_records(head, path.parent)) as records:
+        for row in read_log(connection, records, head, path):
+            log_bytes += row.size
+            if row.kind == Kind.DELTA_FILE:
+                deltas[row.piece] = row.version
+        return Contents(
+            _moved_on(head, records.last),
+            catalog,
+            pieces,
+            notes,
+            log_bytes,
+            records.end,
+            deltas,
+            records.last,
+        )
+
+
+def _records(head: Head, folder: Path) -> LogReader:
+    return LogReader(folder, is_new=head.format < FORMAT)
+
+
+def _moved_on(head: Head, last: LoggedVersion | None) -> Head:
+    """The head after the last record of `deltas.log`, if that is newer."""
+    if last is None or last.sequence <= head.sequence:
+        return head
+    return replace(head, sequence=last.sequence, version=last.version, tail=last.link)
 
 
 def _failed_check(path: Path, said: str) -> StorageFailed:
@@ -278,11 +302,15 @@ def read_stored_head(connection: sqlite3.Connection, path: Path) -> Head:
     return head
 
 
-def read_log(connection: sqlite3.Connection, head: Head, path: Path) -> Iterator[LogRow]:
+def read_log(
+    connection: sqlite3.Connection, records: LogReader, head: Head, path: Path
+) -> Iterator[LogRow]:
     """All rows of the log, checked."""
     try:
-        rows = connection.execute("SELECT version, kind, name, payload, link FROM log ORDER BY id")
-        yield from check_links(rows, head.anchor, head.tail, path)
+        rows = connection.execute(
+            "SELECT version, kind, name, payload, link FROM log ORDER BY version, id"
+        )
+        yield from check_links(rows, records, head.anchor, head.tail, path)
     except sqlite3.Error as error:
         raise refusal(path, "read", error) from error
     except _UNREADABLE as error:

@@ -19,13 +19,16 @@ readinto = os.readv
 write = os.write
 write_at = os.pwrite
 sync = os.fsync
+sync_data = getattr(os, "fdatasync", os.fsync)  # the time of the last change need not be on disk
+reserve = getattr(os, "posix_fallocate", None)
 sync_all = os.sync
+truncate = os.ftruncate
 replace = os.replace
 remove = os.unlink
 remove_tree = shutil.rmtree
 make_folder = os.mkdir
 
 REPLACEABLE = (
-    "open_file", "close", "read", "readinto", "write", "write_at", "sync", "sync_all",
-    "replace", "remove", "remove_tree", "make_folder",
+    "open_file", "close", "read", "readinto", "write", "write_at", "sync", "sync_data",
+    "sync_all", "reserve", "truncate", "replace", "remove", "remove_tree", "make_folder",
 )  # fmt: skip

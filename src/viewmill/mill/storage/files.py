@@ -26,6 +26,8 @@ from viewmill.mill.storage.refusals import damaged, refusal, reported
 
 DIGEST_BYTES = 16
 
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # macOS answers fsync too early
+
 # Arrow wants its buffers aligned; 64 bytes is what it asks for.
 _ALIGNMENT = 64
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -352,11 +354,17 @@ def _open_and_sync(path: Path, flags: int) -> None:
         disk.close(descriptor)
 
 
+def sync_data(descriptor: int) -> None:
+    """Wait until the content is on disk; the time of the last change need not be."""
+    if _FULL_SYNC is None:
+        disk.sync_data(descriptor)
+    else:
+        fcntl.fcntl(descriptor, _FULL_SYNC)
+
+
 def sync(descriptor: int) -> None:
     """Wait until the content is on disk, past the disk's own cache."""
-    # macOS answers fsync before the disk has it.
-    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
-    if full_sync is None:
+    if _FULL_SYNC is None:
         disk.sync(descriptor)
     else:
-        fcntl.fcntl(descriptor, full_sync)
+        fcntl.fcntl(descriptor, _FULL_SYNC)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from viewmill.errors import WrongFormat
@@ -28,7 +28,7 @@ from viewmill.mill.storage.files import (
 )
 from viewmill.mill.storage.refusals import damaged, reported
 
-FORMAT = 1
+FORMAT = 2  # 1 had no file deltas.log
 HEAD = "HEAD"
 
 _MAGIC = b"viewmill"
@@ -53,6 +53,7 @@ class Head:
     tail: bytes  # the link of the last row of the log
     catalog: bytes  # digest of the catalog
     checkpoint: bytes  # digest of the checkpoint's pieces and notes
+    format: int = field(default=FORMAT, compare=False)  # that it was read in
 
     def encode(self) -> bytes:
         """The bytes, with format and checksum."""
@@ -80,14 +81,14 @@ def decode_head(body: bytes, path: Path) -> Head | None:
     whole = _PREFIX.size + DIGEST_BYTES <= size <= len(body)
     if magic != _MAGIC or not whole or body[len(content) : size] != digest(content):
         return None
-    if format_number != FORMAT:
+    if not 1 <= format_number <= FORMAT:
         raise WrongFormat(
             f'the mill "{path.parent}" has format {format_number}, '
             f"this Viewmill reads format {FORMAT}",
             detail=f'as written in "{path}"',
             hint="Open it with the Viewmill that wrote it.",
         )
-    return Head(*_FIELDS.unpack_from(content, _PREFIX.size))
+    return replace(Head(*_FIELDS.unpack_from(content, _PREFIX.size)), format=format_number)
 
 
 class HeadFile:

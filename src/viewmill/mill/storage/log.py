@@ -1,7 +1,11 @@
-"""The rows of the log: each version as rows of the table `log`, linked so that none can go missing.
+"""The log: what each version changed, linked so that nothing can go missing.
 
 takes  what one version changed: deltas, catalog objects, statements
 gives  LogRow, and Entry back from checked rows
+
+A version that changes the catalog is rows of the table `log`, written with the catalog in one
+transaction. All others are records of the file `deltas.log`, which cost one write. The links go
+through both in the order of the versions.
 """
 
 from __future__ import annotations
@@ -13,9 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from viewmill.mill.storage.files import Piece, digest, from_bytes, read_piece
+from viewmill.mill.storage.log_file import LOG, LoggedVersion, LogReader, read_record
 from viewmill.mill.storage.refusals import damaged
 
 
@@ -28,6 +31,8 @@ class Kind:
     PUT = 3
     REMOVE = 4
     EMPTY = 5  # a version without anything is a version
+    ROWS = 6  # a small delta, in a form of our own (`viewmill.deltas.row_bytes`)
+    RECORD = 7  # a whole record of the file, moved into the table
 
 
 _ROW = struct.Struct("<QBI")  # version, kind, bytes of the name
@@ -40,7 +45,8 @@ class Entry:
 
     version: int
     statements: tuple[str, ...]
-    deltas: Mapping[str, pa.Table]  # table name -> rows with a `_multiplicity` column
+    # Table name -> rows with a `_multiplicity` column, or bytes of `viewmill.deltas.row_bytes`.
+    deltas: Mapping[str, Any]
     catalog: Mapping[str, str | None]  # object name -> json text, None when removed
 
 
@@ -79,30 +85,70 @@ def pack_piece(piece: Piece) -> bytes:
 
 
 def check_links(
-    rows: Iterable[tuple[int, int, str, bytes, bytes]], anchor: bytes, tail: bytes, path: Path
+    stored: Iterable[tuple[int, int, str, bytes, bytes]],
+    records: LogReader,
+    anchor: bytes,
+    tail: bytes,
+    path: Path,
 ) -> Iterator[LogRow]:
-    """The `rows` one by one, DamagedFile at the first that was altered, or where one is missing."""
-    link = anchor
-    for version, kind, name, payload, written in rows:
-        row = link_row(link, version, kind, name, payload)
-        link = row.link
-        if link != written:
-            raise damaged(path, f"the log is wrong at version {version}")
-        yield row
-    if link != tail:
-        raise damaged(path, "the end of the log is missing")
+    """What is `stored` in the table and the `records` of the file, in the order of their links.
+
+    DamagedFile where a row was altered or is missing. `tail` is the link of the last row when the
+    database was written last; records may follow it.
+    """
+    link, has_tail = anchor, anchor == tail
+    rows = iter(stored)
+    row = next(rows, None)
+    while True:
+        record = records.take(link)
+        if record is not None:
+            yield from _rows_of(record)
+            link = record.link
+        elif row is not None:
+            yield from _checked(link, row, path)
+            link, row = row[-1], next(rows, None)
+        else:
+            break
+        has_tail = has_tail or link == tail
+    if not has_tail:
+        raise damaged(path, f'the end of the log is missing, here or in "{LOG}"')
+
+
+def _rows_of(record: LoggedVersion) -> Iterator[LogRow]:
+    for kind, name, payload in record.rows():
+        yield LogRow(record.version, kind, name, payload, record.link)
+
+
+def _checked(
+    before: bytes, row: tuple[int, int, str, bytes, bytes], path: Path
+) -> Iterator[LogRow]:
+    """A row of the table, which may be a whole record."""
+    version, kind, name, payload, link = row
+    if kind == Kind.RECORD:
+        record = read_record(payload, before, link)
+        if record is not None and record.version == version:
+            yield from _rows_of(record)
+            return
+    else:
+        found = link_row(before, version, kind, name, payload)
+        if found.link == link:
+            yield found
+            return
+    raise damaged(path, f'the log is wrong at version {version}, here or in "{LOG}"')
 
 
 def read_entries(rows: Iterable[LogRow], folder: Path) -> Iterator[Entry]:
     """The versions that checked `rows` tell of."""
     for version, group in groupby(rows, key=lambda row: row.version):
         statements: list[str] = []
-        deltas: dict[str, pa.Table] = {}
+        deltas: dict[str, Any] = {}
         catalog: dict[str, str | None] = {}
         for row in group:
             match row.kind:
                 case Kind.DELTA:
                     deltas[row.name] = from_bytes(row.payload)
+                case Kind.ROWS:
+                    deltas[row.name] = row.payload
                 case Kind.DELTA_FILE:
                     deltas[row.name] = read_piece(folder, row.piece)
                 case Kind.STATEMENT:

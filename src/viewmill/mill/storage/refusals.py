@@ -57,7 +57,7 @@ def is_failed_sync(error: sqlite3.Error) -> bool:
     return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
-def outcome_unknown(path: Path, error: Exception) -> OutcomeUnknown:
+def outcome_unknown(path: Path, error: BaseException) -> OutcomeUnknown:
     """The error for a commit that the disk may have, or not."""
     return OutcomeUnknown(
         f'the outcome of this change is unknown: the disk failed while "{path}" was synced',

@@ -115,6 +115,26 @@ class FaultyDisk:
             raise OSError(error, os.strerror(error))
         what.sync()
 
+    def sync_data(self, descriptor: int) -> None:
+        """As os.fdatasync."""
+        self.sync(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """As os.ftruncate."""
+        path = self._paths.get(descriptor)
+        if path is not None:
+            self._strike("write")
+            self.machine.file(path).truncate(size)
+        os.ftruncate(descriptor, size)
+
+    def reserve(self, descriptor: int, offset: int, size: int) -> None:
+        """As os.posix_fallocate: zeros behind the end."""
+        path = self._paths.get(descriptor)
+        if path is not None:
+            self._strike("write")
+            self.machine.file(path).truncate(offset + size)
+        os.posix_fallocate(descriptor, offset, size)
+
     def sync_all(self) -> None:
         """As os.sync, which says nothing of what it could not write."""
         if self.schedule.strike("sync") is None:
