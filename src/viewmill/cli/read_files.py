@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import reprlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,32 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from viewmill.cli.check_csv import check_quotes
 from viewmill.cli.spec import Format
 from viewmill.errors import InvalidRow, nearest
 
 BLOCK_BYTES = 4 << 20
-AS_WRITTEN: dict[str, Any] = {"parse_float": str, "parse_int": str, "parse_constant": str}
+
+
+class _KeyTwice(Exception):
+    """A JSON object with a key twice; it says which."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys are different."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _KeyTwice(next(name for i, name in enumerate(names) if name in names[:i]))
+    return found
+
+
+AS_WRITTEN: dict[str, Any] = {
+    "parse_float": str,
+    "parse_int": str,
+    "parse_constant": str,
+    "object_pairs_hook": _object,
+}
 
 
 def read_file(
@@ -63,6 +85,7 @@ def _resize(tables: Iterable[pa.Table], batch_rows: int, skip: int) -> Iterator[
 def _read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     if file.stat().st_size == 0:
         return
+    check_quotes(file)
     try:
         with pa.input_stream(str(file), compression=_compression(file)) as stream:
             reader = pyarrow.csv.open_csv(
@@ -79,6 +102,8 @@ def _read_csv(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             _check_names(file, reader.schema.names, schema)
             for batch in reader:
                 yield pa.Table.from_batches([batch])
+    except UnicodeDecodeError as error:
+        raise InvalidRow(f"{file} is not UTF-8 text", detail=str(error)) from error
     except pa.ArrowInvalid as error:
         raise InvalidRow(f"{file} is not CSV as we read it", detail=str(error)) from error
 
@@ -103,7 +128,7 @@ def _read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             raise InvalidRow(f"{file}, row {number}: not a JSON object")
         if not value.keys() <= known:
             _check_names(file, value, schema)
-            value = {spelled[name.lower()]: each for name, each in value.items()}
+            value = _object([(spelled[name.lower()], each) for name, each in value.items()])
         rows.append(value)
         if len(rows) == 10_000:
             yield _text_table(file, rows, names, number - len(rows))
@@ -115,21 +140,25 @@ def _read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
     open_text = gzip.open if _compression(file) else open
     number = 0
-    with open_text(file, "rt", encoding="utf-8") as stream:
+    with open_text(file, "rt", encoding="utf-8-sig") as stream:
         try:
-            if stream.read(1) == "[":
-                stream.seek(0)
+            start = next((line.lstrip() for line in stream if line.strip()), "")
+            stream.seek(0)
+            if start.startswith("["):
                 values = json.load(stream, **AS_WRITTEN)
                 for number, value in enumerate(values, start=1):
                     yield number, value
                 return
-            stream.seek(0)
             for line in stream:
                 if line.strip():
                     number += 1
                     yield number, json.loads(line, **AS_WRITTEN)
         except json.JSONDecodeError as error:
             raise InvalidRow(f"{file}, row {number}: not JSON", detail=str(error)) from error
+        except RecursionError:
+            raise InvalidRow(f"{file}, row {number}: nested too deeply") from None
+        except _KeyTwice as error:
+            raise InvalidRow(f"{file}, row {number}: {error} is there twice") from None
         except UnicodeDecodeError as error:
             raise InvalidRow(f"{file} is not UTF-8 text", detail=str(error)) from error
 
@@ -146,8 +175,22 @@ def _text_table(
             elif value is not None and not isinstance(value, str):
                 place = f"{file}, row {rows_before + i + 1}"
                 raise InvalidRow(f"{place}: {name} holds {json.dumps(value)}, not one value")
-        columns.append(pa.array(values, pa.string()))
+        columns.append(_texts(file, name, values, rows_before + 1))
     return pa.table(columns, names=names)
+
+
+def _texts(file: Path, name: str, values: list[Any], first_row: int) -> pa.Array:
+    """Strings, which must be UTF-8: JSON can spell half of a character."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        row = next(i for i, each in enumerate(values) if each and not _is_whole(each))
+        place = f"{file}, row {first_row + row}"
+        raise InvalidRow(f"{place}: {name} holds half of a character (a surrogate)") from None
+
+
+def _is_whole(text: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _read_parquet(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -162,6 +205,9 @@ def _read_parquet(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 def _check_names(file: Path, found: Iterable[str], schema: pa.Schema) -> None:
     known = {name.lower() for name in schema.names}
+    found = list(found)
+    if len({name.lower() for name in found}) < len(found):
+        raise InvalidRow(f"{file} has a column twice: {', '.join(found)}")
     for name in found:
         if name.lower() not in known:
             hint = nearest(name, schema.names)
@@ -198,7 +244,7 @@ def _convert_column(
             except pa.ArrowInvalid:
                 high = middle
         value = texts[low].as_py()
-        message = f"{place}, row {first_row + low}: {field.name} cannot be {value!r}"
+        message = f"{place}, row {first_row + low}: {field.name} cannot be {reprlib.repr(value)}"
         raise InvalidRow(message, detail=f"The column is {_sql_type(field.type)}.") from None
 
 
@@ -206,14 +252,25 @@ def _parse(texts: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_string(type_):
         return texts
     trimmed = pc.utf8_trim_whitespace(texts)
+    if not pa.types.is_floating(type_) and (pc.max(pc.utf8_length(trimmed)).as_py() or 0) > 60:
+        raise pa.ArrowInvalid("too long")  # of so many digits Arrow takes the last ones
     try:
-        return pc.cast(trimmed, type_)
+        parsed = pc.cast(trimmed, type_)
+        return _finite(parsed, trimmed) if pa.types.is_floating(type_) else parsed
     except pa.ArrowInvalid:
         if pa.types.is_timestamp(type_):
             return _parse_zoned(trimmed)
         if pa.types.is_integer(type_):  # 7.0, as pandas writes integers with gaps
             return pc.cast(pc.cast(trimmed, pa.decimal128(38, 10)), type_)
         raise
+
+
+def _finite(numbers: pa.ChunkedArray, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The numbers; one that is infinite was written so."""
+    said = pc.match_substring_regex(texts, "(?i)inf")
+    if pc.any(pc.and_not(pc.is_inf(numbers), said)).as_py():
+        raise pa.ArrowInvalid("beyond the type")
+    return numbers
 
 
 def _parse_zoned(texts: pa.ChunkedArray) -> pa.ChunkedArray:

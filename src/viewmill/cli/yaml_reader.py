@@ -135,6 +135,10 @@ def read_yaml(file: Path) -> Value:
         where = f"{file}:{mark.line + 1}" if mark else str(file)
         span = Span(text, min(mark.index, len(text) - 1), mark.index) if mark and text else None
         raise InvalidSpec(f"{where}: not YAML: {error.problem}", span=span) from error
+    except yaml.YAMLError as error:
+        raise InvalidSpec(f"{file}: not YAML", detail=ascii(str(error))[1:-1]) from error
+    except RecursionError:
+        raise InvalidSpec(f"{file}: nested too deeply") from None
     if node is None:
         raise InvalidSpec(f"{file} is empty", hint="`viewmill init` writes one that runs.")
     return Value(file, text, node, "")

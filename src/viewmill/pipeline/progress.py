@@ -6,6 +6,7 @@ gives  counters, and the times of the last batches
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -102,7 +103,14 @@ def _metric(name: str, kind: str, text: str, values: Mapping[str, float]) -> Ite
     yield f"# HELP viewmill_{name} {text}"
     yield f"# TYPE viewmill_{name} {kind}"
     for labels, value in values.items():
-        yield f"viewmill_{name}{labels} {value:g}"
+        yield f"viewmill_{name}{labels} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    """All digits of a number, as Prometheus reads it."""
+    if isinstance(value, int) or math.isnan(value):
+        return str(value)
+    return repr(value) if math.isfinite(value) else ("+Inf" if value > 0 else "-Inf")
 
 
 def _label(name: str, value: str) -> str:

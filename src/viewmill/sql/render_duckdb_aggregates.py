@@ -97,6 +97,10 @@ def aggregate_sql(
             return group.of(function)
 
 
+# 2 to the power of -64 and of 64: multiplying by them changes no digit.
+_SMALLER, _LARGER = "5.421010862427522e-20", "1.8446744073709552e19"
+
+
 def _count(group: _Group) -> str:
     if len(group.arguments) < 2:
         return group.of("count")
@@ -121,8 +125,11 @@ def _float_sum(group: _Group) -> str:
         # 1.5 and 2.5 have one fraction, but are two numbers.
         whole = fraction = ""
     exact = f"WHEN {largest} BETWEEN 1e-9 AND 1e30 THEN spark_exact_sum({whole}, {fraction}) "
+    # What passes DOUBLE on its way may come back: 1e308 + 1e308 - 1e308 is 1e308.
+    smaller = group.of("fsum", f"({x}) * {_SMALLER}")
+    huge = f"WHEN {largest} > 1e250 AND isfinite({largest}) THEN {smaller} * {_LARGER} "
     finite = f"WHEN isfinite({largest}) THEN {group.of('fsum')} "
-    return f"CASE {exact if whole else ''}{finite}ELSE {group.of('sum')} END"
+    return f"CASE {exact if whole else ''}{huge}{finite}ELSE {group.of('sum')} END"
 
 
 def _sum_of_parts(group: _Group) -> str:
