@@ -1,6 +1,7 @@
 """The dictionary of a mill: every string that is kept has one id, and equal strings equal ids.
 
-Ids are local to a process; files and Arrow tables hold the strings themselves.
+Ids are local to a process; files and Arrow tables hold the strings themselves. An id is never given
+to another string: the strings that no row holds any more go when a mill takes a new dictionary.
 """
 
 from __future__ import annotations
@@ -100,6 +101,17 @@ class Dictionary:
 
     def __len__(self) -> int:
         return len(self._strings)
+
+    @property
+    def held(self) -> int:
+        """How many strings and wide numbers are kept, whether or not a row still holds them."""
+        return len(self._strings) + len(self._wide)
+
+    def successor(self) -> Dictionary:
+        """An empty dictionary that keeps strings as this one does."""
+        made = Dictionary()
+        made._faster = self._faster
+        return made
 
     def speed_up(self, faster: Faster) -> None:
         """Keep strings in what `faster` makes, from when the first array of them comes."""

@@ -6,7 +6,7 @@ gives  words: equal for equal numbers, different for different ones
 A number below 2^62 is its own word. A larger one gets the next free code from 2^62 on, a negative
 one the code of the positive one, negated. So a code is further from zero than every number that is
 its own word; only two codes of the same sign are ordered by what they stand for. Codes are local to
-a process and never given back, as the ids of strings are.
+a process and never given to other numbers, as the ids of strings are not.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ ENGINES = {
 }
 
 _ARROW_BYTES = 256 << 20
+_LEAST_RENEWED = 200_000
 
 Notice = Callable[[], None]
 Preparation = Callable[[int, Mapping[str, Delta]], None]
@@ -122,6 +123,9 @@ class Core:
         self.budget, self.selection = budget, selection  # for all states together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
+        # Strings and wide numbers at which it is asked how many are dead, and never at fewer.
+        self.renew_at = self.renew_at_least = _LEAST_RENEWED
+        self.id_holders = 0  # who has rows under ids that are not in a table or batch yet
         self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
         _CORES.add(self)
@@ -191,6 +195,17 @@ class Core:
     def _abandon(self) -> None:
         """A change was interrupted by force: what is in memory means nothing any more."""
         self.closed = True
+
+    @contextmanager
+    def holding_ids(self) -> Iterator[None]:
+        """The dictionary stays inside: rows are made words first and committed later."""
+        with self.lock:
+            self.id_holders += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.id_holders -= 1
 
     def require_open(self) -> None:
         """Raise if the mill was closed."""

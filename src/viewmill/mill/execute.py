@@ -62,7 +62,8 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             view = mill.view(statement.name)
             return _differences(view.verify(), core.catalog.view(statement.name).schema)
         case s.Insert() | s.Delete() | s.Update():
-            mill.change(statement.table, _delta_of(core, statement, sql))
+            with core.holding_ids():
+                mill.change(statement.table, _delta_of(core, statement, sql))
         case s.RefreshView():
             if not _repaired(mill, core, statement):
                 mill.view(statement.name).refresh(full=statement.full)

@@ -32,7 +32,7 @@ def lazy_batches(core: Core, entry: ViewEntry) -> Iterator[Any] | None:
 
 
 def _batches(core: Core, entry: ViewEntry, deltas: Iterator[Delta]) -> Iterator[Any]:
-    begun = entry.refreshes, entry.enumerator.moves
+    begun, dictionary = (entry.refreshes, entry.enumerator.moves), core.dictionary
     while True:
         with core.lock:
             core.require_open()
@@ -45,7 +45,7 @@ def _batches(core: Core, entry: ViewEntry, deltas: Iterator[Delta]) -> Iterator[
             delta = next(deltas, None)
             if delta is None:
                 return
-            table = expanded(delta, core.dictionary)
+            table = expanded(delta, dictionary)
         yield from table.to_batches()
 
 

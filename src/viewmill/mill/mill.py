@@ -44,6 +44,7 @@ from viewmill.mill.read_only_store import open_read_only
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
+from viewmill.mill.renew_dictionary import renew_if_due
 from viewmill.mill.replay import replay
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
@@ -170,20 +171,24 @@ class Mill:
                 self._commit({entry.name: delta})
         if core.notices:
             tell(core)
+        self._give_back()
 
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows, each once for each time it is given."""
-        self.change(table, self._delta(table, rows).negated())
+        with self._core.holding_ids():
+            self.change(table, self._delta(table, rows).negated())
+        self._give_back()
 
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows, replacing those that have their primary key."""
-        with self._core.writing:
+        with self._core.writing, self._core.holding_ids():
             entry = self._core.catalog.table(table)
             delta = self._delta(table, rows)
             if self._batch is not None:
                 self._batch.upsert(entry, delta)
             else:
                 self.change(table, entry.table.replacement(delta, None))
+        self._give_back()
 
     def apply(
         self,
@@ -199,7 +204,9 @@ class Mill:
                 "apply needs one of multiplicity= and change=",
                 hint='mill.apply("t", rows, change="_change_type")',
             )
-        self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
+        with self._core.holding_ids():
+            self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
+        self._give_back()
 
     def apply_product(
         self,
@@ -218,6 +225,13 @@ class Mill:
         `vm.factorize` gives, one product or all, may stand for the factors.
         """
         self._core.require_open()
+        with self._core.holding_ids():
+            self._apply_product(table, factors, value, multiplicity)
+        self._give_back()
+
+    def _apply_product(
+        self, table: str, factors: Any, value: str | None, multiplicity: str | None
+    ) -> None:
         with self._core.lock:
             schema = self._core.catalog.table(table).table.schema
             products = [
@@ -236,8 +250,9 @@ class Mill:
         For a view of one row that is one row for each row given, otherwise the changes, with the
         columns `_step` and `_multiplicity`. The table changes as one batch.
         """
-        delta = self._delta(table, rows, multiplicity=multiplicity)
-        return replay(self, self._core, table, delta, view)
+        with self._core.holding_ids():
+            delta = self._delta(table, rows, multiplicity=multiplicity)
+            return replay(self, self._core, table, delta, view)
 
     def advance(self, table: str, *, to: datetime.datetime | int) -> None:
         """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
@@ -305,6 +320,16 @@ class Mill:
         finally:
             self._batches.pop(thread, None)
         tell(core)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Let go of the strings that no row holds any more, if they are many."""
+        core = self._core
+        if core.dictionary.held < core.renew_at:
+            return
+        with core.writing, core.afterwards("giving strings back"):
+            if not self._batches and not core.closed:
+                renew_if_due(core)
 
     @property
     def _batch(self) -> Batch | None:

@@ -3,7 +3,8 @@
 A product stays one until someone reads rows.
 
 A million single-row inserts must not become a million small arrays, nor may an insert copy the
-whole table: sixteen small neighbours of one tier become one of the next, what is large stays.
+whole table: sixteen small neighbours of one tier become one of the next, what is large stays. Rows
+that were deleted go when there may be as many of them as of the others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
 _LARGE = 512  # rows
+_NETTED = 1 << 16  # rows at which those that came and went are netted first
 _FEW = 4  # segments that lie between two large ones as they came: copying them takes longer
 
 
@@ -29,6 +31,7 @@ class Segments:
         self._tiers: list[list[Delta]] = []  # higher tiers are older
         self._staged: list[Delta | Product] = []
         self._has_deletes = False
+        self._held, self._net_at = 0, _NETTED  # rows, and how many of them are netted next
 
     def stage(self, change: Delta | Product) -> None:
         """Add a change that is not committed yet."""
@@ -36,10 +39,10 @@ class Segments:
 
     def commit(self) -> None:
         """Keep what was staged."""
-        for change in self._staged:
+        staged, self._staged = self._staged, []
+        for change in staged:
             if change.size:
                 self.keep(change)
-        self._staged.clear()
 
     def keep(self, change: Delta | Product) -> None:
         """Add a change that is committed."""
@@ -51,6 +54,13 @@ class Segments:
             self._large.append(change)
         else:
             self._add(change)
+        self._held += change.size
+        if self._has_deletes and self._held > self._net_at and not self._staged:
+            self._net_at = max(_NETTED, 2 * self.contents().size)
+
+    def _keep_all(self, rows: Delta) -> None:
+        """Hold these rows in the place of all that are held."""
+        self._large, self._tiers, self._held = [rows], [], rows.size
 
     def rollback(self) -> None:
         """Forget what was staged."""
@@ -90,7 +100,7 @@ class Segments:
     def take(self) -> list[Delta]:
         """The committed rows in order of arrival, which are no longer held here."""
         held = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
-        self._large, self._tiers = [], []
+        self._large, self._tiers, self._held = [], [], 0
         return [rows_of(each) for each in held]
 
     @property
@@ -106,11 +116,11 @@ class Segments:
         whole = concat(self._schema, [rows_of(each) for each in (*committed, *self._staged)])
         if not self._has_deletes and not any(has_deletes(each) for each in self._staged):
             if not self._staged:
-                self._large, self._tiers = [whole], []
+                self._keep_all(whole)
             return whole
         netted = consolidate(whole)
         if not self._staged:
-            self._large, self._tiers = [netted], []
+            self._keep_all(netted)
         return netted
 
     @property

@@ -18,6 +18,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta
 from viewmill.deltas.row_bytes import RowBytes
+from viewmill.deltas.translate import translated
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
 from viewmill.mill.arrow_rows import ArrowRows, expanded
 from viewmill.mill.held_products import HeldProducts
@@ -192,6 +193,18 @@ class Table:
         self.parts.settle()
         self.parts.roll_up()
         self.parts.forget()
+
+    def translated(self, dictionary: Dictionary) -> Table:
+        """The table under ids of another dictionary. Not one in parts."""
+        assert self.parts is None
+        made = Table(self.name, self.schema, self.options, dictionary)
+        for rows in (self.kept(), *(each.delta() for each in self.products)):
+            if rows.size:
+                made.stage(translated(rows, self._dictionary, dictionary))
+                made.commit(self.version)
+        made._newest, made.version = self._newest, self.version
+        made._facts, made._stamp = self._facts, self._stamp + 1
+        return made
 
     def _note_refused(self, late: Delta, version: int) -> None:
         assert self.parts is not None
