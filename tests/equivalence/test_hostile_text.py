@@ -147,7 +147,55 @@ ATOMS = [
     f"\x0c{MARK}",
     f"){{{MARK}}}(",
     "x" * 300,
+    *"\u180e\u2060\u00a0\u3000\u1680\u2007\u00ad\ue000\U000e0001\u0345\u1fb3\u01c5\u2160",
+    "$$",
+    "$1",
+    "\\1",
+    "\\g<0>",
+    "\\%",
+    "\\_",
+    "E'x'",
+    "U&'\\0041'",
+    "x'41'",
+    "r'\\n'",
+    'R"x"',
+    "\\u{41}",
+    "\\U00000041",
+    "\\101",
+    "?1",
+    ":x",
+    "/*+ x */",
+    "{{x}}",
+    "{%x%}",
+    "<?x?>",
+    "&#39;",
+    "\n\n",
+    " a",
+    "a ",
+    "a  b",
+    "a\n-- b",
+    "a\n/* b",
+    "nan",
+    "inf",
+    "-0",
+    "1e5",
+    "0x1",
+    "default",
+    "current_date",
+    "x.*",
+    "row",
+    "#1",
+    "#t.k.0_0",
+    "block_1",
+    "v#1",
+    "v~2",
+    "#rows",
+    "_step",
+    "_change_type",
+    "__index_level_0__",
 ]
+# A string may hold NUL, a name may not.
+VALUES = ["a\0b", "\0'", "\\\0"]
 
 
 def hostile(seed: int) -> list[str]:
@@ -181,7 +229,7 @@ def groups(n: int) -> Iterator[list[str]]:
 
 def run(texts: list[str], path: Path | None) -> None:
     """Tables, columns, views, aliases, literals and values that are these texts."""
-    table, other, text, number, key, alias, *values = texts
+    table, other, text, number, key, alias, *values = [*texts, *VALUES]
     rows = [(value, i, i % 3) for i, value in enumerate([*values, *values[:2]])]
     pairs = [(k, value) for k, value in enumerate([*values[:2], text])]
     wanted = values[0]
@@ -278,3 +326,18 @@ def test_hostile_text_is_text(group: list[str], tmp_path: Path) -> None:
     run(group, tmp_path / "m.mill")
     assert builtins.HOSTILE == []  # type: ignore[attr-defined]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["beside", "m.mill"]
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "\0", "\ud800"])
+def test_what_cannot_be_a_name_is_refused(text: str, mill: vm.Mill) -> None:
+    mill.sql("CREATE TABLE t (x INT)")
+    for statement in (
+        f"CREATE TABLE {name(text)} (x INT)",
+        f"CREATE TABLE u ({name(text)} INT)",
+        f"CREATE MATERIALIZED VIEW {name(text)} AS SELECT x FROM t",
+        f"CREATE MATERIALIZED VIEW v AS SELECT x AS {name(text)} FROM t",
+        f"CREATE VIEW {name(text)} AS SELECT x FROM t",
+    ):
+        with pytest.raises(vm.ViewmillError):
+            mill.sql(statement)
+    assert (mill.tables(), mill.views()) == (["t"], [])
