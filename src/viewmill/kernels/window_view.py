@@ -18,6 +18,7 @@ from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
+from viewmill.errors import EvaluationFailed, Overflow
 from viewmill.kernels.shown_answers import ShownAnswers
 from viewmill.kernels.window_payloads import kept_words
 from viewmill.kernels.window_store import Layout, Payloads, nothing
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from viewmill.kernels.window_lane import InOrder, Lane
 
 Array = npt.NDArray[Any]
+Answered = tuple[Array, Payloads, Payloads]  # groups, their answers before and after
 
 
 class WindowView:
@@ -57,7 +59,7 @@ class WindowView:
         self._joined = 0
         self.is_renewed = False  # whether its changes are listed as a whole already
         self._shown: ShownAnswers | None = None  # while changes are listed
-        self._changes: list[Delta] = []
+        self._changes: list[Answered] = []
         self._output: Delta | None = None  # flushed, not committed
 
     def begin_at(self, batch: int) -> None:
@@ -309,12 +311,15 @@ class WindowView:
 
     def _note(self, groups: Array, old: Payloads, new: Payloads) -> None:
         """For each group the old answer goes, then the new one comes."""
+        self._changes.append((groups, old, new))
+
+    def _signed(self, groups: Array, old: Payloads, new: Payloads) -> Delta:
         size = len(groups)
         both = tuple(
             np.stack([a, b], axis=1).reshape(2 * size, -1) for a, b in zip(old, new, strict=True)
         )
         signs = np.tile(np.array([-1, 1]), size)
-        self._changes.append(self._rows(np.repeat(groups, 2), (both[0], both[1]), signs))
+        return self._rows(np.repeat(groups, 2), (both[0], both[1]), signs)
 
     # The maintainer's calls: of a family of one.
 
@@ -330,12 +335,19 @@ class WindowView:
     def output(self) -> Delta:
         """All changes since the last commit."""
         if self._changes:
-            parts, self._changes = self._changes, []
-            more = self._finished(parts)
+            changes, self._changes = self._changes, []
+            more = self._taken(changes)
             self._output = (
                 more if self._output is None else concat(more.schema, [self._output, more])
             )
         return Delta.empty(self.program.output) if self._output is None else self._output
+
+    def _taken(self, changes: list[Answered]) -> Delta:
+        """All answers in order; if one that is over already has no value, only the last ones."""
+        try:
+            return self._finished([self._signed(*each) for each in changes])
+        except (Overflow, EvaluationFailed):
+            return self._finished([self._signed(*_net(changes))])
 
     def forget_changes(self, *, undo: bool) -> None:
         """They were committed, or undone."""
@@ -374,6 +386,18 @@ class WindowView:
     def schema(self) -> Schema:
         """Of the output."""
         return self.program.output
+
+
+def _net(changes: list[Answered]) -> Answered:
+    """Of each group the first answer that goes and the last one that comes."""
+    groups = np.concatenate([each for each, _, _ in changes])
+    own, first = np.unique(groups, return_index=True)
+    _, last = np.unique(groups[::-1], return_index=True)
+    last = len(groups) - 1 - last
+    old, new = (
+        [np.concatenate([each[side][i] for each in changes]) for i in (0, 1)] for side in (1, 2)
+    )
+    return own, (old[0][first], old[1][first]), (new[0][last], new[1][last])
 
 
 def _multiples(moments: Array, step: int) -> Array:

@@ -73,6 +73,7 @@ class ViewEntry:
     waiting_since: int = 0
     # How far time had come, before what waits, for tables of which something waits.
     reached: dict[str, int | None] = field(default_factory=dict)
+    stored_version: int | None = None  # that it had when it was left behind, as the store knows it
     failure: str | None = None  # why the last refresh that was due did not happen
     outdated: str | None = None  # why it lacks rows that its sources have and its tables do not
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -109,6 +109,9 @@ class Core:
         self.restore_pattern: Callable[[ViewEntry, Any], None] | None = None
         # Plans a view anew that failed for rows its query does not see; whether that was possible.
         self.plan_carefully: Callable[[ViewEntry], bool] = lambda entry: False
+        # The records of the views that a change of these tables leaves behind.
+        self.stale_records: Callable[[Iterable[str]], dict[str, str]] = lambda tables: {}
+        self._given: dict[str, Delta] = {}  # what is read instead of sources, in lower case
         # The Parquet files of what is in parts, by name.
         self.part_files: dict[str, PartFiles] = {}
         # How far time has been said to have come, by table.
@@ -256,8 +259,19 @@ class Core:
 
     # Reading sources.
 
+    @contextmanager
+    def reading(self, rows: Mapping[str, Delta]) -> Iterator[None]:
+        """Read these rows instead of sources, as they were at another version."""
+        self._given = {name.lower(): each for name, each in rows.items()}
+        try:
+            yield
+        finally:
+            self._given = {}
+
     def contents(self, name: str) -> Delta:
         """The rows of a table or view as they are now, with what the batch under way changed."""
+        if self._given and name.lower() in self._given:
+            return self._given[name.lower()]
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry):
             return entry.table.contents()
@@ -271,7 +285,7 @@ class Core:
     def arrow(self, name: str) -> Any:
         """The same as an Arrow table."""
         entry = self.catalog.get(name)
-        if isinstance(entry, TableEntry):
+        if isinstance(entry, TableEntry) and name.lower() not in self._given:
             return entry.table.arrow()
         return expanded(self.contents(name), self.dictionary)
 

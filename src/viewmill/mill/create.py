@@ -181,10 +181,10 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         statement = replace(statement, name=existing.name)
     entry = prepare_view(core, statement, sql)
     if isinstance(existing, ViewEntry):
-        replace_view(core, existing, entry, _view_record, install_view)
+        replace_view(core, existing, entry, view_record, install_view)
         return
     try:
-        save(core, {entry.name: _view_record(entry)})
+        save(core, {entry.name: view_record(entry)})
     except BaseException:
         leave_families(entry)
         raise
@@ -306,7 +306,8 @@ def _refuse_factorized_sources(core: Core, query: Relation) -> None:
 
 def install_view(core: Core, entry: ViewEntry) -> None:
     """Make a filled view known."""
-    entry.version = core.version
+    if not entry.waiting_rows:
+        entry.version = core.version
     core.catalog.add(entry)
     join(entry.blocks, entry.name)
     for block in entry.blocks:
@@ -506,9 +507,11 @@ def table_record(core: Core, entry: TableEntry) -> str:
     return record(entry.sql, kind="table", key=entry.key, **more)
 
 
-def _view_record(entry: ViewEntry) -> str:
+def view_record(entry: ViewEntry) -> str:
+    """A view as text; `stale` is the version at which it was last left behind."""
     policies = [str(policy) for policy in entry.policies]
-    more = {} if entry.since is None else {"since": entry.since}
+    known = {"since": entry.since, "stale": entry.stored_version}
+    more = {name: value for name, value in known.items() if value is not None}
     return record(entry.sql, kind="view", policies=policies, created=entry.created, **more)
 
 
@@ -538,7 +541,7 @@ def alter_policies(
         refresh_view(core, entry)
     core.catalog.set_policies(entry, policies)
     try:
-        save(core, {entry.name: (recorded or _view_record)(entry)})
+        save(core, {entry.name: (recorded or view_record)(entry)})
     except BaseException:
         core.catalog.set_policies(entry, before)
         raise

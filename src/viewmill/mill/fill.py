@@ -124,6 +124,7 @@ def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
 def restore_lost(core: Core) -> None:
     """Fill again what a trigger lost that found no memory; the tables are as they were.
 
+    What waits for a deferred view is left out: it takes that later.
     If there is not enough for that either, it is tried again before the next change, and until then
     the view cannot be read.
     """
@@ -133,7 +134,8 @@ def restore_lost(core: Core) -> None:
         if not lost:
             continue
         try:
-            fill_blocks(core, entry, [b for b in entry.blocks if b.maintainer in lost])
+            with core.reading({name: core.rows_seen(entry, name) for name in entry.waiting}):
+                fill_blocks(core, entry, [b for b in entry.blocks if b.maintainer in lost])
         except (MemoryError, ViewmillError):
             core.has_lost = True
             for each in lost:
@@ -299,7 +301,7 @@ def _fed_rows(
 ) -> tuple[Delta, Delta]:
     """The rows of an input as the engine sees them, and what is missing in them."""
     source = block.renamed.get(input_.source, input_.source)
-    own = next((each for each in entry.blocks if each.name == source), None)
+    own = next((each for each in _own_blocks(entry) if each.name == source), None)
     if own is not None:
         missing = owed.get(source) or Delta.empty(input_.schema)
         shown = _shown(core, entry, own, owed, tables)
@@ -350,7 +352,7 @@ def _shown(
 ) -> Delta:
     """What a block of the view shows; one that only passes rows on is computed again."""
     program = block.program
-    if not _passes_rows_on(program):
+    if not _passes_rows_on(program) and not _is_away(entry, block):
         return block.maintainer.contents()
     queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
     rows = core.run(inline_blocks(queries[block.name], queries), view=entry, tables=tables)
@@ -358,6 +360,17 @@ def _shown(
     there = to_delta(named, program.output, core.dictionary)
     less = owed.get(block.name)
     return there if less is None else concat(program.output, [there, less])
+
+
+def _own_blocks(entry: ViewEntry) -> list[Block]:
+    """The blocks of a view's plan, also while it is computed again as a whole."""
+    return entry.blocks if entry.keeping is None else entry.keeping.own
+
+
+def _is_away(entry: ViewEntry, block: Block) -> bool:
+    """Whether states of a block are released, so that it cannot say what it shows."""
+    keeping = entry.keeping
+    return keeping is not None and any(name == block.name for name, _ in keeping.away)
 
 
 def _passes_rows_on(program: Program) -> bool:

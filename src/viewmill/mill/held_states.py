@@ -53,10 +53,11 @@ def can_rebuild(core: Core, keeping: Keeping) -> bool:
     programs = [block.program for block in keeping.own]
     if any(isinstance(each.body, Windowed) or is_replayed(each) for each in programs):
         return False
-    return not _is_owed_rows(core, keeping)
+    return not is_owed_rows(core, keeping)
 
 
-def _is_owed_rows(core: Core, keeping: Keeping) -> bool:
+def is_owed_rows(core: Core, keeping: Keeping) -> bool:
+    """Whether rows of a source were deleted and have not come."""
     inputs = [each for block in keeping.own for each in block.program.inputs]
     return any(rows_owed(core, each).size for each in inputs)
 
@@ -121,13 +122,13 @@ def turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set
         keeping.away = {unit for unit, _ in units(keeping)}
         build_missing(core, entry, keeping, wanted)
     else:
-        entry.blocks = keeping.own  # they read one another
+        entry.blocks, away = keeping.own, keeping.away  # they read one another
+        keeping.away = set()
         try:
             fill_blocks(core, entry, keeping.own)
         except BaseException:
-            entry.blocks = [keeping.again]
+            entry.blocks, keeping.away = [keeping.again], away
             raise
-        keeping.away = set()
     keeping.mode = "incremental"
     release(keeping, wanted)
     _hold(keeping, Delta.empty(entry.schema))

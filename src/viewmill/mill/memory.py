@@ -28,6 +28,7 @@ from viewmill.mill.guess import guessed_sizes
 from viewmill.mill.held_states import (
     build_missing,
     can_rebuild,
+    is_owed_rows,
     note_sizes,
     rebuild,
     release,
@@ -331,7 +332,9 @@ def _carry_out(
         if selection.mode == "full" or not shown <= wanted:
             turn_full(core, entry, keeping)
         elif keeping.mode == "full":
-            if not entry.waiting_rows:
+            # States count rows that were deleted before they came, the engine does not: a view
+            # that it computed would change without a refresh.
+            if not entry.waiting_rows and not is_owed_rows(core, keeping):
                 turn_incremental(core, entry, keeping, wanted)
         else:
             release(keeping, wanted)

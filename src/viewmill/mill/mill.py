@@ -46,6 +46,7 @@ from viewmill.mill.refresh import commit_batch, refresh_due, tell
 from viewmill.mill.register import register_aggregate
 from viewmill.mill.renew_dictionary import renew_if_due
 from viewmill.mill.replay import replay
+from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
 from viewmill.mill.view import View
 from viewmill.mill.window_families import note_followers
@@ -86,6 +87,7 @@ class Mill:
         self.writer = threading.get_ident()
         self.streams: list[Changes] = []
         self._core.plan_carefully = partial(plan_carefully, self._core)
+        self._core.stale_records = partial(stale_records, self._core)
         try:
             for name, ring in (register or {}).items():
                 register_aggregate(self._core, name, ring)

@@ -16,9 +16,9 @@ import numpy as np
 
 from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
-from viewmill.deltas.product import Product, as_delta, joined
+from viewmill.deltas.product import Changed, Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
-from viewmill.errors import DamagedFile, StorageFailed
+from viewmill.errors import DamagedFile, EvaluationFailed, Overflow, StorageFailed
 from viewmill.mill.broken import ViewStatement, note_broken, statement_of
 from viewmill.mill.catalog import PlainEntry, TableEntry
 from viewmill.mill.core import Core
@@ -33,6 +33,7 @@ from viewmill.mill.part_snapshots import (
 )
 from viewmill.mill.pattern_snapshots import pattern_checkpoint, restore_pattern
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
+from viewmill.mill.stale_views import History, open_stale_view, stale_checkpoint
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
 from viewmill.policies.arrivals import model_of
@@ -53,10 +54,11 @@ def recover(core: Core, store: Store) -> None:
     for name, saved in objects.items():
         if saved["kind"] == "table":
             _open_table(core, store, name, saved)
-    _replay(core, store)
-    core.version = store.last_version()
     views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
-    _open_views(core, store, views)
+    changes = _replay(core, store, is_kept=any("stale" in saved for saved in views.values()))
+    core.version = store.last_version()
+    history = History(store, changes, lambda table, rows: _piece(core, table, rows))
+    _open_views(core, history, views)
     rest(core)
     settle(core)
 
@@ -92,7 +94,9 @@ def _newest_note(entry: TableEntry) -> str:
     return f"newest of {entry.key}"
 
 
-def _replay(core: Core, store: Store) -> None:
+def _replay(core: Core, store: Store, *, is_kept: bool) -> dict[str, list[tuple[int, Changed]]]:
+    """Take in what the log changed; gives it by table if it is to be kept."""
+    kept: dict[str, list[tuple[int, Changed]]] = {}
     by_key = {entry.key: entry.table for entry in core.catalog.tables()}
     for entry in store.replay():
         pieces: dict[str, list[Any]] = {}
@@ -100,19 +104,23 @@ def _replay(core: Core, store: Store) -> None:
             pieces.setdefault(piece_key(name), []).append(rows)
         for key, tables in pieces.items():
             if key in by_key:  # else the table was dropped later
-                _take(core, by_key[key], tables, entry.version)
+                change = _take(core, by_key[key], tables, entry.version)
+                if is_kept:
+                    kept.setdefault(key, []).append((entry.version, change))
     for name, moment in core.ticks.items():
         table = core.catalog.table(name).table
         table.reach(moment)
         table.commit(table.version)
+    return kept
 
 
-def _take(core: Core, table: Table, pieces: list[Any], version: int) -> None:
+def _take(core: Core, table: Table, pieces: list[Any], version: int) -> Changed:
     change = joined(table.schema, [_piece(core, table, rows) for rows in pieces])
     if table.parts is not None:
         change = table.parts.not_filed(as_delta(change), version)
     table.stage(change)
     table.commit(version)
+    return change
 
 
 def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
@@ -128,7 +136,7 @@ def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
     return delta
 
 
-def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) -> None:
+def _open_views(core: Core, history: History, objects: dict[str, dict[str, Any]]) -> None:
     """Views in the order of what they read, whatever order they were created in.
 
     One that cannot be opened is broken, and so are those that read it; the others work.
@@ -156,7 +164,7 @@ def _open_views(core: Core, store: Store, objects: dict[str, dict[str, Any]]) ->
             lower_names.discard(name.lower())
             reads = _names_in(core, statement)
             try:
-                _open_view(core, store, name, saved, statement)
+                _open_view(core, history, name, saved, statement)
             except StorageFailed:
                 raise  # a file may be put back; a view that goes on without it would lose it
             except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the mill opens)
@@ -171,9 +179,9 @@ def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:
 
 
 def _open_view(
-    core: Core, store: Store, name: str, saved: dict[str, Any], statement: ViewStatement
+    core: Core, history: History, name: str, saved: dict[str, Any], statement: ViewStatement
 ) -> None:
-    sql = saved["sql"]
+    sql, store = saved["sql"], history.store
     if isinstance(statement, CreateTemporalView):
         open_temporal_view(core, store, saved, statement)
         return
@@ -187,9 +195,11 @@ def _open_view(
     core.restore_pattern = restore_pattern(core, store, key, since)
     try:
         entry = prepare_view(core, statement, sql)
+    except (Overflow, EvaluationFailed) as why:
+        entry = open_stale_view(core, history, saved, statement, why)
     finally:
         core.restore_pattern = None
-    entry.created = saved["created"]
+    entry.created, entry.stored_version = saved["created"], saved.get("stale")
     install_view(core, entry)
 
 
@@ -230,6 +240,8 @@ def checkpoint(core: Core) -> None:
     times = {_newest_note(each): each.table.newest for each in core.catalog.tables()}
     newest = {name: str(moment) for name, moment in times.items() if moment is not None}
     states, notes = pattern_checkpoint(core)
+    stale, versions = stale_checkpoint(core)
+    states, notes = {**states, **stale}, {**notes, **versions}
     core.store.checkpoint(core.version, tables, states, {**part_notes(core), **newest, **notes})
     note_checkpoint(core)
 

@@ -224,6 +224,8 @@ def _append(
     objects: dict[str, str | None] = {}
     for starting in core.starting.values():
         objects |= starting()
+    if core.catalog.deferred():
+        objects |= core.stale_records(entry.name for entry, _ in changes)
     store.append(version, tables, objects)
 
 

@@ -308,6 +308,7 @@ class Ordered(KeysAndPayloads):
     Bounds on it, and levels that are floats, are `sort_word(float_key(x))`.
     ordered_total_real(s, j)  ordered_picked_real(s, j)  ordered_picked_finite(s, j)
     first_whole(x, scale, strict)           the first whole q for which q / scale >= x, or > x
+    no_whole(x, scale, strict)              whether there is none
     """
 
     level: Field

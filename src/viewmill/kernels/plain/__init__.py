@@ -158,6 +158,7 @@ from viewmill.kernels.plain.moments import (
 )
 from viewmill.kernels.plain.ordered import (
     first_whole,
+    no_whole,
     ordered_add,
     ordered_add_null,
     ordered_after,
@@ -386,6 +387,7 @@ __all__ = [
     "moment_mean",
     "mul_checked",
     "mul_decimal",
+    "no_whole",
     "only_row",
     "ordered_add",
     "ordered_add_null",

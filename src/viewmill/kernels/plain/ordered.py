@@ -99,16 +99,24 @@ def real_value(x: Fraction | int, special: int) -> float:
 
 
 def first_whole(w: float, scale: int, strict: bool) -> int:
-    """The first whole number q for which q / scale >= w, or > w if `strict`."""
-    limit = 2**62
-    if w != w or w * scale >= 4.6e18:
-        return limit
-    if w * scale <= -4.6e18:
-        return -limit
-    q = math.floor(Fraction(w) * scale) - 1
-    while q / scale < w or (strict and q / scale <= w):
-        q += 1
-    return q
+    """The first whole number q for which q / scale >= w, or > w if `strict`, of 64 bits; the last
+    one where there is none."""
+    if w != w:
+        return 2**63 - 1
+    low, high = -(2**63), 2**63 - 1
+    while low < high:
+        q = (low + high) // 2
+        if q / scale > w or (not strict and q / scale == w):
+            high = q
+        else:
+            low = q + 1
+    return low
+
+
+def no_whole(w: float, scale: int, strict: bool) -> bool:
+    """Whether no whole number q has q / scale >= w, or > w if `strict`."""
+    last = (2**63 - 1) / scale
+    return w != w or (last <= w if strict else last < w)
 
 
 def ordered_negative(s: PlainOrdered) -> int:

@@ -88,7 +88,7 @@ from viewmill.kernels.structures.failures import (
     text,
     text_less,
 )
-from viewmill.kernels.structures.float_words import first_whole, real_value
+from viewmill.kernels.structures.float_words import first_whole, no_whole, real_value
 from viewmill.kernels.structures.floats import (
     float_eq,
     float_key,
@@ -400,6 +400,7 @@ __all__ = [
     "moment_mean",
     "mul_checked",
     "mul_decimal",
+    "no_whole",
     "only_row",
     "ordered_add",
     "ordered_add_null",

@@ -108,16 +108,35 @@ def real_value(x, special):
 
 @structure
 def first_whole(w, scale, strict):
-    """The first whole number q for which q / scale >= w, or > w if `strict`; w may be NaN."""
-    limit = 4611686018427387904
-    if w != w or w * scale >= 4.6e18:
-        return limit
-    if w * scale <= -4.6e18:
-        return -limit
-    q = math.floor(w * scale)
-    if abs(q) < 9007199254740992:
-        q -= 2
+    """The first whole number q for which q / scale >= w, or > w if `strict`; w may be NaN. The
+    largest number there is where `no_whole`."""
+    if w != w:
+        return 9223372036854775807
+    if abs(w * scale) < 9007199254740992.0:
+        q = math.floor(w * scale) - 2
         while q / scale < w or (strict and q / scale <= w):
             q += 1
         return q
-    return q + 1 if strict or q < w * scale else q
+    return _first_large(w, scale, strict)
+
+
+@structure
+def _first_large(w, scale, strict):
+    """The same by halving: as floats, large numbers are rounded."""
+    low, high = -9223372036854775808, 9223372036854775807
+    while low < high:
+        q = (low >> 1) + (high >> 1) + (low & high & 1)
+        if q / scale > w or (not strict and q / scale == w):
+            high = q
+        else:
+            low = q + 1
+    return low
+
+
+@structure
+def no_whole(w, scale, strict):
+    """Whether no whole number q has q / scale >= w, or > w if `strict`: NaN is above all."""
+    if w != w:
+        return True
+    last = 9223372036854775807 / scale
+    return last <= w if strict else last < w

@@ -16,14 +16,17 @@ from viewmill.strategies.dataflow.source import Source
 
 LOWEST = -(1 << 63)
 
-# low, high, bounded above, the others instead.
+HIGHEST = (1 << 63) - 1
+
+# low, high, bounded above, the others instead. Where no number is above, `none_low` or `none_high`
+# is true, and low or high is the largest number itself.
 _BOUNDS = {
-    ">=": ("low", "0", "False", "False"),
-    ">": ("high", "0", "False", "False"),
-    "<": (str(LOWEST), "low", "True", "False"),
-    "<=": (str(LOWEST), "high", "True", "False"),
-    "=": ("low", "high", "True", "False"),
-    "<>": ("low", "high", "True", "True"),
+    ">=": ("low", "low", "{none_low}", "False"),
+    ">": ("high", "high", "{none_high}", "False"),
+    "<": (str(LOWEST), "low", "not {none_low}", "False"),
+    "<=": (str(LOWEST), "high", "not {none_high}", "False"),
+    "=": ("low", "high", "({none_low} or not {none_high})", "False"),
+    "<>": ("low", "high", "({none_low} or not {none_high})", "True"),
 }
 _PYTHON = {"=": "==", "<>": "!="}
 
@@ -46,25 +49,46 @@ def write_bounds(source: Source, test: Test, bound: str) -> tuple[str, str, str,
     """Write low and high where the comparison needs them; the arguments of a selection."""
     low, high, bounded, outside = _BOUNDS[test.operator]
     names = {"low": source.name("low"), "high": source.name("high")}
-    lines = _lines(test, bound)
+    lines, none = _lines(test, bound), _none(test, bound)
     for word in ("low", "high"):
         if word in (low, high):
             source.line(f"{names[word]} = {lines[word]}")
-    return names.get(low, low), names.get(high, high), bounded, outside
+    is_bounded = _simple(bounded.format(**none))
+    if is_bounded not in ("True", "False"):
+        source.line(f"{(name := source.name('is_bounded'))} = {is_bounded}")
+        is_bounded = name
+    return names.get(low, low), names.get(high, high), is_bounded, outside
+
+
+def _simple(text: str) -> str:
+    """A condition without what is always false."""
+    if text == "not False":
+        return "True"
+    return text.replace("(False or not False)", "True").replace("(False or not ", "(not ")
 
 
 def _lines(test: Test, bound: str) -> dict[str, str]:
     if isinstance(test.core.type, Float):
         return {"low": _order(bound), "high": f"{_order(bound)} + 1"}
     if isinstance(test.bound.type, Float):
-        scale = 10 ** scale_of(test.core.type)
-        first = f"first_whole({bound}, {scale}"
+        first = f"first_whole({bound}, {10 ** scale_of(test.core.type)}"
         return {"low": f"{first}, False)", "high": f"{first}, True)"}
     factor = test.factor
     return {
         "low": bound if factor == 1 else f"-(-{bound} // {factor})",
-        "high": f"{bound} + 1" if factor == 1 else f"{bound} // {factor} + 1",
+        "high": f"min({bound}, {HIGHEST - 1}) + 1" if factor == 1 else f"{bound} // {factor} + 1",
     }
+
+
+def _none(test: Test, bound: str) -> dict[str, str]:
+    """The texts that are true when no number is above the bound, or above and not equal."""
+    if isinstance(test.core.type, Float):
+        return {"none_low": "False", "none_high": "False"}
+    if isinstance(test.bound.type, Float):
+        none = f"no_whole({bound}, {10 ** scale_of(test.core.type)}"
+        return {"none_low": f"{none}, False)", "none_high": f"{none}, True)"}
+    none = f"{bound} == {HIGHEST}" if test.factor == 1 else "False"
+    return {"none_low": "False", "none_high": none}
 
 
 def _order(value: str) -> str:

@@ -18,13 +18,14 @@ from contextlib import ExitStack
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
-from viewmill.algebra.relations import Relation, Values
+from viewmill.algebra.relations import Distinct, Relation, Values
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Listed, Ordered, Slot
 from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, write_bounds
 from viewmill.strategies.aggregate_index.by_key import surely
+from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 from viewmill.strategies.dataflow.linear import (
@@ -68,8 +69,9 @@ class _Rows:
         self.level = surely(self.test.core)
         self.groups = InnerGroups(writer, plan.comparison.inside)
         self.shown = self._keep_shown()
-        self.levels = "" if self.test.operator == "=" else self._keep_levels()
-        self.listed, self.rest = self._keep_rows(top)
+        self.rest = self._shown_columns(top)
+        self.levels = "" if _is_one_level(self.test) else self._keep_levels()
+        self.listed = self._keep_rows()
         self.sink = Sink(writer, top, passing=passing)
 
     # What is kept.
@@ -90,20 +92,26 @@ class _Rows:
         return self.writer.state("shown_levels", kind, Values((), kind.schema))
 
     def _keep_levels(self) -> str:
+        """The levels that have rows. They are counted as `listed` has them, each once: of a row
+        that came and one that was deleted before it came, neither may be overlooked."""
         kind = Ordered(self._level_field, _COUNT, 1, None, self._key_fields)
         first = (*self._key_fields, self._level_field)
-        rows = projected(self._rows(), self._first_columns())
-        return self.writer.state("levels", kind, counted(rows, first))
+        return self.writer.state("levels", kind, counted(Distinct(self._listed_rows()), first))
 
-    def _keep_rows(self, top: Top) -> tuple[str, tuple[Field, ...]]:
-        """The rows by key and level, with the other columns that are shown."""
+    def _shown_columns(self, top: Top) -> tuple[Field, ...]:
+        """The columns that are shown, but key and level."""
         known = {e.name for e in (*self.key, self.level) if isinstance(e, Column)}
         used = used_columns(top.expressions) - known
-        rest = tuple(f for f in self.plan.scan.schema if f.name in used)
+        return tuple(f for f in self.plan.scan.schema if f.name in used)
+
+    def _listed_rows(self) -> Relation:
+        return projected(self._rows(), (*self._first_columns(), *columns_as(self.rest)))
+
+    def _keep_rows(self) -> str:
+        """The rows by key and level, with the other columns that are shown."""
         first = (*self._key_fields, self._level_field)
-        kind = Listed(first, rest, _COUNT, journal=True)
-        rows = projected(self._rows(), (*self._first_columns(), *columns_as(rest)))
-        return self.writer.state("listed", kind, counted(rows, (*first, *rest))), rest
+        kind = Listed(first, self.rest, _COUNT, journal=True)
+        return self.writer.state("listed", kind, counted(self._listed_rows(), (*first, *self.rest)))
 
     def _first_columns(self) -> tuple[tuple[str, Expression], ...]:
         pairs = zip(self._key_fields, self.key, strict=True)
@@ -151,10 +159,17 @@ class _Rows:
             row = {f.name: scalar.emit(each) for f, each in zip(self.rest, rest, strict=True)}
             words_of_rest = key_words(list(row.values()), self.rest)
             source.line(f"e = list_touch({self.listed}, {first}, {words_of_rest})")
+            before = source.name("times_before")
+            if self.levels:
+                source.line(f"{before} = int_at({self.listed}, e, 0)")
             source.line(f"indexed_add({self.listed}, e, 0, m)")
             source.line(f"list_settle({self.listed}, {first}, e)")
             if self.levels:
-                source.line(f"ordered_add({self.levels}, {_tuple([*words, 'level'])}, (m,))")
+                level_key = _tuple([*words, "level"])
+                with source.block(f"if {before} == 0:"):
+                    source.line(f"ordered_add({self.levels}, {level_key}, (1,))")
+                with source.block(f"elif {before} + m == 0:"):
+                    source.line(f"ordered_add({self.levels}, {level_key}, (-1,))")
             assert len(fields) == len(words) + 1
             source.line(f"e = indexed_find({self.shown}, {_tuple(words or ['0'])})")
             inside = f"int_at({self.shown}, e, 1) <= level <= int_at({self.shown}, e, 2)"
@@ -236,7 +251,7 @@ class _Rows:
             with source.block("if True:" if limit.null is None else f"if not {limit.null}:"):
                 low, high, bounded, _ = write_bounds(source, self.test, limit.value)
                 source.line(f"active, first = 1, {low}")
-                source.line(f"last = {f'{high} - 1' if bounded == 'True' else HIGHEST}")
+                source.line(f"last = {high} - 1 if {bounded} else {HIGHEST}")
             key = _tuple(self._key_names or ["0"])
             source.line(f"e = indexed_find({self.shown}, {key})")
             source.line(f"was, begin, end = 0, {nothing[0]}, {nothing[1]}")
@@ -298,3 +313,9 @@ def _operand(source: Source, field: Field, word: str) -> Operand:
 
 def _tuple(words: list[str]) -> str:
     return f"({', '.join(words)},)"
+
+
+def _is_one_level(test: Test) -> bool:
+    """Whether one level passes at most; as floats, several large whole numbers are equal."""
+    is_rounded = isinstance(test.bound.type, Float) and not isinstance(test.core.type, Float)
+    return test.operator == "=" and not is_rounded

@@ -48,7 +48,9 @@ class AggregateIndex:
         """Offer a candidate if a program can be written."""
         if not has_nested(query):
             return Rejection(self.name, "no aggregate is nested in a condition")
-        if (part := _failing_row(query, overflow=statistics.careful)) is not None:
+        if statistics.careful:  # a row was refused that the query itself can take
+            return Rejection(self.name, "a number does not fit the sums of its levels")
+        if (part := _failing_row(query, overflow=False)) is not None:
             why = (
                 f"{display_expression(part)} can fail, and is evaluated for rows that qualify only"
             )

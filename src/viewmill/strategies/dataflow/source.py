@@ -22,6 +22,7 @@ _CALLED = {
     "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
     "before", "change", "shown", "show", "times", "ranked", "is_far", "first_whole",
+    "no_whole",
 }  # fmt: skip
 _CALLED_PREFIXES = (
     "keyed_",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from viewmill.testing.oracle import Refused, canonical, differences
+from viewmill.testing.oracle import Refused, Row, canonical, differences
 from viewmill.testing.sessions.definitions import Evaluator
-from viewmill.testing.sessions.world import Table, View, World
+from viewmill.testing.sessions.world import View, World
 
 
 class Different(AssertionError):
@@ -18,57 +19,73 @@ class Different(AssertionError):
         self.kind = kind
 
 
-def check_all(
-    mill: Any, world: World, evaluator: Evaluator, *, verify: bool, is_data: bool
-) -> None:
-    """Every view equals the oracle at its own version; what it says about itself is true."""
+def check_names(mill: Any, world: World) -> None:
+    """The mill has the views of the world."""
     if set(mill.views()) != set(world.views):
         raise Different("views", f"{sorted(mill.views())}, expected {sorted(world.views)}")
-    for view in world.views.values():
-        status = mill[view.name].status()
-        _check_view(mill, world, evaluator, view, verify=verify)
-        _check_engine_calls(view, status, is_data=is_data)
 
 
-def _check_view(mill: Any, world: World, evaluator: Evaluator, view: View, *, verify: bool) -> None:
-    handle = mill[view.name]
+def check_views(mill: Any, world: World, evaluator: Evaluator, names: Iterable[str]) -> None:
+    """These views equal the oracle, now or when they were last fresh."""
+    for name in names:
+        view = world.views[name]
+        is_stale = view.is_deferred and mill[name].status()["freshness"] == "stale"
+        _check_view(mill[name], world, evaluator, view, is_stale=is_stale)
+
+
+def _check_view(
+    handle: Any, world: World, evaluator: Evaluator, view: View, *, is_stale: bool
+) -> None:
     rows = handle.rows()
-    status = handle.status()
-    if not view.is_deferred and status["freshness"] != "fresh":
-        raise Different("freshness", f"{view.name} is immediate and {status['freshness']}")
-    is_stale_window = "window" in view.definition and status["freshness"] == "stale"
-    tables = world.at(status["version"])
-    if not is_stale_window and _is_settled(view, world, tables):
-        try:
-            expected = evaluator.rows(view, tables)
-        except Refused:
-            expected = None  # a deferred view that cannot be refreshed shows what it had
-        found = [] if expected is None else differences(expected, rows)
+    expected = view.last if is_stale else _expected(world, evaluator, view, rows)
+    if expected is not None:
+        found = _differences(expected, rows)
         if found:
-            raise Different(
-                "rows", f"{view.name}: {found[:4]}\n#   {view.sql}\n#   {_essence(status)}"
-            )
-        if verify and expected is not None:
-            _check_verify(handle, view)
-    if status["rows"] != len(rows):
-        raise Different("status", f"{view.name} says {status['rows']} rows, there are {len(rows)}")
+            essence = _essence(handle.status())
+            raise Different("rows", f"{view.name}: {found[:4]}\n#   {view.sql}\n#   {essence}")
+    if not is_stale:
+        view.last, view.was_settled = rows, expected is not None
     _check_followed(view, rows)
 
 
-def _is_settled(view: View, world: World, tables: dict[str, Table]) -> bool:
-    for name in view.reads:
-        if name in tables:
-            if not tables[name].is_settled:
-                return False
-        elif name not in world.views or not _is_settled(world.views[name], world, tables):
-            return False
-    return True
+def check_statuses(mill: Any, world: World, *, is_quiet: bool) -> None:
+    """What all views say about themselves is true; `is_quiet` if only rows changed since."""
+    for view in world.views.values():
+        status = mill[view.name].status()
+        if status["freshness"] == "stale" and not view.is_deferred:
+            raise Different("freshness", f"{view.name} is immediate and stale")
+        shown = len(view.last or ())
+        if status["rows"] != shown:
+            raise Different("status", f"{view.name} says {status['rows']} rows, there are {shown}")
+        _check_engine_calls(view, status, is_data=is_quiet)
 
 
-def _check_verify(handle: Any, view: View) -> None:
-    found = handle.verify()
+def _expected(world: World, evaluator: Evaluator, view: View, rows: list[Row]) -> list[Row] | None:
+    """What a fresh view shows; None if that is its own affair: rows were deleted too often."""
+    if not world.is_settled(view):
+        return None
+    try:
+        return evaluator.rows(view, world.tables)
+    except Refused as why:
+        raise Different("accepted", f"{view.name}: {why}, it shows {rows[:4]}") from None
+
+
+def _differences(expected: list[Row], rows: list[Row]) -> list[str]:
+    """What differs; most often nothing does, which is quickly seen."""
+    counted = Counter(tuple(map(canonical, row)) for row in expected)
+    if counted == Counter(tuple(map(canonical, row)) for row in rows):
+        return []
+    return differences(expected, rows)
+
+
+def check_verify(mill: Any, world: World, name: str) -> None:
+    """`verify` of a view finds nothing."""
+    view = world.views[name]
+    if not (view.was_settled and world.is_settled(view)):
+        return
+    found = mill[name].verify()
     if found:
-        raise Different("verify", f"{view.name}: {found[:4]}\n#   {view.sql}")
+        raise Different("verify", f"{name}: {found[:4]}\n#   {view.sql}")
 
 
 def _check_followed(view: View, rows: list[Any]) -> None:

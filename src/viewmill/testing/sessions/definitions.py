@@ -1,48 +1,85 @@
-"""Compute views again from plain rows: DuckDB for queries, a few lines of Python for windows.
+"""Compute views again from plain rows: DuckDB for queries, a few lines of Python for the rest.
 
 A definition is plain data, so that it can be stored with the step that creates the view:
 
 reads     the tables and views it reads, by the user's names
 duckdb    a query over the oracle's names (`t0`, columns by role); or
-window    what `windows.py` computes by brute force
-finish    output column -> "sum" or "avg": DuckDB gives the list of values, which are added exactly
+window    what `windows.py` computes by brute force; or
+parts     what `parts.py` computes; or
+pattern   what `patterns.py` computes; or
+above     "count" or "all" of a view that Python computes
+finish    output column -> "sum", "avg" or "decimals": DuckDB gives the list of values, which are
+          added exactly
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import duckdb
 
 from viewmill.testing.oracle import Refused, Row
+from viewmill.testing.sessions.parts import part_rows
+from viewmill.testing.sessions.patterns import pattern_rows
 from viewmill.testing.sessions.windows import window_rows
 from viewmill.testing.sessions.world import Table, View, World
 
 _LARGEST = 2**63
+_DECIMAL_LIMIT = 10**38
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET threads = 1;"
     " SET default_null_order = 'nulls_first_on_asc_last_on_desc'"
 )
+_REFUSALS = (
+    duckdb.OutOfRangeException,
+    duckdb.ConversionException,
+    duckdb.InvalidInputException,
+)
 
 
 class Evaluator:
-    """DuckDB over the world's rows."""
+    """The world's views over its rows; an answer is remembered while the tables stay the same."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._duckdb = duckdb.connect(":memory:")
         self._duckdb.execute(_SETTINGS)
         self._registered: dict[str, Table] = {}
+        self._known: dict[str, tuple[View, list[Table], list[Row] | Refused]] = {}
 
     def rows(self, view: View, tables: Mapping[str, Table]) -> list[Row]:
         """The rows of a view over the tables; raises `Refused` if the query has no answer."""
+        below = [tables[name] for name in self._world.tables_below(view)]
+        known = self._known.get(view.name)
+        if known is None or known[0] is not view or not _are_same(known[1], below):
+            known = view, below, self._answer(view, tables)
+            self._known[view.name] = known
+        if isinstance(known[2], Refused):
+            raise known[2]
+        return known[2]
+
+    def _answer(self, view: View, tables: Mapping[str, Table]) -> list[Row] | Refused:
+        try:
+            return self._compute(view, tables)
+        except Refused as why:
+            return why
+
+    def _compute(self, view: View, tables: Mapping[str, Table]) -> list[Row]:
         definition = view.definition
         if "window" in definition:
             shown = window_rows(definition["window"], tables[view.reads[0]])
             return [tuple(map(_fitting, row)) for row in shown]
+        if "parts" in definition:
+            return part_rows(view, tables)
+        if "pattern" in definition:
+            return pattern_rows(view, tables)
+        if "above" in definition:
+            below = self.rows(self._world.views[view.reads[0]], tables)
+            return below if definition["above"] == "all" else [(len(below),)]
         for name in view.reads:
             self._provide(name, tables)
         return _finished(self._run(definition["duckdb"]), definition.get("finish", {}))
@@ -65,14 +102,16 @@ class Evaluator:
             found = self._duckdb.execute(query)
             names = [column[0] for column in found.description or ()]
             return names, [tuple(row) for row in found.fetchall()]
-        except (
-            duckdb.OutOfRangeException, duckdb.ConversionException, duckdb.InvalidInputException,
-        ) as why:  # fmt: skip
+        except _REFUSALS as why:
             raise Refused(str(why)) from None
 
     def close(self) -> None:
         """Give DuckDB's memory back."""
         self._duckdb.close()
+
+
+def _are_same(one: Sequence[Table], other: Sequence[Table]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _finished(found: tuple[Sequence[str], list[Row]], finish: Mapping[str, str]) -> list[Row]:
@@ -112,8 +151,22 @@ def exact_average(values: Sequence[float | None] | None) -> float | None:
     return float(sum(map(Fraction, given)) / len(given))
 
 
+def exact_decimals(values: Sequence[Decimal | None] | None) -> Decimal | None:
+    """The sum of decimals of 38 digits; raises `Refused` if it has more."""
+    given = [value for value in values or () if value is not None]
+    if not given:
+        return None
+    scale = -int(given[0].as_tuple().exponent)
+    total = sum(int(Fraction(value) * 10**scale) for value in given)
+    if abs(total) >= _DECIMAL_LIMIT:
+        raise Refused("a decimal does not fit 38 digits")
+    digits = tuple(map(int, str(abs(total))))
+    return Decimal((int(total < 0), digits, -scale))
+
+
 _FINISH: dict[str, Callable[[Any], Any]] = {
     "as is": _fitting,
     "sum": exact_sum,
     "avg": exact_average,
+    "decimals": exact_decimals,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ _MAX_TABLES = 4
 _MAX_ROWS = 40  # of a table: more are deleted again
 _COLUMNS = (
     ("k", "INT"), ("x", "BIGINT"), ("d", "DOUBLE"), ("c", "DECIMAL(12,2)"), ("s", "STRING"),
-    ("b", "BOOLEAN"),
+    ("b", "BOOLEAN"), ("w", "DECIMAL(38,4)"),
 )  # fmt: skip
 _FORMS = ("tuples", "dicts", "arrow", "pandas")
 _POLICIES = (
@@ -42,17 +43,18 @@ Draw = Callable[[random.Random, World], Step | None]
 
 def _weighted(rng: random.Random, world: World, is_durable: bool) -> Draw:
     if not world.tables:
-        return _create_table
+        return _connect if world.made == 0 and rng.random() < 0.3 else _create_table
     if not world.views:
         return _create_view
     weights: list[tuple[Draw, float]] = [
         (_insert, 30), (_delete, 16), (_upsert, 6), (_apply, 6), (_batch, 8), (_mistake, 5),
         (_tick, 5), (_set_policy, 4), (_refresh, 5), (_full_refresh, 1.5), (_create_view, 5),
         (_drop_view, 3), (_replace_view, 2), (_create_table, 1), (_drop_table, 0.7),
-        (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1),
+        (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1), (_product, 4), (_settle, 4),
+        (_ask, 1),
     ]  # fmt: skip
     if is_durable:
-        weights += [(_restart, 2), (_kill, 2), (_checkpoint, 1)]
+        weights += [(_restart, 1), (_kill, 2), (_checkpoint, 1), (_connect, 1)]
     draws = [draw for draw, _ in weights]
     return rng.choices(draws, [chance for _, chance in weights])[0]
 
@@ -68,7 +70,7 @@ def _create_table(rng: random.Random, world: World) -> Step | None:
     options: dict[str, Any] = {}
     if is_stream:
         roles.append(("t", "TIMESTAMP"))
-        options["stream"] = {"role": "t", "lateness": rng.choice([0, 0, 2, 5])}
+        options["stream"] = _stream(rng)
         options["append_only"] = rng.random() < 0.2
     elif rng.random() < 0.35:
         roles.append(("id", "BIGINT"))
@@ -81,11 +83,19 @@ def _create_table(rng: random.Random, world: World) -> Step | None:
     return "create_table", draw_name(rng, world.made), f"t{world.made}", columns, options
 
 
-def _row(rng: random.Random, table: Table, wild: float) -> Row:
+def _stream(rng: random.Random) -> dict[str, Any]:
+    stream: dict[str, Any] = {"role": "t", "lateness": rng.choice([0, 0, 2, 5])}
+    if rng.random() < 0.6:
+        stream["part"] = rng.choice([5, 10])
+        stream["retention"] = rng.choice([None, None, 20, 60])
+    return stream
+
+
+def _row(rng: random.Random, world: World, table: Table, wild: float) -> Row:
     values: list[Any] = []
     for column in table.columns:
         if column.role == "t":
-            values.append(draw_time(rng, 0 if table.newest is None else table.newest - START))
+            values.append(_time(rng, world, table))
         elif column.role == "id":
             values.append(rng.randrange(12))
         else:
@@ -93,10 +103,19 @@ def _row(rng: random.Random, table: Table, wild: float) -> Row:
     return tuple(values)
 
 
-def _rows(rng: random.Random, table: Table) -> list[Row]:
+def _time(rng: random.Random, world: World, table: Table) -> dt.datetime:
+    """A moment near the latest; in parts one that no row has, for patterns go by the order."""
+    moment = draw_time(rng, 0 if table.newest is None else table.newest // 0.25 * 0.25 - START)
+    if table.stream is not None and table.stream.part is not None:
+        world.serial += 1
+        moment += dt.timedelta(microseconds=world.serial % 250_000)
+    return moment
+
+
+def _rows(rng: random.Random, world: World, table: Table) -> list[Row]:
     wild = rng.choice([0.0, 0.0, 0.05, 0.3])
     count = rng.choice([1, 1, 1, 2, 3, 6, 12])
-    return [_row(rng, table, wild) for _ in range(count)]
+    return [_row(rng, world, table, wild) for _ in range(count)]
 
 
 def _table(rng: random.Random, world: World) -> Table:
@@ -105,12 +124,12 @@ def _table(rng: random.Random, world: World) -> Table:
 
 def _insert(rng: random.Random, world: World) -> Step | None:
     table = _table(rng, world)
-    rows = _rows(rng, table)
+    rows = _rows(rng, world, table)
     if table.key:
         taken = {row[table.roles.index("id")] for row in table.rows()}
         rows = [row for row in rows if row[table.roles.index("id")] not in taken]
         rows = list({row[table.roles.index("id")]: row for row in rows}.values())
-    if not rows or sum(n for _, n in table.counted.values()) > _MAX_ROWS:
+    if not rows or len(table.rows()) > _MAX_ROWS:
         return None
     return "insert", table.name, rows, rng.choice(_FORMS)
 
@@ -126,14 +145,16 @@ def _delete(rng: random.Random, world: World) -> Step | None:
     if table.is_append_only:
         return None
     if table.is_unchecked and rng.random() < 0.3:
-        return "delete", table.name, _rows(rng, table), "tuples"
+        return "delete", table.name, _rows(rng, world, table), "tuples"
     rows = _present(rng, table)
     return ("delete", table.name, rows, rng.choice(_FORMS)) if rows else None
 
 
 def _upsert(rng: random.Random, world: World) -> Step | None:
     table = _table(rng, world)
-    return ("upsert", table.name, _rows(rng, table), rng.choice(_FORMS)) if table.key else None
+    return (
+        ("upsert", table.name, _rows(rng, world, table), rng.choice(_FORMS)) if table.key else None
+    )
 
 
 def _apply(rng: random.Random, world: World) -> Step | None:
@@ -141,9 +162,39 @@ def _apply(rng: random.Random, world: World) -> Step | None:
     if table.key or table.is_append_only:
         return None
     changes = [(row, -1) for row in _present(rng, table)]
-    changes += [(row, rng.choice([1, 1, 2, 3])) for row in _rows(rng, table)]
+    changes += [(row, rng.choice([1, 1, 2, 3])) for row in _rows(rng, world, table)]
     rng.shuffle(changes)
     return "apply", table.name, [[list(row), times] for row, times in changes]
+
+
+def _product(rng: random.Random, world: World) -> Step | None:
+    """Rows as combinations of a few values of some columns with a few of the others."""
+    table = _table(rng, world)
+    if (
+        table.key
+        or table.is_append_only
+        or table.stream is not None
+        or len(table.rows()) > _MAX_ROWS
+    ):
+        return None
+    roles = rng.sample(table.roles, len(table.roles))
+    cut = rng.randint(1, len(roles) - 1)
+    factors = []
+    for own in (roles[:cut], roles[cut:]):
+        places = [table.roles.index(role) for role in own]
+        rows = [_row(rng, world, table, 0.1) for _ in range(rng.randint(1, 3))]
+        factors.append([own, [[row[i] for i in places] for row in rows]])
+    is_delete = table.is_unchecked and rng.random() < 0.2
+    return "product", table.name, factors, -1 if is_delete else rng.choice([1, 1, 2])
+
+
+def _settle(rng: random.Random, world: World) -> Step | None:
+    """What was deleted before it came comes."""
+    for table in world.tables.values():
+        if not table.is_settled:
+            missing = [(row, -n) for row, n in table.counted.values() if n < 0]
+            return "apply", table.name, [[list(row), n] for row, n in missing]
+    return None
 
 
 def _batch(rng: random.Random, world: World) -> Step | None:
@@ -161,10 +212,10 @@ def _mistake(rng: random.Random, world: World) -> Step | None:
     """A batch of which the second half must be refused, and so all of it."""
     table = _table(rng, world)
     if table.key and table.rows():
-        return "insert", table.name, [*_rows(rng, table), rng.choice(table.rows())], "tuples"
+        return "insert", table.name, [*_rows(rng, world, table), rng.choice(table.rows())], "tuples"
     if table.is_unchecked or table.is_append_only:
         return None
-    row = _row(rng, table, 0.5)
+    row = _row(rng, world, table, 0.5)
     return "delete", table.name, [*_present(rng, table), row, row, row], "tuples"
 
 
@@ -193,7 +244,8 @@ def _create_view(rng: random.Random, world: World) -> Step | None:
     policy = rng.choice(_POLICIES) if rng.random() < _POLICY_CHANCE else "IMMEDIATE"
     definition = definition | {"alias": f"v{world.made}"}
     memory = rng.choice(["", "", "", "", " MEMORY '0'", " MEMORY '2 KB'"])
-    clauses = f"REFRESH {policy}{memory}"
+    is_in_parts = "parts" in definition or "pattern" in definition
+    clauses = f"REFRESH {policy}{'' if is_in_parts else memory}"
     return "create_view", draw_name(rng, world.made), clauses, query, definition
 
 
@@ -234,8 +286,14 @@ def _refresh(rng: random.Random, world: World) -> Step:
     return "refresh", _view(rng, world)
 
 
-def _full_refresh(rng: random.Random, world: World) -> Step:
-    return "full_refresh", _view(rng, world)
+def _full_refresh(rng: random.Random, world: World) -> Step | None:
+    name = _view(rng, world)
+    kinds = world.views[name].definition
+    return None if "parts" in kinds or "pattern" in kinds else ("full_refresh", name)
+
+
+def _ask(rng: random.Random, world: World) -> Step:
+    return "ask", _view(rng, world)
 
 
 def _subscribe(rng: random.Random, world: World) -> Step:
@@ -262,6 +320,10 @@ def _nonsense(rng: random.Random, world: World) -> Step:
 
 
 # A durable mill.
+
+
+def _connect(rng: random.Random, world: World) -> Step:
+    return "connect", rng.choice([None, "0 MB", "2 KB", "50 KB", "1 MB"])
 
 
 def _restart(rng: random.Random, world: World) -> Step:

@@ -33,7 +33,7 @@ def draw_shard_step(rng: random.Random, world: World, views: int) -> Step:
 def _draw(rng: random.Random, world: World, views: int) -> Step | None:
     if not world.tables or (not world.views and len(world.tables) < 3 and rng.random() < 0.5):
         return _create_table(rng, world)
-    if not world.views or (not world.history and len(world.views) < views):
+    if not world.views or (not world.has_begun and len(world.views) < views):
         return _create_view(rng, world)
     if rng.random() < 0.12:
         return rng.choice([("restart", rng.choice([1, 2, 3])), ("lose",), ("rerun",)])
@@ -54,7 +54,7 @@ def _create_table(rng: random.Random, world: World) -> Step:
 
 
 def _create_view(rng: random.Random, world: World) -> Step | None:
-    drawn = draw_view(rng, world)
+    drawn = draw_view(rng, world, over_windows=False)
     if drawn is None:
         return None
     query, definition = drawn

@@ -1,8 +1,8 @@
 """Draw definitions of views: for every strategy a few shapes, written for Spark and for DuckDB.
 
 A shape is one text with places: `{a}` is a table, `{a.k}` its column of role k, and `{sum:a.d}` or
-`{avg:a.d}` a float aggregate, which DuckDB gives as the list of its values. The two dialects differ
-in nothing else here.
+`{avg:a.d}` a float aggregate, which DuckDB gives as the list of its values, like `{decimals:a.w}`.
+The two dialects differ in nothing else here.
 """
 
 from __future__ import annotations
@@ -10,17 +10,27 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from viewmill.testing.sessions.draw_streams import draw_parts, draw_pattern
+from viewmill.testing.sessions.names import quoted, respelt
 from viewmill.testing.sessions.world import Table, World
 
 Drawn = tuple[str, dict[str, Any]]  # the query in Spark's dialect, the definition for the oracle
 
-_PLACE = re.compile(r"\{(?:(sum|avg):)?(\w+)(?:\.(\w+))?\}(?: AS (\w+))?")
+_PLACE = re.compile(r"\{(?:(sum|avg|decimals):)?(\w+)(?:\.(\w+))?\}(?: AS (\w+))?")
+_SPARK_NAMES = {"decimals": "SUM"}
 
 
-def draw_view(rng: random.Random, world: World) -> Drawn | None:
+def draw_view(rng: random.Random, world: World, *, over_windows: bool = True) -> Drawn | None:
     """A query over tables and views of the world, None if the world has not what it needs."""
+    with suppress(ValueError):  # a table has not all columns
+        return _draw_view(rng, world, over_windows=over_windows)
+    return None
+
+
+def _draw_view(rng: random.Random, world: World, *, over_windows: bool) -> Drawn | None:
     plain = [table for table in world.tables.values() if table.stream is None]
     streams = [table for table in world.tables.values() if table.stream is not None]
     choices: list[Callable[[], Drawn]] = []
@@ -30,9 +40,15 @@ def draw_view(rng: random.Random, world: World) -> Drawn | None:
     if streams:
         choices += [lambda: _window(rng, streams), lambda: _one_table(rng, streams)]
         choices += [lambda: _window_groups(rng, streams)]
+    parted = [table for table in streams if table.stream is not None and table.stream.part]
+    if parted:
+        choices += [lambda: draw_parts(rng, parted, plain), lambda: draw_pattern(rng, parted)] * 2
     lower = _readable_views(world)
     if lower:
         choices += [lambda: _over_view(rng, lower)]
+    computed = [view for view in world.views.values() if _is_computed(view)]
+    if computed and over_windows:
+        choices += [lambda: _above(rng, computed)]
     return rng.choice(choices)() if choices else None
 
 
@@ -48,7 +64,8 @@ def _written(rng: random.Random, text: str, tables: Mapping[str, Table]) -> Draw
         if role is None:
             return named(tables[table].name) + shown
         column = f"{table}.{named(tables[table].column(role).name)}"
-        return (f"{function.upper()}({column})" if function else column) + shown
+        called = _SPARK_NAMES.get(function, str(function).upper())
+        return (f"{called}({column})" if function else column) + shown
 
     def duckdb(place: re.Match[str]) -> str:
         function, table, role, alias = place.groups()
@@ -67,32 +84,21 @@ def _written(rng: random.Random, text: str, tables: Mapping[str, Table]) -> Draw
     return _PLACE.sub(spark, text), definition | ({"finish": finish} if finish else {})
 
 
-def respelt(rng: random.Random, name: str) -> str:
-    """A name as another user writes it: case does not matter, for letters of ASCII at least."""
-    if not name.isascii() or rng.random() < 0.6:
-        return name
-    return rng.choice([name.upper(), name.lower(), name.swapcase()])
-
-
-def quoted(name: str) -> str:
-    """A name as Spark quotes it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 # Shapes over tables without time.
 
-_GROUP_KEYS = ("k", "s", "b")
+_GROUP_KEYS = ("k", "s", "b", "w", "d")
 _AGGREGATES = (
     "COUNT(*) AS n", "SUM({a.x}) AS sx", "MIN({a.x}) AS lx", "MAX({a.x}) AS hx",
     "AVG({a.x}) AS ax", "SUM({a.c}) AS sc", "MAX({a.c}) AS hc", "{sum:a.d} AS sd",
     "{avg:a.d} AS ad", "MIN({a.d}) AS ld", "MAX({a.d}) AS hd", "MIN({a.s}) AS ls",
     "MAX({a.s}) AS hs", "COUNT({a.x}) AS cx", "COUNT(DISTINCT {a.x}) AS dx",
     "SUM({a.x}) FILTER (WHERE {a.k} > 0) AS fx", "COUNT(DISTINCT {a.s}) AS ds",
+    "{decimals:a.w} AS sw", "MIN({a.w}) AS lw", "MAX({a.w}) AS hw", "COUNT(DISTINCT {a.w}) AS dw",
 )  # fmt: skip
 _CONDITIONS = (
     "{a.x} > 0", "{a.k} IS NOT NULL", "{a.k} IN (0, 2)", "{a.x} <> 1 OR {a.x} IS NULL",
     "{a.s} <> 'a'", "{a.c} < 2", "NOT ({a.k} = 1)", "{a.k} BETWEEN 0 AND 1", "{a.d} >= 0",
-    "{a.b} IS NOT TRUE",
+    "{a.b} IS NOT TRUE", "{a.w} > 1",
 )  # fmt: skip
 
 
@@ -147,6 +153,7 @@ def _listed(rng: random.Random) -> str:
         "CASE WHEN {a.x} > 0 THEN {a.k} ELSE -1 END AS e",
         "COALESCE({a.x}, 7) AS e, {a.c} * 2 AS c_, {a.d} AS d_",
         "{a.b} AS b_, {a.k} AS k_, {a.x} AS x_",
+        "{a.w} AS w_, {a.d} AS d_",
     ])  # fmt: skip
     return f"SELECT {shown} FROM {{a}} a{_where(rng, 0.8)}"
 
@@ -252,11 +259,24 @@ def _readable_views(world: World) -> list[Any]:
         view
         for view in world.views.values()
         if not view.is_deferred
-        and "window" not in view.definition
+        and "duckdb" in view.definition
         and "finish" not in view.definition
         and "LIMIT" not in view.definition["duckdb"]
         and all(name in world.tables for name in view.reads)
     ]
+
+
+def _is_computed(view: Any) -> bool:
+    """Whether Python computes a view, and it is never behind."""
+    kinds = ("window", "parts", "pattern")
+    return not view.is_deferred and any(kind in view.definition for kind in kinds)
+
+
+def _above(rng: random.Random, views: Sequence[Any]) -> Drawn:
+    view = rng.choice(views)
+    what, shown = rng.choice([("count", "COUNT(*) AS n"), ("all", "*")])
+    query = f"SELECT {shown} FROM {quoted(respelt(rng, view.name))} v"
+    return query, {"reads": [view.name], "above": what}
 
 
 def _over_view(rng: random.Random, views: Sequence[Any]) -> Drawn:

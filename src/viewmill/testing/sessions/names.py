@@ -20,6 +20,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "STRING": ("a", "b", "", "A"),
     "BOOLEAN": (True, False),
     "DECIMAL(12,2)": (Decimal("0.00"), Decimal("1.50"), Decimal("-2.25"), Decimal("0.01")),
+    "DECIMAL(38,4)": (Decimal("0.0000"), Decimal("1.5000"), Decimal("-12345678901234567890.0001")),
 }
 _EXTREMES: dict[str, tuple[Any, ...]] = {
     "INT": (2**31 - 1, -(2**31)),
@@ -28,6 +29,7 @@ _EXTREMES: dict[str, tuple[Any, ...]] = {
     "STRING": ("é", "日本", "it's", "a\nb", "\\", "%", "x\u2028y"),
     "BOOLEAN": (True,),
     "DECIMAL(12,2)": (Decimal("9999999999.99"), Decimal("-9999999999.99")),
+    "DECIMAL(38,4)": (Decimal("9" * 34 + ".9999"), Decimal("-" + "9" * 34 + ".9999")),
 }
 
 
@@ -60,3 +62,15 @@ def draw_time(rng: random.Random, around: float) -> dt.datetime:
     """A moment near so many seconds after 2024."""
     later = around + rng.choice([0.0, 0.5, 1.0, 2.0, 3.0, 7.25]) - rng.choice([0, 0, 0, 1, 4])
     return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=START + later)
+
+
+def respelt(rng: random.Random, name: str) -> str:
+    """A name as another user writes it: case does not matter, for letters of ASCII at least."""
+    if not name.isascii() or rng.random() < 0.6:
+        return name
+    return rng.choice([name.upper(), name.lower(), name.swapcase()])
+
+
+def quoted(name: str) -> str:
+    """A name as Spark quotes it."""
+    return "`" + name.replace("`", "``") + "`"

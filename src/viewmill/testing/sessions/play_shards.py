@@ -22,7 +22,7 @@ from viewmill.testing.local_shards import LocalShards
 from viewmill.testing.oracle import Refused, Row, differences
 from viewmill.testing.sessions.check import Different
 from viewmill.testing.sessions.definitions import Evaluator
-from viewmill.testing.sessions.draw_views import quoted
+from viewmill.testing.sessions.names import quoted
 from viewmill.testing.sessions.steps import Step
 from viewmill.testing.sessions.world import Column, Stream, Table, View, World, arrow_table
 
@@ -101,7 +101,7 @@ class ShardPlayer:
         rows = {name: self._arrow(name, changes) for name, changes in parts if changes}
         if self._shards is None:
             self._shards = (SparkShards if self._on_spark else SlotShards)(self._folder, self.world)
-            self.world.note(0)
+            self.world.has_begun = True
         try:
             if self._again:
                 self._shards.rerun(rows)

@@ -24,7 +24,7 @@ class Lane:
 
     name: str
     is_durable: bool = False
-    steps: int = 60
+    steps: int = 150
     views: int = 7
     where: OneOf["mill", "slots", "spark"] = "mill"  # a mill; shards in memory; shards on Spark
 
@@ -35,7 +35,7 @@ LANES = {
         Lane("memory"),
         Lane("durable", is_durable=True),
         # Creating a view costs seconds of compilation: few views, many changes.
-        Lane("compiled", steps=150, views=2),
+        Lane("compiled", steps=300, views=2),
         Lane("slots", where="slots", views=6, steps=40),
         Lane("shards", where="spark", views=6, steps=22),
     )

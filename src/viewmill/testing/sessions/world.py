@@ -10,6 +10,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -44,11 +45,15 @@ class Stream:
     role: str
     lateness: float = 0.0
     part: int | None = None
+    retention: int | None = None
 
 
 @dataclass
 class Table:
-    """A table as a bag of rows; `counted` maps a row's canonical form to the row and its count."""
+    """A table as a bag of rows; `counted` maps a row's canonical form to the row and its count.
+
+    With retention it holds the rows that are over, too: matches and parts made of them stay.
+    """
 
     name: str
     alias: str
@@ -58,38 +63,48 @@ class Table:
     is_append_only: bool = False
     stream: Stream | None = None
     counted: dict[Row, tuple[Row, int]] = field(default_factory=dict)
-    arrived: list[Row] = field(default_factory=list)
     newest: float | None = None  # seconds of the latest row
     tick: float | None = None
+    _shown: list[Row] | None = None
 
-    @property
+    @cached_property
     def roles(self) -> list[str]:
         """The names of the columns in the oracle."""
         return [column.role for column in self.columns]
 
     def column(self, role: str) -> Column:
         """The column with a role."""
-        return next(each for each in self.columns if each.role == role)
+        return self.columns[self.roles.index(role)]
+
+    def held(self) -> list[Row]:
+        """Each row that was admitted, as often as it is there."""
+        return [row for row, times in self.counted.values() for _ in range(times)]
 
     def rows(self) -> list[Row]:
-        """Each row as often as it is there."""
-        return [row for row, times in self.counted.values() for _ in range(times)]
+        """Each row that readers see: those that retention leaves."""
+        if self._shown is None:
+            first, held = self.first_kept, self.held()
+            self._shown = held if first is None else [r for r in held if self.part_of(r) >= first]
+        return self._shown
 
     @property
     def is_settled(self) -> bool:
         """Whether no row has been deleted more often than it was inserted."""
-        return all(times > 0 for _, times in self.counted.values())
+        return not self.is_unchecked or all(times > 0 for _, times in self.counted.values())
 
     def copy(self) -> Table:
         """A copy that can be changed alone."""
         return Table(
             self.name, self.alias, self.columns, self.key, self.is_unchecked, self.is_append_only,
-            self.stream, dict(self.counted), list(self.arrived), self.newest, self.tick,
+            self.stream, dict(self.counted), self.newest, self.tick,
         )  # fmt: skip
 
     def change(self, changes: Iterable[tuple[Row, int]]) -> None:
-        """Add and remove rows; the rules are judged by `check`, on the net effect."""
+        """Add and remove rows, but those that come too late; `check` judges the net effect."""
+        horizon = self.horizon
         for row, times in changes:
+            if horizon is not None and self.part_of(row) < horizon:
+                continue
             name = tuple(map(canonical, row))
             total = self.counted.get(name, (row, 0))[1] + times
             if total:
@@ -97,7 +112,6 @@ class Table:
             else:
                 self.counted.pop(name, None)
             if times > 0:
-                self.arrived.extend([row] * times)
                 self._see(row)
 
     @property
@@ -114,6 +128,43 @@ class Table:
                 seconds = seconds_of(moment)
                 self.newest = seconds if self.newest is None else max(self.newest, seconds)
 
+    # Parts.
+
+    def part_of(self, row: Row) -> int:
+        """The part that a row is in."""
+        assert self.stream is not None
+        assert self.stream.part is not None
+        return int(seconds_of(row[self.roles.index(self.stream.role)]) // self.stream.part)
+
+    @property
+    def newest_part(self) -> int | None:
+        """The part that rows or ticks have reached."""
+        if self.stream is None or self.stream.part is None:
+            return None
+        reached = [each for each in (self.newest, self.tick) if each is not None]
+        return int(max(reached) // self.stream.part) if reached else None
+
+    @property
+    def first_kept(self) -> int | None:
+        """The oldest part that retention leaves."""
+        stream, newest = self.stream, self.newest_part
+        if stream is None or stream.part is None or stream.retention is None or newest is None:
+            return None
+        return newest + 1 - -(-stream.retention // stream.part)
+
+    @property
+    def horizon(self) -> int | None:
+        """The oldest part that may still change."""
+        stream, newest = self.stream, self.newest_part
+        if stream is None or stream.part is None or newest is None:
+            return None
+        bounds = [] if self.first_kept is None else [self.first_kept]
+        if stream.lateness:
+            bounds.append(int((newest * stream.part - stream.lateness) // stream.part))
+        return max(bounds, default=None)
+
+    # Keys.
+
     def replaced(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
         """The changes of an upsert; of rows with one key the last counts."""
         last = {self._key_of(row): row for row in rows}
@@ -125,7 +176,7 @@ class Table:
 
     def check(self) -> None:
         """Raise `Impossible` if a row is missing or a key is there twice."""
-        if not self.is_unchecked and not self.is_settled:
+        if not self.is_unchecked and any(times < 0 for _, times in self.counted.values()):
             raise Impossible("a row that is not there was deleted")
         if self.key:
             keys = Counter(self._key_of(row) for row in self.rows())
@@ -172,7 +223,11 @@ class View:
     is_deferred: bool = False
     followed: Counter[Row] | None = None
     stop: Any = None
-    engine_calls: int = 0
+    engine_calls: int = -1
+    last: list[Row] | None = None  # the rows when it was last fresh
+    was_settled: bool = True  # then: no row below had been deleted too often
+    first_part: int | None = None  # of a view in parts: where it starts
+    since: dict[str, int | None] = field(default_factory=dict)  # of a pattern: the first part seen
 
     @property
     def reads(self) -> list[str]:
@@ -182,21 +237,34 @@ class View:
 
 @dataclass
 class World:
-    """All tables and views, and the tables as they were at each version of the mill."""
+    """All tables and views."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
-    history: dict[int, dict[str, Table]] = field(default_factory=dict)
     made: int = 0
-
-    def note(self, version: int) -> None:
-        """Remember the tables as they are now; a changed table is a new one."""
-        self.history[version] = dict(self.tables)
-
-    def at(self, version: int) -> dict[str, Table]:
-        """The tables as they were at a version: at the last one noted up to it."""
-        return self.history[max(v for v in self.history if v <= version)]
+    serial: int = 0  # of rows with a time
+    has_begun: bool = False  # a pipeline has started: tables and views are fixed
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
         return [view.name for view in self.views.values() if name in view.reads]
+
+    def readers_of_all(self, names: Iterable[str]) -> set[str]:
+        """The views that read any of these, or a view that does, and so on."""
+        found, waiting = set[str](), list(names)
+        while waiting:
+            more = [each for each in self.readers(waiting.pop()) if each not in found]
+            found.update(more)
+            waiting += more
+        return found
+
+    def tables_below(self, view: View) -> list[str]:
+        """The tables that a view reads, itself or through others."""
+        found: list[str] = []
+        for name in view.reads:
+            found += [name] if name not in self.views else self.tables_below(self.views[name])
+        return found
+
+    def is_settled(self, view: View) -> bool:
+        """Whether no table below has a row that was deleted too often."""
+        return all(self.tables[name].is_settled for name in self.tables_below(view))

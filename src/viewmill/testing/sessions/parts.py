@@ -1,0 +1,55 @@
+"""Views in parts by brute force: what INITIALIZE and UPDATE make of all rows that were admitted.
+
+single   SELECT k, count(*) FROM s[i] GROUP BY k
+joined   SELECT count(*) FROM s[i] JOIN d ON s.k = d.k, where d is a table without parts
+coarse   SELECT count(*) FROM s[i*3..i*3+2], in parts three times as long
+running  a count that each part carries on from the part before
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from viewmill.testing.oracle import Row, canonical
+from viewmill.testing.sessions.world import Table, View
+
+
+def part_rows(view: View, tables: Mapping[str, Table]) -> list[Row]:
+    """The rows of the newest part of a view; notes where the view starts."""
+    kind, table = view.definition["parts"], tables[view.definition["stream"]]
+    newest, oldest = _newest(kind, table), _oldest(kind, table)
+    if view.first_part is None:
+        view.first_part = newest if view.last is None and newest is not None else oldest
+    first = view.first_part
+    if first is None or newest is None or newest < first:
+        return []
+    k = table.roles.index("k")
+    width = 3 if kind == "coarse" else 1
+    parts = [(table.part_of(row) // width, row[k]) for row in table.held()]
+    if kind == "single":
+        return list(Counter(key for part, key in parts if part == newest).items())
+    if kind == "running":
+        return [(sum(part >= first for part, _ in parts),)]
+    if kind == "joined":
+        return [(_joined([key for part, key in parts if part == newest], view, tables),)]
+    return [(sum(part == newest for part, _ in parts),)]
+
+
+def _newest(kind: str, table: Table) -> int | None:
+    newest = table.newest_part
+    return newest if newest is None or kind != "coarse" else (newest - 2) // 3
+
+
+def _oldest(kind: str, table: Table) -> int | None:
+    parts = [table.part_of(row) for row in table.held()]
+    if not parts:
+        return None
+    return -((2 - min(parts)) // 3) if kind == "coarse" else min(parts)
+
+
+def _joined(keys: list[Any], view: View, tables: Mapping[str, Table]) -> int:
+    other = tables[view.definition["other"]]
+    there = Counter(canonical(row[other.roles.index("k")]) for row in other.rows())
+    return sum(there[key] for key in keys if key is not None)
