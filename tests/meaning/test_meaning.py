@@ -413,3 +413,17 @@ def test_an_acknowledged_change_survives_a_kill(tmp_path):
     with vm.connect(tmp_path / "b.mill") as again:
         assert again["v"].rows() == [(2,)]
         assert sorted(again.sql("SELECT k FROM t").rows()) == [(1,), (2,)]
+
+
+def test_a_deferred_view_that_cannot_be_refreshed_comes_back_stale(tmp_path):
+    with vm.connect(tmp_path / "a.mill") as mill:
+        mill.sql("CREATE TABLE t (x INT)")
+        mill.sql("CREATE MATERIALIZED VIEW v REFRESH ON DEMAND AS SELECT 6 div x AS q FROM t")
+        mill.insert("t", [(2,)])
+        mill["v"].refresh()
+        mill.insert("t", [(0,)])
+    with vm.connect(tmp_path / "a.mill") as mill:
+        assert (mill["v"].rows(), mill["v"].status()["freshness"]) == ([(3,)], "stale")
+        mill.delete("t", [(0,)])
+        mill["v"].refresh()
+        assert (mill["v"].rows(), mill["v"].status()["freshness"]) == ([(3,)], "fresh")

@@ -20,7 +20,7 @@ from viewmill.deltas.product import Changed, Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
 from viewmill.errors import DamagedFile, EvaluationFailed, Overflow, StorageFailed
 from viewmill.mill.broken import ViewStatement, note_broken, statement_of
-from viewmill.mill.catalog import PlainEntry, TableEntry
+from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import add_table, install_view, names_in, prepare_view
 from viewmill.mill.memory import rest
@@ -36,6 +36,7 @@ from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
 from viewmill.mill.stale_views import History, open_stale_view, stale_checkpoint
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
+from viewmill.mill.window_families import leave_families, window_of
 from viewmill.policies.arrivals import model_of
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.lower import lower
@@ -57,7 +58,7 @@ def recover(core: Core, store: Store) -> None:
     views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
     changes = _replay(core, store, is_kept=any("stale" in saved for saved in views.values()))
     core.version = store.last_version()
-    history = History(store, changes, lambda table, rows: _piece(core, table, rows))
+    history = History(store, changes, lambda t, rows: joined(t.schema, [_piece(core, t, rows)]))
     _open_views(core, history, views)
     rest(core)
     settle(core)
@@ -195,12 +196,23 @@ def _open_view(
     core.restore_pattern = restore_pattern(core, store, key, since)
     try:
         entry = prepare_view(core, statement, sql)
+        _require_answer(entry)
     except (Overflow, EvaluationFailed) as why:
         entry = open_stale_view(core, history, saved, statement, why)
     finally:
         core.restore_pattern = None
     entry.created, entry.stored_version = saved["created"], saved.get("stale")
     install_view(core, entry)
+
+
+def _require_answer(entry: ViewEntry) -> None:
+    """Read a deferred window, which is filled only then: it may have no answer any more."""
+    if not entry.is_immediate and window_of(entry) is not None:
+        try:
+            entry.block.maintainer.contents()
+        except (Overflow, EvaluationFailed):
+            leave_families(entry)
+            raise
 
 
 # Checkpoints.

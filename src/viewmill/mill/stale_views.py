@@ -24,6 +24,7 @@ from viewmill.mill.create import names_in, prepare_view, view_record
 from viewmill.mill.refresh import MULTIPLICITY, netted
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
+from viewmill.mill.window_families import windows_in
 from viewmill.program.kept_parts import KeptParts
 from viewmill.sql.statements import CreateMaterializedView
 
@@ -54,7 +55,7 @@ def stale_records(core: Core, changed: Iterable[str]) -> dict[str, str]:
 
 def _can_return(core: Core, entry: ViewEntry) -> bool:
     """Whether a view is a query over whole tables: what it saw of them says what it shows."""
-    if isinstance(entry.block.maintainer, KeptParts):
+    if isinstance(entry.block.maintainer, KeptParts) or windows_in(entry):
         return False
     if any(scan.window is not None for scan in scans(entry.query)):
         return False

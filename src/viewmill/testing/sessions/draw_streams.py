@@ -61,7 +61,7 @@ def draw_pattern(rng: random.Random, streams: Sequence[Table]) -> Drawn:
     source, k, x, t = _named(rng, table, "k", "x", "t")
     variables, names, conditions = [], [], []
     for name in "abc"[: rng.randint(1, 3)]:
-        test = rng.choice([["any"], [">", 0], [">", 1], ["rises"]])
+        test: list[Any] = rng.choice([["any"], [">", 0], [">", 1], ["rises"]])
         plus = rng.random() < 0.4
         variables.append([test, plus])
         names.append(name + "+" * plus)

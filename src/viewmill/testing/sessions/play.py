@@ -48,7 +48,8 @@ class Player:
 
     def __init__(self, *, is_durable: bool = False, verify_every: int = 10) -> None:
         self._folder = tempfile.mkdtemp(prefix="session") if is_durable else None
-        self._life, self._memory = 0, None
+        self._life = 0
+        self._memory: str | None = None
         self.mill = vm.connect(self._path())
         self.world = World()
         self.evaluator = Evaluator(self.world)
