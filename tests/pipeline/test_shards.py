@@ -205,7 +205,7 @@ def test_what_shards_cannot_do_is_said(spark, tmp_path):
         vm.Pipeline(spark, tmp_path / "other", shards=2)
 
 
-STREAM = "ts TIMESTAMP, k STRING, x BIGINT, y DOUBLE, op STRING"
+STREAM = "ts TIMESTAMP, k STRING, x BIGINT, y DOUBLE, `a.b` BIGINT, op STRING"
 ODD = {
     "rising": "SELECT k, count(*) AS n, sum(x) AS s FROM m PATTERN [a, b+] WHERE b.x > PREV(b.x)"
     " GROUP BY k",
@@ -215,6 +215,7 @@ ODD = {
     "moments": "SELECT k, cofactor(x, y) AS c FROM q GROUP BY k",
     "line": "SELECT linear_regression(y, x) AS l FROM q",
     "total": "SELECT sum(x) AS s FROM m",
+    "dotted": "SELECT `a.b` AS d, sum(y) AS s FROM q GROUP BY `a.b`",
 }  # fmt: skip
 
 
@@ -227,6 +228,7 @@ def write_stream(folder: Path, number: int) -> None:
         "k": ["abcde"[i * 3 % 5] for i in range(20)],
         "x": [i * (7 + number) % 11 for i in range(20)],
         "y": [float(i * i % 7) for i in range(20)],
+        "a.b": [i % 3 for i in range(20)],
         "op": ["insert"] * 20,
     }
     folder.mkdir(exist_ok=True)
@@ -269,4 +271,5 @@ def test_patterns_and_cofactors_in_shards(spark, tmp_path, uncompiled):
     assert "one shard: it has no groups" in said["of_all"]
     assert "adds up the cofactors" in said["moments"]
     assert "partial aggregates" in said["line"]
+    assert "by key a.b" in said["dotted"]
     assert "one shard, the driver: m takes and keeps rows by their time" in said["total"]

@@ -66,6 +66,11 @@ def coordinate(number: int) -> str:
     return f"_viewmill_cell_{number}"
 
 
+def plain_column(number: int) -> str:
+    """What a source's column is called on its way: PySpark takes the dot in a name for a path."""
+    return f"_viewmill_column_{number}"
+
+
 def slot_keys(slots: int) -> tuple[int, ...]:
     """Keys whose hashes spread slots evenly over partitions, whose number may change.
 

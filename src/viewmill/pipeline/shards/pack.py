@@ -9,7 +9,7 @@ Rows that cross an exchange one by one cost ten times as much as those that cros
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -35,18 +35,24 @@ Packed = tuple[int, int, str, bool, bytes]
 class Pack:
     """A function for `mapInArrow`. It travels with every task, so it holds only what it needs."""
 
-    def __init__(self, source: PackedSource, keys: tuple[int, ...]) -> None:
-        self._source, self._keys = source, keys
+    def __init__(
+        self, source: PackedSource, keys: tuple[int, ...], columns: Sequence[str] = ()
+    ) -> None:
+        self._source, self._keys, self._columns = source, keys, tuple(columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one partition."""
         task = pkgutil.resolve_name("pyspark:TaskContext").get()
         place = (task.partitionId() if task is not None else 0) << 32
         for table in _gathered(batches):
-            for packed in self.packed(table):
+            for packed in self.packed(self._named(table)):
                 yield _as_batch((packed[0], place, *packed[2:]))
                 place += 1
         settle("pack")
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        """The rows with the source's own names, which `plain_column` took from them."""
+        return rows.rename_columns([*self._columns, *rows.column_names[len(self._columns) :]])
 
     def packed(self, rows: pa.Table) -> Iterator[Packed]:
         """The blobs of some rows."""

@@ -47,6 +47,7 @@ from viewmill.pipeline.shards.layout import (
     Layout,
     PackedSource,
     coordinate,
+    plain_column,
     slot_keys,
 )
 from viewmill.pipeline.shards.pack import Pack
@@ -239,7 +240,9 @@ class InShards:
         """Rows with their coordinates, packed, exchanged, and taken by the slots."""
         assert self._layout is not None
         packed = [
-            _with_coordinates(each, to).mapInArrow(Pack(to, self._layout.keys), PACKED)
+            _with_coordinates(each, to).mapInArrow(
+                Pack(to, self._layout.keys, each.selected().columns), PACKED
+            )
             for each, to in zip(streams, self._layout.sources, strict=True)
         ]
         states = pkgutil.resolve_name(_STATES)(self._layout)
@@ -379,15 +382,16 @@ def _timed(mill: Mill, sources: Sources) -> dict[str, str]:
 
 
 def _with_coordinates(source: Source, packed: PackedSource) -> Any:
-    """The source's rows with a column for each coordinate."""
+    """The source's rows, by plain names, with a column for each coordinate."""
     types = {each.name.lower(): each.type for each in packed.schema}
-    shown = ["*"]
+    rows = source.selected()
+    shown = [f"{quoted(name)} AS {plain_column(i)}" for i, name in enumerate(rows.columns)]
     for i, (columns, share) in enumerate(packed.coordinates()):
         hashed = ", ".join(
             f"try_cast({quoted(name)} AS {hash_type(types[name.lower()])})" for name in columns
         )
         shown.append(f"CAST(pmod(xxhash64({hashed}), {share}) AS INT) AS {coordinate(i)}")
-    return source.selected().selectExpr(*shown)
+    return rows.selectExpr(*shown)
 
 
 def _signature(layout: Layout, sharded: Sequence[ShardedView]) -> dict[str, Any]:
