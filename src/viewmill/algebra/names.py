@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from urllib.parse import quote
 
 from viewmill.errors import InvalidArgument, Span
 
+# Controls but tab and line feed, what turns the direction of writing, what XML does not take.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _MOST_BYTES = 160  # of a folder's name; file systems take 255
 
 
@@ -30,6 +35,16 @@ def quoted(name: str) -> str:
     '`a``b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def visible(text: str) -> str:
+    r"""Text for a picture or a terminal: what would move the cursor, or is no XML, is spelled out.
+
+    >>> print(visible("a\x1b[31mb\nc"))
+    a\x1b[31mb
+    c
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def folder_name(name: str) -> str:

@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from viewmill.algebra.names import visible
 from viewmill.errors import ViewmillError
 
 PLAIN_WIDTH = 160  # where nobody measures the screen: pipes and files
@@ -45,7 +46,7 @@ def _console(stream: Any) -> Console:
 
 def remark(text: str) -> None:
     """Say something that is not the result."""
-    remarks().print(escape(text), style="dim" if sys.stderr.isatty() else None)
+    remarks().print(escape(visible(text)), style="dim" if sys.stderr.isatty() else None)
 
 
 def own_name() -> str:
@@ -54,8 +55,9 @@ def own_name() -> str:
 
 
 def print_text(text: str) -> None:
-    """Print a result as it is."""
-    sys.stdout.write(text.rstrip("\n") + "\n")
+    """Print a result: as it is into files and pipes, without control characters to people."""
+    shown = visible(text) if sys.stdout.isatty() else text
+    sys.stdout.write(shown.rstrip("\n") + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -70,7 +72,7 @@ def _plain(value: Any) -> Any:
 def print_error(error: ViewmillError) -> None:
     """The message in one line, then the underlined place, the reason and what to try."""
     console = remarks()
-    first, *rest = str(error).splitlines()
+    first, *rest = visible(str(error)).split("\n")
     line = Text.assemble(("error: ", "bold red"), (first, "bold"))
     console.print(line, soft_wrap=True)
     for each in rest:
@@ -83,9 +85,11 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | Non
     table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
     for i, name in enumerate(columns):
         is_number = bool(cells) and all(isinstance(row[i], int | float | Decimal) for row in cells)
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(
+            escape(visible(name)), justify="right" if is_number else "left", overflow="fold"
+        )
     for row in cells:
-        table.add_row(*(escape(show_value(value)) for value in row))
+        table.add_row(*(escape(visible(show_value(value))) for value in row))
     return table
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from viewmill.algebra.names import visible
+
 _CHAR, _LINE, _PAD = 7.2, 18, 10
 _INK, _SOFT, _LINE_INK = "#1f2933", "#52606d", "#9aa5b1"
 _FILLS = {"query": "#e8f1fb", "state": "#e7f6ec", "chosen": "#e7f6ec", "offered": "#f5f7fa",
@@ -40,9 +42,8 @@ class _Box:
         for i, line in enumerate(self.lines):
             y = self.y + _LINE * (i + 1)
             ink = _INK if i == 0 else _SOFT
-            parts.append(
-                f'<text x="{self.x + _PAD:.0f}" y="{y:.0f}" fill="{ink}">{escape(line)}</text>'
-            )
+            shown = escape(visible(line))
+            parts.append(f'<text x="{self.x + _PAD:.0f}" y="{y:.0f}" fill="{ink}">{shown}</text>')
         return "".join(parts)
 
 
@@ -59,7 +60,7 @@ def picture(record: Mapping[str, Any]) -> str:
     width = max(box.x + box.width for box in everything) + 20
     height = max(box.y + box.height for box in everything) + 20
     lines = "".join(_link(boxes[a], boxes[b]) for a, b in links)
-    title = escape(f"view {record['view']}: {record['strategy']}, {record['reason']}")
+    title = escape(visible(f"view {record['view']}: {record['strategy']}, {record['reason']}"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="12">'
