@@ -251,3 +251,13 @@ def test_sparse_categorical_and_missing_columns_are_taken(table: vm.Mill) -> Non
         (0.0, "a", 1, None),
         (1.0, None, None, None),
     ]
+
+
+@pytest.mark.parametrize("times", [2**62, -(2**63), 2**26 + 1])
+def test_a_row_that_comes_too_often_is_refused(times: int, table: vm.Mill) -> None:
+    """Two times 2 ** 62 was less than nothing, and the mill did not open again."""
+    rows = [{"i": 1, "n": 1}, {"i": 2, "n": times}]
+    for given in (rows, pa.Table.from_pylist(rows)):
+        with pytest.raises(vm.InvalidRow, match=r'row 1 .*column "n"'):
+            table.apply("t", given, multiplicity="n")
+    assert table.sql("SELECT * FROM t").rows() == []

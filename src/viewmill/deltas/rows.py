@@ -38,6 +38,7 @@ from viewmill.deltas.sure import converter, is_sure, is_word
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
+_MOST_TIMES = 1 << 26  # that a row comes or goes in one change
 # Up to this many rows Python's own loop is quicker than building Arrow arrays.
 _FEW = 64
 
@@ -359,10 +360,21 @@ def _signs(signs: Any, size: int, name: str, *, words: bool) -> Signs:
     values = signs.to_pylist() if hasattr(signs, "to_pylist") else signs
     if words:
         return np.array([_change(value, row) for row, value in enumerate(values)], np.int64)
-    if hasattr(signs, "to_pylist"):
-        field = Field(name, BIGINT, nullable=False)
-        return np.ascontiguousarray(encode_array(signs, field, Dictionary())[0]).astype(np.int64)
-    return words_of(values, Field(name, BIGINT, nullable=False), Dictionary())[0].astype(np.int64)
+    field = Field(name, BIGINT, nullable=False)
+    encode = encode_array if hasattr(signs, "to_pylist") else words_of
+    return _in_bounds(np.ascontiguousarray(encode(signs, field, Dictionary())[0], np.int64), name)
+
+
+def _in_bounds(times: Signs, name: str) -> Signs:
+    """Multiplicities whose rows an engine can still be given one by one."""
+    wrong = (times > _MOST_TIMES) | (times < -_MOST_TIMES)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidRow(
+            f'row {row} does not fit: column "{name}" says {times[row]} times',
+            detail=f"In one change a row comes or goes at most {_MOST_TIMES} times.",
+        )
+    return times
 
 
 def _change(value: Any, row: int) -> int:
