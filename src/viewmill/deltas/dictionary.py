@@ -36,12 +36,21 @@ class Reader(Protocol):
     def read(self, table: Any) -> list[npt.NDArray[Any]] | None: ...
 
 
+class QuickGate(Protocol):
+    """Whether the values of an Arrow table can surely be read again, but for `rest`."""
+
+    rest: list[int]
+
+    def is_plain(self, table: Any) -> bool: ...
+
+
 class Faster(Protocol):
     """How strings and columns are read by compiled code."""
 
     def strings(self) -> Strings: ...
     def wides(self) -> Wides: ...
     def reader(self, types: Sequence[Any], strings: Strings) -> Reader | None: ...
+    def quick_gate(self, schema: Any) -> QuickGate: ...
     def sieve(
         self, types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings
     ) -> Sieve | None: ...
@@ -120,6 +129,10 @@ class Dictionary:
     def reader(self, types: Sequence[Any]) -> Reader | None:
         """What reads columns of these Arrow types at once, if there is something that does."""
         return None if self._faster is None else self._faster.reader(types, self.strings)
+
+    def quick_gate(self, schema: Any) -> QuickGate | None:
+        """What looks at the values of tables with this schema, if something does so quickly."""
+        return None if self._faster is None else self._faster.quick_gate(schema)
 
     def sieve(self, types: Sequence[Any], tests: Sequence[SieveTest]) -> Sieve | None:
         """What reads columns of these types of the rows that pass, if there is something."""

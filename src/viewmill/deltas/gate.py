@@ -70,7 +70,7 @@ def _spread(column: Any) -> Any:
 
 
 def _check_times(column: Any, name: str) -> None:
-    low, high = _bounds(column.type)
+    low, high = time_bounds(column.type)
     words = _words(column)
     if words is None or not len(words) or (words.min() >= low and words.max() <= high):
         return
@@ -87,7 +87,7 @@ def _check_times(column: Any, name: str) -> None:
         )
 
 
-def _bounds(type_: Any) -> tuple[int, int]:
+def time_bounds(type_: Any) -> tuple[int, int]:
     """The first and the last value of the years 1 to 9999."""
     first, last = DATE_RANGE
     if pa.types.is_date32(type_):

@@ -30,7 +30,7 @@ from viewmill.algebra.types import (
 )
 from viewmill.deltas.arrow import UNFIT, arrow_type, encode_array
 from viewmill.deltas.delta import Delta, Mask, Words
-from viewmill.deltas.dictionary import Dictionary, Reader
+from viewmill.deltas.dictionary import Dictionary, QuickGate, Reader
 from viewmill.deltas.frames import PlainColumns, to_arrow
 from viewmill.deltas.gate import check_column, check_columns, checked_columns, plain_table
 from viewmill.deltas.late import LateColumns, Pair, Sieve, SieveTest
@@ -76,7 +76,7 @@ def to_delta(
     if isinstance(rows, pa.Table):
         known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
-            check_columns(rows, known.checked)
+            known.check(rows)
             return Delta.from_late(schema, LateColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
     elif isinstance(rows, list | tuple):
@@ -206,7 +206,10 @@ def _from_arrow(
 ) -> tuple[Delta, Any]:
     table = plain_table(table)
     reading = _reading(table.schema, schema, dictionary)
-    check_columns(table, checked_columns(table.schema) if reading is None else reading.checked)
+    if reading is None:
+        check_columns(table, checked_columns(table.schema))
+    else:
+        reading.check(table)
     if reading is not None:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
@@ -246,7 +249,8 @@ class _Reading:
         self._words = frozenset(
             i for i, (t, _) in enumerate(pairs) if i not in self._unsure and is_word(t)
         )
-        self.checked = checked_columns(given)
+        self._checked = checked_columns(given)
+        self._quick: QuickGate | None = None
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
         self._is_looked_at = bool(self._required or self._unsure)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
@@ -256,6 +260,18 @@ class _Reading:
         """Whether a table is of this kind, and no column of it needs a look."""
         is_mine = not self._is_looked_at and self.dictionary is dictionary
         return is_mine and bool(self.given.equals(table.schema))
+
+    def check(self, table: Any) -> None:
+        """Refuse values that could not be read again; plain ones need no closer look."""
+        if not self._checked:
+            return
+        if self._quick is None:
+            self._quick = self.dictionary.quick_gate(self.given)
+        quick = self._quick
+        if quick is not None and isinstance(table, pa.Table) and quick.is_plain(table):
+            check_columns(table, quick.rest)
+        else:
+            check_columns(table, self._checked)
 
     def columns(self, table: Any) -> LateColumns:
         """The columns; those that need a look are looked at now."""

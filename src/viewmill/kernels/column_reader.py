@@ -15,6 +15,7 @@ from viewmill.deltas.wide_codes import Wides
 from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
 from viewmill.kernels.column_sieve import ColumnSieve
 from viewmill.kernels.library import kernel
+from viewmill.kernels.quick_gate import QuickGate
 from viewmill.kernels.stores import IntArray, address_of
 from viewmill.kernels.structures import columns
 from viewmill.kernels.text_store import TextStore
@@ -82,6 +83,11 @@ def reader(types: Sequence[Any], strings: Strings) -> ColumnReader | None:
     """What reads columns of these types, None if one of them is not read here."""
     known = all(kind_of(each) is not None for each in types)
     return ColumnReader(types, strings) if known and isinstance(strings, TextStore) else None
+
+
+def quick_gate(schema: Any) -> QuickGate:
+    """What looks at the values of tables with this schema."""
+    return QuickGate(schema)
 
 
 def sieve(types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings) -> ColumnSieve | None:

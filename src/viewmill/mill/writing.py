@@ -25,6 +25,7 @@ _INSISTING = 3
 _LOOK_S = 0.2  # for signals, while another thread has the lock
 
 _swap, _handler = _signal.signal, _signal.getsignal  # without the enums, which cost ten times more
+_BY_DEFAULT, _IGNORED = _signal.SIG_DFL, _signal.SIG_IGN
 
 
 class Writing:
@@ -71,21 +72,26 @@ class Writing:
             self._depth -= 1
 
     def _replace_handlers(self) -> None:
+        own = self._own
         for number in _WATCHED:
             handler = _handler(number)
-            if callable(handler) and handler is not self._own:
-                self._replaced[number] = handler
-                _swap(number, self._own)
+            if handler is _BY_DEFAULT or handler is _IGNORED or handler is None or handler is own:
+                continue
+            self._replaced[number] = handler
+            _swap(number, own)
 
     def _end(self) -> None:
         """Put the handlers back, and call those whose signal came."""
-        came, self._came, self._depth = dict.fromkeys(self._came), [], 0
-        handlers = dict(self._replaced)
-        for number, handler in handlers.items():
+        came, self._came, self._depth = self._came, [], 0
+        replaced = self._replaced
+        handlers = [*replaced.items()]
+        for number, handler in handlers:
             _swap(number, handler)
-            del self._replaced[number]
-        for number in came:
-            handlers[number](number, None)
+            del replaced[number]
+        if came:
+            known = dict(handlers)
+            for number in dict.fromkeys(came):
+                known[number](number, None)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came.append(number)

@@ -24,6 +24,17 @@ def load_at(typing_context, base, i):
 
 
 @intrinsic
+def load_half_at(typing_context, base, i):
+    """The signed four bytes with number i after `base`."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
+        return builder.sext(builder.load(builder.gep(pointer, [arguments[1]])), _I64)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
 def store_at(typing_context, base, i, value):
     """Word i after `base` becomes `value`."""
 
