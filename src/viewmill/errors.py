@@ -116,6 +116,10 @@ class Overflow(ViewmillError):
     """A number that its type cannot hold."""
 
 
+class Outgrown(Overflow):
+    """A number that its type holds and the plan of a view does not."""
+
+
 class OutOfMemory(ViewmillError):
     """A change for which the machine has no memory left."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
-from viewmill.errors import Overflow
+from viewmill.errors import Outgrown
 from viewmill.kernels.library import kernel
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.stores import IntArray, address_of
@@ -180,7 +180,7 @@ def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:
         if slot.kind == "wide":
             words[:, j] = values[:, 0]
             if (values[:, 1] != words[:, j] >> 63).any():
-                raise Overflow(f"a sum ({slot.name}) in an ordered state is wider than 64 bits")
+                raise Outgrown(f"a sum ({slot.name}) in an ordered state is wider than 64 bits")
         else:
             words[:, j] = values
         j += 1

@@ -5,7 +5,8 @@ does   plans it so that nothing is evaluated that SQL does not evaluate, and fil
 
 A fast plan evaluates some expressions early: the product of two columns before the join, a
 condition of a correlated subquery for rows that no row outside asks about. It fails for a row for
-which the query would not (`refresh.misjudged` asks the engine), and that is when this is done.
+which the query would not (`refresh.misjudged` asks the engine), and that is when this is done. So
+it is when numbers grow out of the 64 bits that a fast plan gives them (`Outgrown`).
 """
 
 from __future__ import annotations

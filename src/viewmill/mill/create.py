@@ -25,6 +25,7 @@ from viewmill.errors import (
     CyclicViews,
     EvaluationFailed,
     NameInUse,
+    Outgrown,
     Overflow,
     Span,
     UnsupportedQuery,
@@ -223,9 +224,9 @@ def prepare_view(
     start = time.perf_counter()
     try:
         fill(core, entry)
-    except (Overflow, EvaluationFailed):
+    except (Overflow, EvaluationFailed) as why:
         leave_families(entry)
-        if careful or not speculates(entry):
+        if careful or not (isinstance(why, Outgrown) or speculates(entry)):
             raise
         return prepare_view(core, statement, sql, careful=True)
     note_bulk(core, entry, (time.perf_counter() - start) * 1e6)
@@ -255,7 +256,7 @@ def plan_view(
     known = replace(statistics(core, query), careful=careful)
     made = plan(statement.name, query, known, wish)
     if careful:
-        why = "an expression failed for a row that the query does not see"
+        why = "a faster plan failed where the query does not"
         made = replace(made, reason=f"{made.reason}; {why}")
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
         made = _without_parts(core, statement, query, wish)

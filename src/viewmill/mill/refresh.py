@@ -17,7 +17,7 @@ from viewmill.deltas.consolidate import cancelled, consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta, parts_of
 from viewmill.deltas.product_arrow import encode_product
-from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, ViewmillError
+from viewmill.errors import EvaluationFailed, Outgrown, OutOfMemory, Overflow, ViewmillError
 from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -91,7 +91,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             _append(core, core.store, version, admitted)
     except BaseException as why:
         if not _is_appended(core, version):
-            failed = [] if _has_passing_rows(changes) else misjudged(core, why)
+            failed = misjudged(core, why, changes)
             _say_where(core, why, changes)
             take_back(core, staged, why)
             if failed and all(map(core.plan_carefully, failed)):
@@ -109,13 +109,18 @@ def _has_passing_rows(changes: Mapping[str, Changed]) -> bool:
     return any(consolidate(as_delta(each)).size < each.size for each in changes.values())
 
 
-def misjudged(core: Core, why: BaseException) -> list[ViewEntry]:
-    """The views that an error under way is about, if their query does not fail over the rows as
-    they are now: something was evaluated that SQL does not evaluate."""
+def misjudged(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> list[ViewEntry]:
+    """The views that an error under way is about, if it is one of their plans: numbers have grown
+    out of it, or it evaluates what SQL does not, for the query does not fail over the rows as they
+    are now."""
     if not isinstance(why, Overflow | EvaluationFailed):
         return []
     found = [core.catalog.view(name) for name in core.runtime.applied_last()]
-    if not found or any(each.careful or not speculates(each) for each in found):
+    if any(each.careful for each in found):
+        return []
+    if isinstance(why, Outgrown):
+        return found
+    if not found or _has_passing_rows(changes) or not all(map(speculates, found)):
         return []
     try:
         for each in found:
@@ -401,7 +406,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
-        failed = misjudged(core, why)
+        failed = misjudged(core, why, {})
         _say_where(core, why, {})
         take_back(core, (), why)
         if failed and all(map(core.plan_carefully, failed)):

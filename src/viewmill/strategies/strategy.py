@@ -29,9 +29,10 @@ class Statistics:
     static: frozenset[str] = frozenset()
     distinct: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by source and column
     parts: Mapping[str, PartLayout] = field(default_factory=dict)  # of tables in time parts
-    # An expression failed for a row that the query does not see: only what SQL evaluates may be
-    # evaluated, whatever that costs. Else overflow is taken to be rare, and conditions of
-    # correlated subqueries and outer joins are judged where that is cheapest.
+    # An expression failed for a row that the query does not see, or numbers outgrew a plan: only
+    # what SQL evaluates may be evaluated, and states must hold all numbers, whatever that costs.
+    # Else overflow is taken to be rare, and conditions of correlated subqueries and outer joins are
+    # judged where that is cheapest.
     careful: bool = False
 
     def row_count(self, source: str) -> int:

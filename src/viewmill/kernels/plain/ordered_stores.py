@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
-from viewmill.errors import Overflow
+from viewmill.errors import Outgrown
 from viewmill.kernels.payloads import Payload
 from viewmill.kernels.plain.arithmetic import float_key, sort_word
 from viewmill.kernels.plain.ordered import PlainOrdered
@@ -63,7 +63,7 @@ class OrderedStore:
                 columns.append([from_arrow(slot.kind, value) for value in values.tolist()])
         for key, *words in zip(keys.tolist(), *columns, strict=True):
             if any(abs(x) >= 2**63 for x in words):
-                raise Overflow("a sum in an ordered state is wider than 64 bits")
+                raise Outgrown("a sum in an ordered state is wider than 64 bits")
             self.handle.change(self._inside(key), words)
 
     def _inside(self, key: list[int]) -> tuple[int, ...] | None:

@@ -17,7 +17,7 @@ from viewmill.strategies.aggregate_index.bounds import (
 )
 from viewmill.strategies.aggregate_index.classify import Side, Test
 from viewmill.strategies.aggregate_index.layout import Kept, Layout
-from viewmill.strategies.aggregate_index.levels import Levels, Word
+from viewmill.strategies.aggregate_index.levels import OUTGROWN, Levels, Word
 from viewmill.strategies.aggregate_index.products import Term, scale_of
 from viewmill.strategies.aggregate_index.query import Value
 from viewmill.strategies.dataflow.aggregates import Argument
@@ -43,7 +43,7 @@ class Answer:
         bound = {each.name: self._fixed(each, *layout.fixed[each.name]) for each in fixed}
         scalar = Scalar(source, bound, "-1")
         for made in (each for each in layout.levels if each.is_ordered):
-            why = source.message("Overflow", f"the sums of {made.name} leave 64 bits", None)
+            why = source.message(OUTGROWN, f"the sums of {made.name} leave 64 bits", None)
             with source.block(f"if ordered_strained({made.name}):"):
                 source.line(f"fail(errors, {why}, -1)")
         for side in layout.classified.sides:
@@ -81,7 +81,7 @@ class Answer:
                 source.line(f"{ratio} = {total} / {count}")
             else:
                 scalar = Scalar(source, {}, "-1")
-                why = scalar.failure(value.call, "Overflow", f"the average does not fit {type_}")
+                why = scalar.failure(value.call, OUTGROWN, f"the average does not fit {type_}")
                 digits = scale_of(type_) - scale_of(value.call.arguments[0].type)
                 source.line(f"{ratio} = div_decimal({why}, {total}, {count}, {10**digits})")
         return ratio

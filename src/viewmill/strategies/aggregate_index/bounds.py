@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from viewmill.algebra.types import Float
 from viewmill.strategies.aggregate_index.classify import Test
+from viewmill.strategies.aggregate_index.levels import OUTGROWN
 from viewmill.strategies.aggregate_index.products import scale_of
 from viewmill.strategies.dataflow.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.source import Source
@@ -39,7 +40,7 @@ def write_bound(scalar: Scalar, test: Test) -> Operand:
     digits = test.scale - scale_of(test.bound.type)
     if digits <= 0:
         return bound
-    why = scalar.failure(test.bound, "Overflow", "the bound does not fit 64 bits")
+    why = scalar.failure(test.bound, OUTGROWN, "the bound does not fit 64 bits")
     value = scalar.source.name("bound")
     scalar.source.line(f"{value} = scale_up({why}, {bound.value}, {10**digits})")
     return Operand(value, bound.null)
@@ -75,7 +76,7 @@ def _lines(test: Test, bound: str) -> dict[str, str]:
         return {"low": f"{first}, False)", "high": f"{first}, True)"}
     factor = test.factor
     return {
-        "low": bound if factor == 1 else f"-(-{bound} // {factor})",
+        "low": bound if factor == 1 else f"{bound} // {factor} + int({bound} % {factor} > 0)",
         "high": f"min({bound}, {HIGHEST - 1}) + 1" if factor == 1 else f"{bound} // {factor} + 1",
     }
 

@@ -27,7 +27,14 @@ from viewmill.strategies.aggregate_index.by_key import (
     surely,
 )
 from viewmill.strategies.aggregate_index.classify import Test
-from viewmill.strategies.aggregate_index.levels import MINUS, Levels, Part, Word, write_changes
+from viewmill.strategies.aggregate_index.levels import (
+    MINUS,
+    OUTGROWN,
+    Levels,
+    Part,
+    Word,
+    write_changes,
+)
 from viewmill.strategies.aggregate_index.query import Value, own_names
 from viewmill.strategies.aggregate_index.shown import result_kind
 from viewmill.strategies.dataflow.aggregates import Payload
@@ -232,7 +239,7 @@ class KeyLayout:
     def write_settle(self, source: Source) -> None:
         """Write the body of `settle`: rows have moved what they change already."""
         if self.by_level.parts:
-            why = source.message("Overflow", "the sums of levels leave 64 bits", None)
+            why = source.message(OUTGROWN, "the sums of levels leave 64 bits", None)
             with source.block(f"if ordered_strained({self.by_level.name}):"):
                 source.line(f"fail(errors, {why}, -1)")
         if self.plan.fixed:
@@ -362,16 +369,22 @@ class KeyLayout:
             return self._now_special(argument.specials.index(name), name)
         if kind == "sum":
             return self._now_real(name)
-        texts = []
+        texts, is_wide = [], kind == "wide"
         if name in self._levelled:
             number = self.by_level.number(self._levelled[name])
-            texts.append(f"ordered_picked({self.by_level.name}, {number})")
+            picked = f"ordered_picked({self.by_level.name}, {number})"
+            texts.append(f"wide_of({picked})" if is_wide else picked)
         if name in self._apart:
-            at = self.keys.at(self._apart[name])
-            texts.append(f"wide_low(wide_at({self.keys.name}, e, {at})) * int(qualifies)")
-        if kind != "wide":
+            total = f"wide_at({self.keys.name}, e, {self.keys.at(self._apart[name])})"
+            all_or_none = "int(qualifies)"
+            texts.append(
+                f"wide_times({total}, {all_or_none})"
+                if is_wide
+                else f"wide_low({total}) * {all_or_none}"
+            )
+        if not is_wide:
             return " + ".join(texts)
-        first, *others = [f"wide_of({each})" for each in texts]
+        first, *others = texts
         return f"wide_plus({first}, {others[0]})" if others else first
 
     def _now_real(self, name: str) -> str:

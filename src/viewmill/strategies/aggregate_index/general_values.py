@@ -18,7 +18,7 @@ from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
 from viewmill.program.states import Ordered
 from viewmill.strategies.aggregate_index.general_states import SPECIALS, Entries, Inner
-from viewmill.strategies.aggregate_index.levels import LARGEST
+from viewmill.strategies.aggregate_index.levels import LARGEST, OUTGROWN
 from viewmill.strategies.dataflow.aggregates import Argument as Kept
 from viewmill.strategies.dataflow.aggregates import Payload
 from viewmill.strategies.dataflow.linear import used_columns
@@ -123,7 +123,7 @@ class Values:
         words = "(m,)"
         if inner.is_summed:
             assert inner.value.argument is not None
-            why = scalar.failure(inner.value.argument, "Overflow", "too large for an ordered state")
+            why = scalar.failure(inner.value.argument, OUTGROWN, "too large for an ordered state")
             words = f"(m, mul_checked({why}, {value.value}, m, {-LARGEST}, {LARGEST}))"
 
         def write() -> None:
@@ -353,9 +353,7 @@ class Values:
         """Write what refuses sums that leave 64 bits."""
         for each in self.entries.inner:
             if isinstance(each.kind, Ordered):
-                why = self.source.message(
-                    "Overflow", f"the sums of {each.name} leave 64 bits", None
-                )
+                why = self.source.message(OUTGROWN, f"the sums of {each.name} leave 64 bits", None)
                 with self.source.block(f"if ordered_strained({each.name}):"):
                     self.source.line(f"fail(errors, {why}, -1)")
 

@@ -24,6 +24,7 @@ from viewmill.strategies.dataflow.words import as_word
 
 PLUS, MINUS = 1, 1 << 32  # how infinities are counted; NaN is both
 LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller
+OUTGROWN = "Outgrown"  # the failure of numbers that a careful plan takes
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,7 @@ class Once:
     def times(self, expression: Expression) -> str:
         """The value m times, small enough for sums to stay exact."""
         value = self.emit(expression).value
-        why = self._scalar.failure(expression, "Overflow", "too large for an ordered state")
+        why = self._scalar.failure(expression, OUTGROWN, "too large for an ordered state")
         return f"mul_checked({why}, {value}, m, {-LARGEST}, {LARGEST})"
 
 

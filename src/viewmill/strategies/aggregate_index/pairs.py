@@ -16,7 +16,15 @@ from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, BOOLEAN, Float
 from viewmill.program.states import Indexed, Ordered, Slot, State
 from viewmill.strategies.aggregate_index.classify import Test
-from viewmill.strategies.aggregate_index.levels import Levels, Part, Word, wide_type, write_changes
+from viewmill.strategies.aggregate_index.levels import (
+    LARGEST,
+    OUTGROWN,
+    Levels,
+    Part,
+    Word,
+    wide_type,
+    write_changes,
+)
 from viewmill.strategies.dataflow.scalar import Scalar
 from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.dataflow.source import Source
@@ -72,7 +80,7 @@ class Groups(Levels):
         assert part.key is not None
         key = once.emit(part.key)
         move = f"{self.move}({self.name}, {self.sums.name}, {as_word(key, self.key)}, "
-        move += ", ".join(words) + ")"
+        move += ", ".join([*words, "errors"]) + ")"
         if key.null is None:
             source.line(move)
             return
@@ -86,7 +94,7 @@ class Groups(Levels):
     def write_move(self, source: Source) -> None:
         """Write the function that changes a group."""
         names = [f"{self.name_of(word)}_change" for word in self.words]
-        arguments = ", ".join([self.name, self.sums.name, "key", *names])
+        arguments = ", ".join([self.name, self.sums.name, "key", *names, "errors"])
         with source.block(f"def {self.move}({arguments}):"):
             source.line(f"e = indexed_touch({self.name}, (key,))")
             self._write_sums(source, "-")
@@ -100,13 +108,17 @@ class Groups(Levels):
         """Write what adds the group at e to the level of its aggregate, or takes it away."""
         assert self.counted is not None
         summed = self.counted if self.watched is None else self.watched
-        picked = [f"{sign}{self._read(word)}" for word in self.results]
-        is_empty = f"{self._read(self.counted)} == 0"
-        source.line(self.sums.add(is_empty, self._read(summed), picked))
+        picked = [f"{sign}{self._read(source, word)}" for word in self.results]
+        is_empty = f"{self._read(source, self.counted)} == 0"
+        source.line(self.sums.add(is_empty, self._read(source, summed), picked))
 
-    def _read(self, word: Word) -> str:
+    def _read(self, source: Source, word: Word) -> str:
         k = self.indexed.word(self.name_of(word))
-        return f"wide_low(wide_at({self.name}, e, {k}))"
+        if word.value is None:
+            return f"wide_low(wide_at({self.name}, e, {k}))"
+        why = source.message(OUTGROWN, f"the sums of {self.name} leave 64 bits", None)
+        value = f"wide_at({self.name}, e, {k})"
+        return f"wide_narrow(errors, {why}, -1, {value}, {-LARGEST}, {LARGEST})"
 
 
 class Sums(Levels):

@@ -17,6 +17,7 @@ from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery, walk
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan
+from viewmill.algebra.types import Wide
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
 from viewmill.rewrite.correlation import NotDecorrelated, from_inside, has_outer
 from viewmill.rewrite.scalar_as_join import correlated_equality
@@ -106,11 +107,17 @@ def read_comparison(condition: Expression) -> Comparison:
     bound = _with_value(right, subquery, value)
     if key and not _is_strict(bound, inside):
         raise NotTaken("an aggregate of no rows is a number: COUNT or COALESCE", condition.span)
+    return Comparison(key, _test(left, sign, bound, condition), inside)
+
+
+def _test(left: Expression, sign: str, bound: Expression, condition: Expression) -> Test:
+    if sign == "=" and isinstance(left.type, Wide) and isinstance(bound.type, Wide):
+        return Test(left, 1, sign, bound)  # equal words are equal numbers
     whole = Conjunct(condition, frozenset(), ())
     core, factor, default, scale = comparison_core(left, bound.type, whole)
     if default is not None:
         raise NotTaken("COALESCE of a column", condition.span)
-    return Comparison(key, Test(core, factor, sign, bound, scale=scale), inside)
+    return Test(core, factor, sign, bound, scale=scale)
 
 
 def _read_inside(subquery: ScalarSubquery) -> tuple[tuple[Expression, ...], Inside, Expression]:

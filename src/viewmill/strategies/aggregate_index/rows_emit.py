@@ -252,6 +252,9 @@ class _Rows:
                 low, high, bounded, _ = write_bounds(source, self.test, limit.value)
                 source.line(f"active, first = 1, {low}")
                 source.line(f"last = {high} - 1 if {bounded} else {HIGHEST}")
+                if self.test.operator == "<":  # than the least number: nothing is
+                    with source.block(f"if {bounded} and {high} == {LOWEST}:"):
+                        source.line("first, last = 1, 0")
             key = _tuple(self._key_names or ["0"])
             source.line(f"e = indexed_find({self.shown}, {key})")
             source.line(f"was, begin, end = 0, {nothing[0]}, {nothing[1]}")

@@ -14,7 +14,7 @@ from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, ScalarSubquery, walk
 from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, Sort, inputs
-from viewmill.algebra.types import Decimal, Float, Wide
+from viewmill.algebra.types import Decimal, Float, Integer, Wide
 from viewmill.algebra.walk import expressions, walk_relations
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_by_key
@@ -36,6 +36,7 @@ _PASS_US = 0.2
 # The general algorithm: to judge an entry, and to move one of its aggregates.
 _JUDGE_US = 0.01
 _MOST_SCALE = 9  # of 18 digits as many are left before the point: few values are that large
+_SUMS = ("sum", "avg", "+", "-", "*", "/")
 _MOVE_US = 0.003
 
 
@@ -55,7 +56,7 @@ class AggregateIndex:
                 f"{display_expression(part)} can fail, and is evaluated for rows that qualify only"
             )
             return Rejection(self.name, why, part.span)
-        if (part := _wide_part(query)) is not None:
+        if (part := _outgrown_part(query, careful=statistics.careful)) is not None:
             why = f"{display_expression(part)} has more digits than levels hold"
             return Rejection(self.name, why, part.span)
         if is_filter(query):
@@ -146,21 +147,34 @@ def _failing_row(query: Relation, *, overflow: bool) -> Expression | None:
     return next((each for each in found if each is not None), None)
 
 
-def _wide_part(query: Relation) -> Expression | None:
-    """What is sure to leave the 64 bits of a level: a column of more than 18 digits, or a product
-    or quotient with many of them behind the point."""
+def _outgrown_part(query: Relation, *, careful: bool) -> Expression | None:
+    """What is expected to leave the 64 bits of a level; if `careful`, what can leave them.
+
+    A careful plan is made when numbers have grown out of a plan like this.
+    """
+    outgrows = _can_outgrow if careful else _is_long
     evaluated = (each for below in walk_relations(query) for each in expressions(below))
-    found = (part for each in evaluated for part in walk(each) if _is_wide(part))
+    found = (part for each in evaluated for part in walk(each) if outgrows(part))
     return next(found, None)
 
 
-def _is_wide(part: Expression) -> bool:
-    if isinstance(part, Cast):
-        return isinstance(part.input.type, Wide)
+def _is_long(part: Expression) -> bool:
+    """Whether it has more than 18 digits, and many of them behind the point."""
     type_ = part.type
+    if isinstance(part, Cast):
+        type_ = part.input.type
+        return isinstance(type_, Wide) and type_.scale > _MOST_SCALE
     is_call = isinstance(part, Call | AggregateCall) and part.function in ("*", "/", "avg")
     is_made = is_call and isinstance(type_, Decimal)
     return is_made and type_.precision > 18 and type_.scale > _MOST_SCALE  # type: ignore[union-attr]
+
+
+def _can_outgrow(part: Expression) -> bool:
+    type_ = part.type
+    if isinstance(type_, Integer):
+        is_summed = isinstance(part, Call | AggregateCall) and part.function in _SUMS
+        return type_.bits == 64 and is_summed
+    return isinstance(type_, Wide) or (isinstance(type_, Decimal) and type_.precision > 18)
 
 
 def is_filter(query: Relation) -> bool:

@@ -306,7 +306,10 @@ def finished(scalar: Scalar, call: Aggregate | Over, total: Number, count: str) 
     made = fitted(total, target, why)
     if isinstance(target, Wide):
         return hybrid_word(made)
-    return f"wide_narrow({why}, {made.text}, {-WORD}, {WORD})" if made.is_wide else made.text
+    if not made.is_wide:
+        return made.text
+    why = scalar.failure(call, "Outgrown", "the result is wider than 64 bits")
+    return f"wide_narrow({why}, {made.text}, {-WORD}, {WORD})"
 
 
 # Casts.

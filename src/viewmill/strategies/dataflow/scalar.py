@@ -83,7 +83,7 @@ class Scalar:
         operand = self.emit_number(expression)
         if not operand.is_wide:
             return operand
-        why = self.failure(expression, "Overflow", "the result is wider than 64 bits")
+        why = self.failure(expression, "Outgrown", "the result is wider than 64 bits")
         text = f"wide_narrow({why}, {operand.value}, {-exact.WORD}, {exact.WORD})"
         return Operand(self._named(text), operand.null)
 
