@@ -118,7 +118,7 @@ def _compare(
 ) -> bool:
     key, rows = KEYS[table], Rows(seed)
     sqlite = Sqlite(folder / "sqlite.db", key)
-    with vm.connect(folder / "viewmill.mill") as mill:
+    with vm.connect(folder / "viewmill.mill", compile="now") as mill:
         mill.sql(f"CREATE TABLE t ({COLUMNS}{key})" + ("" if key else " UNCHECKED"))
         mill.sql(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
 

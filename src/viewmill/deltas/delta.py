@@ -6,6 +6,7 @@ Insert is +1, delete is -1, update is both. Strings are ids of a `Dictionary`. T
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from viewmill.deltas.late import Mask as Mask
 from viewmill.deltas.late import Words as Words
 
 _FEW = 32
+_NAN_KEY = 0x7FF8000000000000
+_FLOAT, _WORD = struct.Struct("=d"), struct.Struct("=q")
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +106,8 @@ class Delta:
         packed values by a hash, from which there is no way back.
         """
         width = len(self.columns)
+        if self.size == 1 and all(column.ndim == 1 for column in self.columns):
+            return np.array([self._row_words(width)], np.int64)
         matrix = np.empty((self.size, width + null_words(width)), np.int64)
         matrix[:, width:] = 0
         for i, (column, mask) in enumerate(zip(self.columns, self.nulls, strict=True)):
@@ -114,6 +119,16 @@ class Delta:
                 bits = mask.astype(np.int64) << (i % 63)
                 matrix[:, width + i // 63] |= bits
         return matrix
+
+    def _row_words(self, width: int) -> list[int]:
+        """The words of the only row: for a few numbers NumPy's way is the longer one."""
+        words = [0] * (width + null_words(width))
+        for i, (column, mask) in enumerate(zip(self.columns, self.nulls, strict=True)):
+            value = column.item()
+            words[i] = _float_key(value) if column.dtype.char == "d" else value
+            if mask is not None and mask.item():
+                words[width + i // 63] |= 1 << (i % 63)
+        return words
 
     @classmethod
     def from_words(
@@ -161,11 +176,19 @@ def null_words(width: int) -> int:
     return (width + 62) // 63
 
 
+def _float_key(value: float) -> int:
+    """What `float_keys` gives for one number."""
+    if value != value:
+        return _NAN_KEY
+    key: int = _WORD.unpack(_FLOAT.pack(value + 0.0))[0]
+    return key
+
+
 def float_keys(column: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Bits of floats such that equal numbers have equal bits: -0.0 is 0.0, all NaN are one."""
     clean = column + 0.0
     bits = clean.view(np.int64)
-    bits[np.isnan(clean)] = 0x7FF8000000000000
+    bits[np.isnan(clean)] = _NAN_KEY
     return bits
 
 

@@ -329,9 +329,8 @@ class Store:
     ) -> None:
         """Commit a version by a record of `deltas.log`."""
         record = make_record(before.head.tail, before.head.sequence + 1, version, changed)
-        size = record.size + sum(piece.size for piece in files)
-        after = _after_append(before, version, record.link, size, _NOTHING, files)
-        after = replace(after, log_end=before.log_end + record.size)
+        size = sum(piece.size for piece in files) if files else 0
+        after = _after_append(before, version, record.link, size, _NOTHING, files, record.size)
         try:
             self._log_file.append(record, before.log_end)
             self._adopt(after)
@@ -523,7 +522,9 @@ def _after_append(
     size: int,
     changes: Mapping[str, str | None],
     files: list[Piece],
+    record_size: int = 0,
 ) -> Contents:
+    """What the store holds then: `size` bytes more in tables and files, a record in the log."""
     head = before.head
     catalog, catalog_digest = before.catalog, head.catalog
     if changes:
@@ -544,8 +545,8 @@ def _after_append(
         catalog,
         before.pieces,
         before.notes,
-        before.log_bytes + size,
-        before.log_end,
+        before.log_bytes + size + record_size,
+        before.log_end + record_size,
         large,
     )
 

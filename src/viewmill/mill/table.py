@@ -79,7 +79,8 @@ class Table:
         self._index: Any = None
         self._segments: Segments | None = None
         self._unindexed: Segments | None = None  # what the index of a checked table lacks yet
-        self._order: npt.NDArray[np.int64] | None = None
+        self._order: npt.NDArray[np.int64] | None = None  # of the words of a table with a key
+        self._is_in_order = True  # whether that is the order of the columns
         self._held: HeldProducts | None = None  # what a checked table keeps as products
         self.parts = None if options.parts is None else Parted(name, schema, options.parts)
         self._late: Delta | None = None  # what the batch under way brings too late
@@ -122,6 +123,7 @@ class Table:
         # The index wants the words of the key first.
         others = [i for i in range(width) if i not in keys]
         self._order = np.array(keys + others, np.int64)
+        self._is_in_order = keys + others == list(range(width))
         self._index = row_index(len(keys), len(others), unique=True)
 
     @property
@@ -362,10 +364,10 @@ class Table:
 
     def _words(self, delta: Delta) -> npt.NDArray[np.int64]:
         words = delta.words()
-        return words if self._order is None else np.ascontiguousarray(words[:, self._order])
+        return words if self._is_in_order else np.ascontiguousarray(words[:, self._order])
 
     def _from_words(self, words: npt.NDArray[np.int64], times: Any) -> Delta:
-        if self._order is not None:
+        if not self._is_in_order:
             plain = np.empty_like(words)
             plain[:, self._order] = words
             words = plain

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -105,12 +104,14 @@ class HeadFile:
         # The commit is done and cannot be taken back; a HEAD that stays behind is allowed. What
         # fails may have left half of a slot: the next one is written there again.
         other = 1 - self._slot
-        body, place = memoryview(head.encode()), other * _SLOT_BYTES
-        with suppress(OSError):
+        body, place = head.encode(), other * _SLOT_BYTES
+        try:
             while body:
                 count = disk.write_at(self._descriptor, body, place)
                 body, place = body[count:], place + count
-            self._slot = other
+        except OSError:
+            return
+        self._slot = other
 
     def sync(self) -> None:
         """Wait for the disk."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.files import DIGEST_BYTES, sync, sync_data
-from viewmill.mill.storage.refusals import damaged, reported
+from viewmill.mill.storage.refusals import damaged, refusal, reported
 
 LOG = "deltas.log"
 
@@ -118,11 +118,13 @@ class LogFile:
         end = at + record.size
         if end > self._room:
             self._make_room(end)
-        with reported(self._path, "write"):
+        try:
             self._write(record.link + record.content, at)
             reach("record written")
             sync_data(self._descriptor)
             reach("record synced")
+        except OSError as error:
+            raise refusal(self._path, "write", error) from error
 
     def cut(self, at: int) -> None:
         """Make sure that no record is found here; it may have been written, and is refused."""
