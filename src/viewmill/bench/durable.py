@@ -134,7 +134,7 @@ def _compare(
         view = sorted(mill["v"].rows())
     groups, expected = sqlite.groups(), rows.groups()
     sqlite.close()
-    return _same(view, expected) and _same(groups, expected)
+    return is_same(view, expected) and is_same(groups, expected)
 
 
 def _take_turn(systems: dict[str, Insert], batches: Sequence[Batch]) -> dict[str, Timing]:
@@ -158,7 +158,8 @@ def _note(report: Report, turns: list[dict[str, Timing]], workload: dict[str, ob
         )
 
 
-def _same(found: list[Row], expected: list[Row]) -> bool:
+def is_same(found: list[Row], expected: list[Row]) -> bool:
+    """Whether groups are equal; floats within 1e-9."""
     return len(found) == len(expected) and all(
         ours[:3] == (theirs[0], theirs[1], int(theirs[2]))
         and abs(ours[3] - theirs[3]) <= 1e-9 * max(1.0, abs(theirs[3]))

@@ -46,8 +46,8 @@ class Piece:
 
 def digest(*parts: Any) -> bytes:
     """The checksum of bytes-like `parts`, one after another."""
-    content = hashlib.sha256()  # processors have instructions for it
-    for part in parts:
+    content = hashlib.sha256(parts[0] if parts else b"")  # processors have instructions for it
+    for part in parts[1:]:
         content.update(part)
     return content.digest()[:DIGEST_BYTES]
 
