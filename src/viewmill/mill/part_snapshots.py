@@ -102,7 +102,7 @@ def open_temporal_view(
     maintainer.reopen()
     entry.rows = int(maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
-    install_temporal_view(core, entry)
+    install_temporal_view(core, entry, stored_first=saved["first"])
 
 
 def _has_changed_whole(core: Core, entry: ViewEntry, version: int) -> bool:

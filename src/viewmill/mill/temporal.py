@@ -72,13 +72,14 @@ def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) ->
         replace_view(core, existing, entry, temporal_record, install_temporal_view)
         return
     save(core, {entry.name: temporal_record(entry)})
-    install_temporal_view(core, entry)
+    install_temporal_view(core, entry, stored_first=maintainer.first)
 
 
-def install_temporal_view(core: Core, entry: ViewEntry) -> None:
+def install_temporal_view(core: Core, entry: ViewEntry, *, stored_first: int | None = None) -> None:
     """Make a temporal view known, to the tables whose old parts it reads as well."""
     install_view(core, entry)
     maintainer = temporal_maintainer(entry)
+    core.starting[entry.name.lower()] = _Starting(core, entry, stored_first)
     body = entry.plan.program.body
     assert isinstance(body, PartQueries)
     for reference in body.update.references:
@@ -88,11 +89,25 @@ def install_temporal_view(core: Core, entry: ViewEntry) -> None:
         depth = 1 - low if source is maintainer else high - low + 1
         source.lookback = max(source.lookback, depth)
 
-    def starting() -> dict[str, str]:
-        has_started = maintainer.first is not None and maintainer.reach[0] is None
-        return {entry.name: temporal_record(entry)} if has_started and not entry.dropped else {}
 
-    core.starting[entry.name.lower()] = starting
+class _Starting:
+    """Gives the record of a view with the next change after it has started.
+
+    A deferred view starts when it is refreshed, which is no change of its own. Where it starts
+    cannot be found later: a late row may have come that is older.
+    """
+
+    def __init__(self, core: Core, entry: ViewEntry, stored_first: int | None) -> None:
+        self._core, self._entry = core, entry
+        self._stored_at: int | None = None if stored_first is None else core.version
+
+    def __call__(self) -> dict[str, str]:
+        entry, version = self._entry, self._core.version
+        has_started = temporal_maintainer(entry).first is not None and not entry.dropped
+        if not has_started or (self._stored_at is not None and version >= self._stored_at):
+            return {}
+        self._stored_at = version + 1
+        return {entry.name: temporal_record(entry)}
 
 
 def temporal_record(entry: ViewEntry) -> str:
