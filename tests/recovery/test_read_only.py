@@ -157,3 +157,23 @@ def test_parts_are_read_at_the_version_of_the_rest(tmp_path: Path) -> None:
                 assert sorted(reader.sql("SELECT x FROM s").rows()) == [
                     (i,) for i in range(1, n + 1)
                 ]
+
+
+def test_a_forked_child_leaves_the_copy_to_its_parent(tmp_path: Path) -> None:
+    with vm.connect(tmp_path / "m") as writer:
+        writer.sql("CREATE TABLE t (x INT)")
+        writer.insert("t", [(1,)])
+    with vm.connect(tmp_path / "m", read_only=True) as reader:
+        store = reader.core.store
+        assert store is not None
+        child = os.fork()
+        if child == 0:
+            try:
+                reader.close()
+                store.close()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert store.path.is_dir()
+        assert reader.sql("SELECT * FROM t").rows() == [(1,)]
+    assert not store.path.exists()

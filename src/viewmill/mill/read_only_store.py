@@ -41,12 +41,13 @@ class ReadOnlyStore(Store):
         raise refused(self.origin)
 
     def close(self) -> None:
-        """Close the copy and remove it."""
-        folder = self.path
+        """Close the copy and remove it. In a forked child it stays: it is the parent's."""
+        was_open, folder = self.is_open, self.path
         try:
             super().close()
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if was_open:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def refused(origin: Path) -> ReadOnlyMill:
