@@ -6,14 +6,21 @@ import datetime as dt
 import math
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 from tests.sql.lowering import LINES, Tables, lowered, rows
 
 from viewmill.algebra.types import Nested
 from viewmill.deltas.arrow import arrow_schema
-from viewmill.engines.duckdb import DuckdbEngine
-from viewmill.errors import EvaluationFailed, MalformedSQL, Overflow, UnsupportedQuery
+from viewmill.engines.duckdb import DuckdbEngine, translate
+from viewmill.errors import (
+    EvaluationFailed,
+    MalformedSQL,
+    OutOfMemory,
+    Overflow,
+    UnsupportedQuery,
+)
 
 
 @pytest.fixture(scope="module")
@@ -313,3 +320,15 @@ def test_a_pattern_escapes_only_what_means_something(engine):
     for pattern in (r"'a\\b'", r"'a\\'"):
         with pytest.raises(MalformedSQL, match="is no pattern"):
             value(engine, f"'ab' LIKE {pattern}")
+
+
+def test_no_memory_is_said_to_be_that():
+    """DuckDB that finds no memory was said not to understand the query."""
+    with duckdb.connect() as connection:
+        connection.execute("SET memory_limit = '1 MB'")
+        connection.execute("SET temp_directory = ''")
+        with pytest.raises(duckdb.Error) as caught:
+            connection.execute("CREATE TABLE t AS SELECT random() AS x FROM range(3000000)")
+    why = translate(caught.value)
+    assert isinstance(why, OutOfMemory)
+    assert why.hint

@@ -21,7 +21,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
-from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, ViewmillError
+from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.program.rare_functions import RARE, Rare, Unfit
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
@@ -173,6 +173,12 @@ def translate(error: duckdb.Error) -> ViewmillError:
         kind = Overflow if raised[1] == "Overflow" else EvaluationFailed
         return kind(raised[2])
     low = said.lower()
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return OutOfMemory(
+            "there is no memory for this query",
+            detail=f"{said}. Nothing was changed.",
+            hint="Smaller batches need less at once; read fewer rows, or give the process more.",
+        )
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):
         is_time = any(word in low for word in ("date", "timestamp", "interval"))
         too_large = any(
