@@ -14,8 +14,15 @@ from typing import Any
 import pytest
 
 import viewmill as vm
+from viewmill.mill import twins
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program with one thread, where calls are made in place; tests may have others."""
+    monkeypatch.setattr(twins, "_threads", lambda: 0)
 
 
 @pytest.fixture(autouse=True)

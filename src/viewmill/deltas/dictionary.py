@@ -70,8 +70,9 @@ class PlainStrings:
         """The id of a string, new if need be."""
         found = self._ids.get(value)
         if found is None:
-            found = self._ids[value] = self.reserve()
+            found = self.reserve()
             self._values[found] = value
+            self._ids[value] = found  # last: an interrupt before it loses an id and nothing else
         return found
 
     def reserve(self) -> int:
@@ -194,8 +195,9 @@ class Dictionary:
                 continue
             found = self._nested_ids.get(repr(value))
             if found is None:
-                found = self._nested_ids[repr(value)] = self._strings.reserve()
+                found = self._strings.reserve()
                 self._nested[found] = value
+                self._nested_ids[repr(value)] = found
             ids[i] = found
         return ids
 

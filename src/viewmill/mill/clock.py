@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from viewmill.mill.core import Core
+from viewmill.mill.threads import one_of_ours
 from viewmill.policies.policies import due_at
 
 _IDLE_S = 3600.0
@@ -37,6 +38,10 @@ class Clock:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _run(self) -> None:
+        with one_of_ours():
+            self._work()
+
+    def _work(self) -> None:
         while not self._stopped:
             with self._core.lock:
                 due = self._next_due()

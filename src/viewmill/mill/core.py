@@ -328,7 +328,8 @@ class Core:
         relation, given = cut(self, relation, tables or {}, reached or {})
         names = sources(relation)
         read = {name: given.get(name.lower(), None) for name in names}
-        read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
+        with self.writing:  # reading may put rows in order: Ctrl-C waits for that
+            read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
         if view is not None:
             view.engine_calls += 1
         return self.engine.run(relation, read)

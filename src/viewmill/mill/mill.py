@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +47,8 @@ from viewmill.mill.renew_dictionary import renew_if_due
 from viewmill.mill.replay import replay
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
+from viewmill.mill.threads import caller
+from viewmill.mill.twins import undisturbed
 from viewmill.mill.view import View
 from viewmill.mill.window_families import note_followers
 from viewmill.mill.windows import advance
@@ -67,6 +68,7 @@ STAGES = ("algebra", "plan", "program", "kernel")
 class Mill:
     """Tables and views in one place. Several threads may read, one writes."""
 
+    @undisturbed
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -84,7 +86,7 @@ class Mill:
         store = _open_store(path, read_only)
         self._core = Core(store, spark, budget, selector, reshape, compile)
         self._batches: dict[int, Batch] = {}  # by the thread that opened it
-        self.writer = threading.get_ident()
+        self.writer = caller()
         self.streams: list[Changes] = []
         self._core.plan_carefully = partial(plan_carefully, self._core)
         self._core.stale_records = partial(stale_records, self._core)
@@ -104,6 +106,7 @@ class Mill:
 
     # SQL.
 
+    @undisturbed
     def sql(self, text: str) -> Any:
         """Carry out one statement, or several separated by `;`; gives the last one's result."""
         self._core.require_open()
@@ -113,6 +116,7 @@ class Mill:
             self.clock.wake()
         return result
 
+    @undisturbed
     def register(self, name: str, aggregate: Ring | Operation) -> None:
         """Make a `vm.Ring` an SQL aggregate of this name, or a `vm.Operation` one of windows; its
         laws are tried first.
@@ -124,6 +128,7 @@ class Mill:
         with self._core.writing:
             register_aggregate(self._core, name, aggregate)
 
+    @undisturbed
     def table(
         self,
         source: Any,
@@ -154,6 +159,7 @@ class Mill:
 
     # Changing tables.
 
+    @undisturbed
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: a frame, or a list of tuples or dicts."""
         core = self._core
@@ -167,7 +173,7 @@ class Mill:
             if self._batches and self._batch is not None:
                 self._batch.take(entry, delta)
             elif is_plain(core, entry, delta):
-                self.writer = threading.get_ident()
+                self.writer = caller()
                 commit_plainly(core, entry, delta)
             else:
                 self._commit({entry.name: delta})
@@ -175,12 +181,14 @@ class Mill:
             tell(core)
         self._give_back()
 
+    @undisturbed
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows, each once for each time it is given."""
         with self._core.holding_ids():
             self.change(table, self._delta(table, rows).negated())
         self._give_back()
 
+    @undisturbed
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows, replacing those that have their primary key."""
         with self._core.writing, self._core.holding_ids():
@@ -192,6 +200,7 @@ class Mill:
                 self.change(table, entry.table.replacement(delta, None))
         self._give_back()
 
+    @undisturbed
     def apply(
         self,
         table: str,
@@ -210,6 +219,7 @@ class Mill:
             self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
         self._give_back()
 
+    @undisturbed
     def apply_product(
         self,
         table: str,
@@ -246,6 +256,7 @@ class Mill:
         if made:
             self.change(table, *made)
 
+    @undisturbed
     def replay(self, table: str, rows: Any, *, view: str, multiplicity: str | None = None) -> Any:
         """Apply rows one at a time; an Arrow table of what the view shows after each.
 
@@ -256,6 +267,7 @@ class Mill:
             delta = self._delta(table, rows, multiplicity=multiplicity)
             return replay(self, self._core, table, delta, view)
 
+    @undisturbed
     def advance(self, table: str, *, to: datetime.datetime | int) -> None:
         """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
         self._core.require_open()
@@ -270,6 +282,7 @@ class Mill:
             schema = self._core.catalog.table(table).table.schema
             return to_delta(rows, schema, self._core.dictionary, **signs)
 
+    @undisturbed
     def change(self, table: str, *parts: Delta | Product) -> None:
         """Commit the change of one table, or note it for the end of the batch."""
         core = self._core
@@ -292,7 +305,7 @@ class Mill:
 
     def _commit(self, changes: dict[str, Changed]) -> None:
         core = self._core
-        self.writer = threading.get_ident()
+        self.writer = caller()
         core.require_writable()
         if core.tiers.compiling:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
@@ -309,7 +322,7 @@ class Mill:
 
         It belongs to the thread that opens it. Other threads commit on their own meanwhile.
         """
-        core, thread = self._core, threading.get_ident()
+        core, thread = self._core, caller()
         core.require_open()
         if self._batch is not None:
             raise InvalidArgument("a batch is open already", hint="Batches do not nest.")
@@ -317,8 +330,7 @@ class Mill:
         try:
             yield self
             del self._batches[thread]
-            with core.writing:
-                self._commit(made.changes(core))
+            self._commit_together(made)
         finally:
             self._batches.pop(thread, None)
         tell(core)
@@ -333,10 +345,15 @@ class Mill:
             if not self._batches and not core.closed:
                 renew_if_due(core)
 
+    @undisturbed
+    def _commit_together(self, batch: Batch) -> None:
+        with self._core.writing:
+            self._commit(batch.changes(self._core))
+
     @property
     def _batch(self) -> Batch | None:
         """The batch that this thread has open."""
-        return self._batches.get(threading.get_ident())
+        return self._batches.get(caller())
 
     def require_no_batch(self) -> None:
         """Raise if a batch is open: tables and views are defined outside of batches."""
@@ -346,6 +363,7 @@ class Mill:
                 hint="Finish the batch first.",
             )
 
+    @undisturbed
     def before_commit(self, fn: Callable[[int, Mapping[str, Change]], None]) -> None:
         """Call `fn(version, change of each view)` before each commit; its errors undo the batch.
 
@@ -379,6 +397,7 @@ class Mill:
         entry = self._core.catalog.get(name)
         return None if entry is None else entry.sql
 
+    @undisturbed
     def view(self, name: str) -> View:
         """A handle on a materialized view."""
         self._core.require_open()
@@ -391,6 +410,7 @@ class Mill:
     def __contains__(self, name: str) -> bool:
         return self._core.catalog.get(name) is not None
 
+    @undisturbed
     def parts(
         self, name: str, *, changed_since: int | datetime.datetime | None = None
     ) -> list[dict[str, Any]]:
@@ -402,6 +422,7 @@ class Mill:
         with self._core.lock:
             return parts_of(self._core, name, changed_since)
 
+    @undisturbed
     def refused(self, table: str) -> list[dict[str, Any]]:
         """The rows that came too late for a table with LATENESS or RETENTION, at most 1000."""
         self._core.require_open()
@@ -420,6 +441,7 @@ class Mill:
         """The views that could not be opened, and why; REFRESH tries again, DROP forgets them."""
         return {entry.name: entry.reason for entry in self._core.catalog.broken()}
 
+    @undisturbed
     def status(self) -> dict[str, Any]:
         """The mill's version, its tables, and the status of every view."""
         core = self._core
@@ -450,6 +472,7 @@ class Mill:
                 "trouble": core.trouble,
             }
 
+    @undisturbed
     def show(self, name: str, stage: str = "plan") -> str:
         """A view, or a query or CREATE statement not yet created, at a stage of its life."""
         if stage not in STAGES:
@@ -483,6 +506,7 @@ class Mill:
 
     # What is expected.
 
+    @undisturbed
     def expect(self, table: str, **said: Any) -> None:
         """Say what comes next for a table, or how it arrives; nothing said takes it back.
 
@@ -499,6 +523,7 @@ class Mill:
             expect(self._core, table, said)
         self.clock.wake()
 
+    @undisturbed
     def memory_curve(
         self,
         view: str,
@@ -520,6 +545,7 @@ class Mill:
             names = [check_selector(each) for each in selections]
             return memory_curve(self._core, made, sizes, expect or {}, rows, names)
 
+    @undisturbed
     def memory_operators(self, view: str, *, rows: Mapping[str, float | str]) -> Operator:
         """A view, existing or not, as the selection of states sees it, over tables of this size."""
         self._core.require_open()
@@ -528,12 +554,14 @@ class Mill:
 
     # Living and dying.
 
+    @undisturbed
     def checkpoint(self) -> None:
         """Write snapshots, so that reopening need not read the log."""
         self._core.require_open()
         with self._core.writing:
             checkpoint(self._core)
 
+    @undisturbed
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
         self._release()

@@ -25,6 +25,7 @@ from viewmill.mill.fill import restore_lost
 from viewmill.mill.memory import refresh_blocks, rest
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.store import Store
+from viewmill.mill.threads import is_twin
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 from viewmill.program.kept_parts import KeptParts
@@ -436,8 +437,11 @@ def _netted(changes: list[Changed], *, as_is: bool) -> Delta:
 
 
 def tell(core: Core) -> None:
-    """Call the listeners, in version order; an error in one is reported and undoes nothing."""
-    if not core.notices or core.telling:
+    """Call the listeners, in version order; an error in one is reported and undoes nothing.
+
+    In the thread that made the change, not in its twin.
+    """
+    if not core.notices or core.telling or is_twin():
         return  # a listener wrote: its notices come after those that are waiting already
     core.telling = True
     try:

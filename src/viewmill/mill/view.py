@@ -27,6 +27,7 @@ from viewmill.mill.refresh import refresh_due, refresh_view, tell
 from viewmill.mill.sharing import shared_with
 from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.temporal import is_temporal
+from viewmill.mill.twins import undisturbed
 from viewmill.mill.verify import Difference, verify_view
 from viewmill.mill.verify_parts import verify_parts
 from viewmill.mill.window_families import note_followers, window_facts, window_of
@@ -68,6 +69,7 @@ class View(Readers):
 
     # Reading.
 
+    @undisturbed
     def to_arrow(self) -> Any:
         """A pyarrow.Table, in the view's ORDER BY order if it has one."""
         with self._core.writing:
@@ -80,10 +82,11 @@ class View(Readers):
             return sorted_table(table, keys)
         return table
 
+    @undisturbed
     def with_low_parts(self) -> tuple[Any, dict[str, Any]]:
         """The rows as a pyarrow.Table, and for each column of moments its words: the numbers, then
         what rounding took from them."""
-        with self._core.lock:
+        with self._core.writing:
             entry = self._entry
             refresh_due(self._core, reading=[entry.name])
             rows = entry.block.maintainer.contents()
@@ -102,12 +105,18 @@ class View(Readers):
 
         A change of the view ends the reading with an error, for its rows are not kept anywhere.
         """
+        reader = self._lazy_batches()
+        yield from self.to_arrow().to_batches() if reader is None else reader
+
+    @undisturbed
+    def _lazy_batches(self) -> Iterator[Any] | None:
         with self._core.writing:
             refresh_due(self._core, reading=[self._entry.name])
             reader = lazy_batches(self._core, self._entry)
         tell(self._core)
-        yield from self.to_arrow().to_batches() if reader is None else reader
+        return reader
 
+    @undisturbed
     def head(self, rows: int = 10) -> Any:
         """The first rows as an Arrow table; of a factorized view no others are made."""
         with self._core.writing:
@@ -116,6 +125,7 @@ class View(Readers):
         tell(self._core)
         return self.to_arrow().slice(0, rows) if table is None else table
 
+    @undisturbed
     def count(self, *, distinct: bool = False) -> int:
         """How many rows there are, or how many different ones; nothing is listed for it."""
         with self._core.writing:
@@ -145,12 +155,14 @@ class View(Readers):
         """The parts of a temporal view; with `changed_since` those updated after it."""
         return self._mill.parts(self._name, changed_since=changed_since)
 
+    @undisturbed
     def __len__(self) -> int:
         with self._core.lock:
             return self._entry.rows
 
     # Refreshing.
 
+    @undisturbed
     def refresh(self, *, full: bool = False) -> None:
         """Take in what waits; with `full`, build every state again from its definition."""
         with self._core.writing:
@@ -174,6 +186,7 @@ class View(Readers):
         words = [e if e.upper().startswith("REFRESH ") else f"REFRESH {e}" for e in clauses]
         self._mill.sql(f"ALTER MATERIALIZED VIEW {quoted(self._name)} {' '.join(words)}")
 
+    @undisturbed
     def verify(self) -> list[Difference]:
         """The rows in which the view differs from its definition computed again; none is right."""
         with self._core.lock:
@@ -184,6 +197,7 @@ class View(Readers):
 
     # Listening.
 
+    @undisturbed
     def subscribe(self, fn: Callable[[Change], None]) -> Callable[[], None]:
         """Call `fn(delta)` after each refresh that changed something; gives a function to stop."""
         with self._core.lock:
@@ -218,6 +232,7 @@ class View(Readers):
 
     # Explaining.
 
+    @undisturbed
     def explain(self, form: str = "text") -> Explanation:
         """Why this strategy, what else was offered, and what is kept: "text", "json" or "svg"."""
         with self._core.lock:
@@ -236,6 +251,7 @@ class View(Readers):
             "status": self._status(entry),
         }
 
+    @undisturbed
     def status(self) -> dict[str, Any]:
         """Freshness, version, rows, bytes and counters."""
         with self._core.lock:
@@ -280,6 +296,7 @@ class View(Readers):
         tables = [each for each in self._core.catalog.tables() if each.name.lower() in below]
         return sum(count_negative_rows(each.table) for each in tables)
 
+    @undisturbed
     def __repr__(self) -> str:
         with self._core.lock:
             try:

@@ -1,0 +1,31 @@
+"""Which threads are ours: twins (see `twins`) and clocks. Nobody outside knows them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+mine = threading.local()  # `twin`: who works for this thread; `caller`: for whom this one works
+OURS: set[int] = set()  # of this process, by ident
+
+
+@contextmanager
+def one_of_ours() -> Iterator[None]:
+    """Inside, this thread is counted as ours."""
+    OURS.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        OURS.discard(threading.get_ident())
+
+
+def is_twin() -> bool:
+    """Whether this thread works for another one."""
+    return hasattr(mine, "caller")
+
+
+def caller() -> int:
+    """The thread that a call came from."""
+    found: int = getattr(mine, "caller", 0)
+    return found or threading.get_ident()

@@ -1,0 +1,123 @@
+"""Calls that no exception from another thread can stop halfway.
+
+takes  a call of a public method, in a program with several threads
+does   it in a twin of the calling thread, which nobody else knows; the caller waits for it
+
+A thread may raise an exception in another one (PyThreadState_SetAsyncExc: timeouts, notebooks), and
+it comes between any two instructions, also while a lock is released or an error is undone. It hits
+the caller, who only waits: the twin finishes, so a change is there as a whole or not at all. In a
+program with one thread nobody can do that, and calls are made in place; signals see `writing`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial, wraps
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from viewmill.mill.refresh import tell
+from viewmill.mill.threads import OURS, is_twin, mine, one_of_ours
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+_PATIENCE_S = 1.0  # an interrupted caller waits so long for its twin
+
+_threads = _thread._count  # how many there are besides the main thread
+
+
+class _Job:
+    """One call, and what came of it."""
+
+    __slots__ = ("_call", "_context", "done", "error", "is_done", "result")
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call: Callable[[], Any] | None = call
+        self._context, self.done = copy_context(), _thread.allocate_lock()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.is_done = False
+        self.done.acquire()
+
+    def work(self) -> None:
+        """Make the call. It is forgotten before anybody is told: it may hold the last reference."""
+        assert self._call is not None
+        try:
+            self.result = self._context.run(self._call)
+        except BaseException as why:  # noqa: BLE001 (it is the caller's)
+            self.error = why
+        self._call = None
+        self.is_done = True
+        self.done.release()
+
+
+class _Twin:
+    """A thread that works for one other; it ends with it."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        _thread.start_new_thread(_serve, (self.jobs, threading.get_ident()))
+
+    def __del__(self) -> None:
+        self.jobs.put(None)
+
+
+def _serve(jobs: SimpleQueue[_Job | None], for_whom: int) -> None:
+    with one_of_ours():
+        mine.caller = for_whom
+        while (job := jobs.get()) is not None:
+            job.work()
+            del job
+
+
+def _run(call: Callable[[], Any]) -> Any:
+    """Have the twin make the call."""
+    twin: _Twin | None = getattr(mine, "twin", None)
+    if twin is None:
+        twin = mine.twin = _Twin()
+    job = _Job(call)
+    twin.jobs.put(job)
+    try:
+        job.done.acquire()
+    except BaseException:
+        if not job.is_done and not job.done.acquire(timeout=_PATIENCE_S):
+            mine.twin = None  # it finishes alone, and the next call does not wait for it
+        raise
+    if job.error is None:
+        return job.result
+    try:
+        raise job.error
+    finally:
+        del job  # its error refers to this frame
+
+
+def undisturbed(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method of a mill or view go on to its end whatever happens to its caller."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _threads() <= len(OURS) or is_twin():
+            return method(*args, **kwargs)
+        core = getattr(args[0], "_core", None)
+        if core is not None and core.lock._is_owned():  # a twin would wait for its own caller
+            return method(*args, **kwargs)
+        result: R = _run(partial(method, *args, **kwargs))
+        core = getattr(args[0], "_core")  # noqa: B009 (the constructor has made it)
+        if core.notices:
+            tell(core)
+        return result
+
+    return call
+
+
+def _forget_twin() -> None:
+    """In a forked child: it has not been copied."""
+    mine.twin = None
+    OURS.clear()
+
+
+os.register_at_fork(after_in_child=_forget_twin)
