@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -84,9 +85,12 @@ class Interrupter:
 
 @pytest.fixture
 def interrupter() -> Iterator[Interrupter]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that it gets its turn in the middle of a short call
     made = Interrupter()
     yield made
     made.close()
+    sys.setswitchinterval(before)
 
 
 def interrupt_inserts(
@@ -102,9 +106,8 @@ def interrupt_inserts(
         spent = time.perf_counter() - start
         rows.append((trial % 5, trial))
         come = [(trial % 6, -trial), (trial % 3, 7)]
-        finished = interrupter.call(
-            lambda come=come: mill.insert("t", come), chance.uniform(0.0, 1.3 * spent)
-        )
+        act = partial(mill.insert, "t", come)
+        finished = interrupter.call(act, chance.uniform(0.0, 1.3 * spent))
         after = [*rows, *come]
         rows = check(mill, after if finished else rows, after)
         stopped += not finished
@@ -258,7 +261,12 @@ def test_who_is_interrupted_in_a_long_call_does_not_wait_for_its_end(
     with vm.connect() as mill:
         mill.sql("CREATE TABLE t (x BIGINT)")
         go, began = threading.Event(), threading.Event()
-        mill.before_commit(lambda *_: (began.set(), go.wait(20)))
+
+        def wait(*_: object) -> None:
+            began.set()
+            go.wait(20)
+
+        mill.before_commit(wait)
         start = time.monotonic()
         old = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0.1)

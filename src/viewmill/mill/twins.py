@@ -23,20 +23,21 @@ from typing import Any, ParamSpec, TypeVar
 from viewmill.mill.refresh import tell
 from viewmill.mill.threads import OURS, is_twin, mine, one_of_ours
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PATIENCE_S = 1.0  # an interrupted caller waits so long for its twin
 
 _threads = _thread._count  # how many there are besides the main thread
 
 
-class _Job:
+class _Call:
     """One call, and what came of it."""
 
-    __slots__ = ("_call", "_context", "done", "error", "is_done", "result")
+    __slots__ = ("_context", "_function", "done", "error", "is_done", "result")
 
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call: Callable[[], Any] | None = call
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function: Callable[[], Any] | None = function
         self._context, self.done = copy_context(), _thread.allocate_lock()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -45,12 +46,12 @@ class _Job:
 
     def work(self) -> None:
         """Make the call. It is forgotten before anybody is told: it may hold the last reference."""
-        assert self._call is not None
+        assert self._function is not None
         try:
-            self.result = self._context.run(self._call)
+            self.result = self._context.run(self._function)
         except BaseException as why:  # noqa: BLE001 (it is the caller's)
             self.error = why
-        self._call = None
+        self._function = None
         self.is_done = True
         self.done.release()
 
@@ -59,40 +60,41 @@ class _Twin:
     """A thread that works for one other; it ends with it."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        _thread.start_new_thread(_serve, (self.jobs, threading.get_ident()))
+        self.calls: SimpleQueue[_Call | None] = SimpleQueue()
+        given = self.calls, threading.get_ident()
+        threading.Thread(target=_serve, args=given, name="viewmill-twin", daemon=True).start()
 
     def __del__(self) -> None:
-        self.jobs.put(None)
+        self.calls.put(None)
 
 
-def _serve(jobs: SimpleQueue[_Job | None], for_whom: int) -> None:
+def _serve(calls: SimpleQueue[_Call | None], for_whom: int) -> None:
     with one_of_ours():
         mine.caller = for_whom
-        while (job := jobs.get()) is not None:
-            job.work()
-            del job
+        while (call := calls.get()) is not None:
+            call.work()
+            del call
 
 
-def _run(call: Callable[[], Any]) -> Any:
+def _run(function: Callable[[], Any]) -> Any:
     """Have the twin make the call."""
     twin: _Twin | None = getattr(mine, "twin", None)
     if twin is None:
         twin = mine.twin = _Twin()
-    job = _Job(call)
-    twin.jobs.put(job)
+    call = _Call(function)
+    twin.calls.put(call)
     try:
-        job.done.acquire()
+        call.done.acquire()
     except BaseException:
-        if not job.is_done and not job.done.acquire(timeout=_PATIENCE_S):
+        if not call.is_done and not call.done.acquire(timeout=_PATIENCE_S):
             mine.twin = None  # it finishes alone, and the next call does not wait for it
         raise
-    if job.error is None:
-        return job.result
+    if call.error is None:
+        return call.result
     try:
-        raise job.error
+        raise call.error
     finally:
-        del job  # its error refers to this frame
+        del call  # its error refers to this frame
 
 
 def undisturbed(method: Callable[P, R]) -> Callable[P, R]:
@@ -102,13 +104,13 @@ def undisturbed(method: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if _threads() <= len(OURS) or is_twin():
             return method(*args, **kwargs)
-        core = getattr(args[0], "_core", None)
+        owner: Any = args[0]
+        core = getattr(owner, "_core", None)  # None in its constructor
         if core is not None and core.lock._is_owned():  # a twin would wait for its own caller
             return method(*args, **kwargs)
         result: R = _run(partial(method, *args, **kwargs))
-        core = getattr(args[0], "_core")  # noqa: B009 (the constructor has made it)
-        if core.notices:
-            tell(core)
+        if owner._core.notices:
+            tell(owner._core)
         return result
 
     return call
