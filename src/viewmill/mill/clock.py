@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 
 from viewmill.mill.core import Core
-from viewmill.mill.threads import one_of_ours
 from viewmill.policies.policies import due_at
+from viewmill.program.threads import one_of_ours
 
 _IDLE_S = 3600.0
 

@@ -47,7 +47,6 @@ from viewmill.mill.renew_dictionary import renew_if_due
 from viewmill.mill.replay import replay
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
-from viewmill.mill.threads import caller
 from viewmill.mill.twins import undisturbed
 from viewmill.mill.view import View
 from viewmill.mill.window_families import note_followers
@@ -57,6 +56,7 @@ from viewmill.planner.operators import Operator
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
 from viewmill.program.program import Body, Program, Triggers
+from viewmill.program.threads import caller
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.sql.parse import parse

@@ -25,11 +25,11 @@ from viewmill.mill.fill import restore_lost
 from viewmill.mill.memory import refresh_blocks, rest
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.store import Store
-from viewmill.mill.threads import is_twin
 from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.threads import is_twin
 
 MULTIPLICITY = "_multiplicity"
 

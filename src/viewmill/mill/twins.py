@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from viewmill.mill.refresh import tell
-from viewmill.mill.threads import OURS, is_twin, mine, one_of_ours
+from viewmill.program.threads import OURS, is_twin, mine, one_of_ours
 
 P = ParamSpec("P")
 R = TypeVar("R")

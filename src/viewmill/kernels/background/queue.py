@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from viewmill.kernels.background.process import CompileProcess, ProcessDied
 from viewmill.kernels.background.warm import warm
 from viewmill.program.program import Program
+from viewmill.program.threads import one_of_ours
 
 _LOG = logging.getLogger("viewmill")
 _MAX_HELPERS = 2
@@ -82,6 +83,10 @@ class CompileQueue:
             each.stop()
 
     def _work(self) -> None:
+        with one_of_ours():
+            self._serve()
+
+    def _serve(self) -> None:
         helper: CompileProcess | None = None
         while not self._is_closed:
             compilation = self._waiting.get()

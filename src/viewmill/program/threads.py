@@ -1,4 +1,7 @@
-"""Which threads are ours: twins (see `twins`) and clocks. Nobody outside knows them."""
+"""Which threads are ours: twins (see `mill.twins`), clocks, those that wait for compilers.
+
+Nobody outside knows them, and none of them raises an exception in another thread.
+"""
 
 from __future__ import annotations
 
