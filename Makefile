@@ -78,9 +78,10 @@ fuzz: $(READY)  ## Random queries and sessions against DuckDB, as long as asked:
 mutate: $(READY)  ## Plant mistakes and see whether the tests notice: make mutate COUNT=50 SEED=1
 	@$(BIN)/python tools/mutate.py --count $(or $(COUNT),50) --seed $(or $(SEED),1)
 
-crash: $(READY)  ## Long kill and restart sweeps
+crash: $(READY)  ## Long sweeps of kills, failing disks and interrupts
 	$(say) "killing and restarting"
-	@VIEWMILL_KILLS=100 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q tests/recovery tests/pipeline/test_crash.py tests/pipeline/test_clusters.py
+	@VIEWMILL_KILLS=100 VIEWMILL_INTERRUPTS=500 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q \
+	  tests/recovery tests/mill/test_thread_interrupts.py tests/pipeline/test_crash.py tests/pipeline/test_clusters.py
 
 bench: $(READY)  ## Timed workloads, compared with DuckDB
 	@$(BIN)/viewmill bench groupby

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import viewmill as vm
 from viewmill.errors import InvalidRow, StorageFailed
 from viewmill.mill import mill as mill_module
 from viewmill.mill import refresh
+from viewmill.testing.faults.disk import FaultyDisk
+from viewmill.testing.faults.schedule import Fault, Schedule
+from viewmill.testing.faults.sqlite_disk import sqlite_on
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -53,6 +57,38 @@ def test_parts_that_cannot_be_written_are_no_error_of_the_insert(
             mill.insert("t", [(dt.datetime(2024, 1, 1), 1)])
             assert "disk is full" in mill.status()["trouble"]
         assert mill.sql("SELECT count(*) FROM t").rows() == [(2,)]
+
+
+@pytest.mark.parametrize("fault", ["sync EIO", "write EIO"])
+def test_a_disk_that_fails_in_a_commit_closes_the_mill_and_says_why(
+    fault: str, tmp_path: Path
+) -> None:
+    """Whether the change is there, only opening tells; nothing that was acknowledged is lost."""
+    operation = fault.split()[0]
+    schedule = Schedule(1)
+    schedule.faults = [Fault(operation, errno.EIO, "always", 0)]
+    schedule.power_at = schedule.signal_at = None
+    disk, path = FaultyDisk(tmp_path, schedule), tmp_path / "m.mill"
+    with disk.installed(), sqlite_on(disk):
+        mill = vm.connect(path)
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mill.insert("t", [(1,)])
+        schedule.begin()
+        with pytest.raises(StorageFailed) as caught:
+            mill.insert("t", [(2,)])
+        assert mill.sql("SELECT x FROM t").rows() == [(1,)]
+        schedule.heal()
+        is_unknown = isinstance(caught.value, vm.errors.OutcomeUnknown)
+        assert is_unknown or operation == "write"
+        if is_unknown:
+            assert "unknown" in caught.value.message
+            with pytest.raises(vm.MillClosed, match="takes no more changes") as refused:
+                mill.insert("t", [(3,)])
+            assert "open it again" in refused.value.hint
+        mill.close()
+    with vm.connect(path) as mill:
+        rows = sorted(mill.sql("SELECT x FROM t").rows())
+        assert rows in ([(1,)], [(1,), (2,)] if is_unknown else [(1,)])
 
 
 def test_setting_the_clock_changes_no_policy(monkeypatch: pytest.MonkeyPatch) -> None:

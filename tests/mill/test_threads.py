@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +117,34 @@ def test_many_threads_lose_nothing(mill: vm.Mill) -> None:
     assert mill["v"].verify() == []
 
 
+def test_a_reader_does_not_wait_for_more_than_the_commit_under_way(mill: vm.Mill) -> None:
+    """A writer that commits without a pause leaves every reader its turn."""
+    commits: list[float] = []
+    reads: list[float] = []
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            start = time.perf_counter()
+            mill.upsert("t", [(i, i) for i in range(200)])
+            commits.append(time.perf_counter() - start)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    end = time.perf_counter() + 1.0
+    try:
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            mill["v"].rows()
+            reads.append(time.perf_counter() - start)
+    finally:
+        done.set()
+        writer.join()
+    assert len(reads) > 5
+    assert len(commits) > 5
+    assert sorted(reads)[len(reads) // 2] < 5 * max(commits)
+
+
 def forked(act: Callable[[], None]) -> int:
     """The exit code of a child that does `act` and ends as processes end."""
     child = os.fork()
@@ -193,3 +223,41 @@ def test_a_child_forked_while_another_thread_writes_does_not_wait_for_it() -> No
 
     assert forked(writes) == 0
     assert mill.sql("SELECT x FROM t").rows() == [(1,)]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("durable", [False, True])
+def test_children_forked_while_a_thread_writes_end_well(durable: bool, tmp_path: Path) -> None:
+    mill = vm.connect(tmp_path / "m.mill" if durable else None)
+    mill.sql("CREATE TABLE t (x BIGINT)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+    mill.sql("CREATE MATERIALIZED VIEW w REFRESH WITHIN INTERVAL '1' HOUR AS SELECT x FROM t")
+    done, count = threading.Event(), 0
+
+    def write() -> None:
+        nonlocal count
+        while not done.is_set():
+            mill.insert("t", [(1,)])
+            count += 1
+
+    def child() -> None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (what is left to DuckDB at the end)
+        try:
+            mill.insert("t", [(2,)])
+            assert not durable
+        except vm.MillClosed:
+            pass  # it is the parent's, or was forked in the middle of a change
+        mill.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert [forked(child) for _ in range(5)] == [0] * 5
+    finally:
+        done.set()
+        writer.join()
+    assert mill["v"].rows() == [(count,)]
+    mill.close()
+    if durable:
+        with vm.connect(tmp_path / "m.mill") as mill:
+            assert mill["v"].rows() == [(count,)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
 
 from viewmill.mill.core import Core
@@ -20,6 +22,7 @@ class Clock:
         self._awake = threading.Event()
         self._stopped = False
         self._thread: threading.Thread | None = None
+        _CLOCKS.add(self)
 
     def wake(self) -> None:
         """Something changed: look again, starting the thread if a view needs it."""
@@ -57,3 +60,18 @@ class Clock:
         self._awake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
+
+    def after_fork(self) -> None:
+        """In a forked child: there is no thread, and the event may be locked by one."""
+        self._awake, self._thread = threading.Event(), None
+
+
+_CLOCKS: weakref.WeakSet[Clock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for clock in list(_CLOCKS):
+        clock.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
