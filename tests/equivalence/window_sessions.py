@@ -114,6 +114,7 @@ class Session:
         self.sql(text)
         made.compute()
         made.is_new = False
+        self.views.pop(name, None)  # one that is replaced may read views made after it
         self.views[name] = made
         if self.chance.random() < 0.4:
             self.follow(made)
