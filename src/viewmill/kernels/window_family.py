@@ -206,7 +206,12 @@ class WindowFamily:
         }
 
     def settle(self) -> None:
-        """Plan the lanes that changed, and fill their new trees from the stream's rows."""
+        """Plan the lanes that changed, and fill their new trees from the stream's rows.
+
+        Not while a change is under way: the stream does not have its rows yet.
+        """
+        if self._saved is not None:
+            return
         for planned in self._lanes:
             order = planned.lane.order
             if order is not None and order.is_tight:
