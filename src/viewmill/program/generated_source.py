@@ -63,7 +63,8 @@ def printable(text: str) -> str:
 
 def comments(text: str) -> list[str]:
     """The text as comments, one for each of its lines."""
-    return [f"# {printable(line)}".rstrip() for line in text.split("\n")]
+    lines = text.replace("→", "->").split("\n")
+    return [f"# {printable(line)}".rstrip() for line in lines]
 
 
 def is_one_line(text: str) -> bool:
