@@ -253,7 +253,7 @@ def test_sparse_categorical_and_missing_columns_are_taken(table: vm.Mill) -> Non
     ]
 
 
-@pytest.mark.parametrize("times", [2**62, -(2**63), 2**26 + 1])
+@pytest.mark.parametrize("times", [2**62, -(2**63), 2**40 + 1])
 def test_a_row_that_comes_too_often_is_refused(times: int, table: vm.Mill) -> None:
     """Two times 2 ** 62 was less than nothing, and the mill did not open again."""
     rows = [{"i": 1, "n": 1}, {"i": 2, "n": times}]

@@ -31,7 +31,7 @@ def test_overflow_in_a_row_without_a_partner():
     assert mill["v"].status()["strategy"] == "view_tree"
     mill.insert("s", [BAD])
     assert mill["v"].status()["strategy"] != "view_tree"
-    assert "does not see" in mill["v"].explain()
+    assert "a faster plan failed where the query does not" in mill["v"].explain()
     mill.insert("s", [(2, 7)])
     assert sorted(mill["v"].rows()) == [(1, 25), (2, 49)]
     assert len(seen) == 1  # planning anew is no change

@@ -93,7 +93,7 @@ def test_every_step_can_be_the_last(spark, tmp_path, monkeypatch):
         where = f"after a crash at {passed[point]!r}"
         assert Counter(shown_table(tmp_path / "table")) == expected(files), where
         assert net_of_changes(tmp_path / "changes") == expected(files), where
-    assert {"batch read", "change prepared", "transaction committed", "batch taken"} <= set(seen)
+    assert {"batch read", "change prepared", "record synced", "batch taken"} <= set(seen)
     assert {"table written", "change to deliver", "sink published"} <= set(seen)
 
 

@@ -38,7 +38,7 @@ from viewmill.deltas.sure import converter, is_sure, is_word
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
-_MOST_TIMES = 1 << 26  # that a row comes or goes in one change
+_MOST_TIMES = 1 << 40  # that a row comes or goes in one change: sums of such counts fit a word
 # Up to this many rows Python's own loop is quicker than building Arrow arrays.
 _FEW = 64
 
