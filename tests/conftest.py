@@ -47,7 +47,9 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def mill() -> Iterator[vm.Mill]:
+def mill(request: pytest.FixtureRequest) -> Iterator[vm.Mill]:
+    if "uncompiled" in request.fixturenames:
+        request.getfixturevalue("uncompiled")  # a mill reads the setting when it is connected
     with vm.connect() as made:
         yield made
 
