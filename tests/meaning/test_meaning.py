@@ -211,6 +211,13 @@ def test_minus_zero_equals_zero(mill):
     assert mill["g"].rows() == [(0.0, 2)]
 
 
+def test_a_table_shows_the_zero_that_was_inserted_and_a_delete_of_one_finds_the_other(mill):
+    mill.sql("CREATE TABLE t (x DOUBLE, y DOUBLE)")
+    mill.insert("t", [(-0.0, 1.0), (-0.0, 2.0)])
+    mill.delete("t", [(0.0, 1.0)])
+    assert repr(mill.sql("SELECT * FROM t").rows()) == "[(-0.0, 2.0)]"
+
+
 def test_a_decimal_is_exact_to_38_digits(mill):
     large = Decimal("12345678901234567890123456789012345.67")
     mill.sql("CREATE TABLE t (k INT, x DECIMAL(37,2))")

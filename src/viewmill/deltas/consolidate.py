@@ -12,14 +12,17 @@ _GOLD = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-def consolidate(delta: Delta) -> Delta:
-    """Each row at most once, in order of its first appearance, none with multiplicity 0."""
+def consolidate(delta: Delta, words: npt.NDArray[np.int64] | None = None) -> Delta:
+    """Each row at most once, in order of its first appearance, none with multiplicity 0.
+
+    `words` say which rows are equal, if not those of the delta.
+    """
     if delta.size == 0:
         return delta
     if delta.size == 1:
         gone = delta.multiplicity is not None and delta.multiplicity[0] == 0
         return Delta.empty(delta.schema) if gone else delta
-    first, group = group_rows(delta.words())
+    first, group = group_rows(delta.words() if words is None else words)
     totals = np.zeros(len(first), np.int64)
     np.add.at(totals, group, delta.multiplicities())
     kept = np.flatnonzero(totals)

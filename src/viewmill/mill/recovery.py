@@ -119,6 +119,7 @@ def _take(core: Core, table: Table, pieces: list[Any], version: int) -> Changed:
     change = joined(table.schema, [_piece(core, table, rows) for rows in pieces])
     if table.parts is not None:
         change = table.parts.not_filed(as_delta(change), version)
+    change = table.as_held(change)
     table.stage(change)
     table.commit(version)
     return change

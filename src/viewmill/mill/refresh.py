@@ -76,6 +76,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
         for entry, whole in entries:
             staged.append(entry)
             table = entry.table
+            whole = table.as_held(whole)
             if table.is_timeless:
                 table.stage(whole)
                 by_source[entry.name] = whole

@@ -24,6 +24,13 @@ from viewmill.mill.arrow_rows import ArrowRows, expanded
 from viewmill.mill.held_products import HeldProducts
 from viewmill.mill.parted import Parted, PartOptions, Refused
 from viewmill.mill.segments import Segments, has_deletes
+from viewmill.mill.signed_zeros import (
+    MINUS_ZERO,
+    as_held,
+    float_columns,
+    minus_zeros,
+    without_minus_zeros,
+)
 from viewmill.sql.statements import CreateTable
 
 _MANY = 4096  # rows of a batch that waits until someone asks the index
@@ -82,6 +89,9 @@ class Table:
         self._order: npt.NDArray[np.int64] | None = None  # of the words of a table with a key
         self._is_in_order = True  # whether that is the order of the columns
         self._held: HeldProducts | None = None  # what a checked table keeps as products
+        self._floats: list[int] = []  # columns in which the index tells -0.0 from 0.0
+        self._float_keys: list[int] = []  # columns in which a table keeps no -0.0
+        self._may_hold_minus_zeros = False  # in the index
         self.parts = None if options.parts is None else Parted(name, schema, options.parts)
         self._late: Delta | None = None  # what the batch under way brings too late
         needs_index = bool(options.primary_key) or not (
@@ -116,6 +126,10 @@ class Table:
         width = len(self.schema) + (len(self.schema) + 62) // 63
         keys = [self.schema.names.index(name) for name in self.options.primary_key]
         self._held = HeldProducts(self.name, keys)
+        if self.parts is None:
+            floats = float_columns(self.schema)
+            self._floats = [i for i in floats if i not in keys]
+            self._float_keys = [i for i in floats if i in keys]
         if not keys:
             self._index = row_index(width, 0)
             self._unindexed = Segments(self.schema) if self.parts is None else None
@@ -131,6 +145,34 @@ class Table:
         return self._index if self._segments is None else self._segments
 
     # Late rows and old parts.
+
+    def as_held(self, change: Changed) -> Changed:
+        """The change as this table takes it: of equal rows, 0.0 and -0.0, deletes find the one that
+        is there, and a primary key has no -0.0."""
+        if self._float_keys:
+            change = without_minus_zeros(as_delta(change), self._float_keys)
+        if not self._floats or (isinstance(change, Pieces) and not self._needs_rows(change)):
+            return change
+        delta = as_delta(change)
+        if not has_deletes(delta):
+            return delta
+        self._fold()
+        goes = delta.multiplicities() < 0
+        comes_with = any((minus_zeros(delta, i) & ~goes).any() for i in self._floats)
+        if not comes_with and not self._may_hold_minus_zeros:
+            return without_minus_zeros(delta, self._floats, goes)
+        if self._refused(delta) is None:
+            return delta
+        return as_held(delta, self._equal_rows(delta), self._floats)
+
+    def _equal_rows(self, delta: Delta) -> Delta:
+        """The rows held that SQL calls equal to one of these, and with a key those that have it."""
+        if self.options.primary_key:
+            found, rows = self.held(delta)
+            first, _ = group_rows(self.keys(delta))
+            return rows.take(first[found[first]])
+        held = self._listed()
+        return held.take(_among(held.words(), delta.words()))
 
     def admit(self, change: Changed) -> Changed:
         """The change without the rows that come too late, which are refused, counted and listed."""
@@ -286,8 +328,7 @@ class Table:
             self._staged_rows = sum(each.net_rows for each in pieces.parts)
             return
         assert self._held is not None
-        small = any(each.has_deletes and each.is_small for each in products)
-        if small or any(map(has_deletes, deltas)) or (self.options.primary_key and deltas):
+        if self._needs_rows(pieces):
             self._stage_delta(pieces.delta())
             return
         is_empty = not len(self._index) and not self._held.committed
@@ -298,6 +339,13 @@ class Table:
             self._stage_delta(concat(self.schema, deltas))
         self._stamp += 1
         self._staged_rows += sum(each.net_rows for each in products)
+
+    def _needs_rows(self, pieces: Pieces) -> bool:
+        """Whether what comes with products is judged row by row."""
+        deltas = [each for each in pieces.parts if isinstance(each, Delta)]
+        products = [each for each in pieces.parts if isinstance(each, Product)]
+        small = any(each.has_deletes and each.is_small for each in products)
+        return small or any(map(has_deletes, deltas)) or bool(self.options.primary_key and deltas)
 
     def _fold(self) -> None:
         """Put the rows of held products and of bulk into the index: someone looks at rows."""
@@ -341,7 +389,7 @@ class Table:
             self._unindexed.stage(delta)
             return
         if self._order is not None and delta.multiplicity is not None:
-            delta = consolidate(delta)
+            delta = self._net(delta)
         self._staged = delta
         problem = self._index.stage(self._words(delta), delta.multiplicities())
         problem = problem or self._index.check()
@@ -364,7 +412,15 @@ class Table:
 
     def _words(self, delta: Delta) -> npt.NDArray[np.int64]:
         words = delta.words()
+        for i in self._floats:
+            found = minus_zeros(delta, i)
+            if found.any():
+                words[found, i], self._may_hold_minus_zeros = MINUS_ZERO, True
         return words if self._is_in_order else np.ascontiguousarray(words[:, self._order])
+
+    def _net(self, delta: Delta) -> Delta:
+        """The net effect of a change on the index."""
+        return consolidate(delta, self._words(delta)) if self._floats else consolidate(delta)
 
     def _from_words(self, words: npt.NDArray[np.int64], times: Any) -> Delta:
         if not self._is_in_order:
@@ -455,7 +511,7 @@ class Table:
             ours = _among(self._words(pending)[:, :width], keys)
             now = consolidate(concat(self.schema, [now, pending.take(ours)]))
             now = now.take(now.multiplicities() > 0)
-        return consolidate(concat(self.schema, [new, now.negated()]))
+        return self._net(concat(self.schema, [new, now.negated()]))
 
     def held(self, delta: Delta) -> tuple[npt.NDArray[np.bool_], Delta]:
         """Which keys of `delta` are there, and for each row the one with its key, where it is."""
@@ -473,17 +529,23 @@ class Table:
             return None
         if self._index is None:
             return self._part_problem(delta)
-        self._fold()
-        staged = consolidate(delta) if self._order is not None else delta
-        self._index.stage(self._words(staged), staged.multiplicities())
-        problem = self._index.check()
-        self._index.rollback()
+        problem = self._refused(as_delta(self.as_held(delta)))
         if problem is None:
             return None
         sign = -1 if problem.kind == "missing" else 1
-        same = (self._words(delta) == np.array(problem.words, np.int64)).all(axis=1)
+        row = self._from_words(np.array([problem.words], np.int64), None)
+        same = (delta.words() == row.words()).all(axis=1)
         candidates = np.flatnonzero(same & (np.sign(delta.multiplicities()) == sign))
         return int(candidates[-1]) if len(candidates) else None
+
+    def _refused(self, delta: Delta) -> Any:
+        """What is wrong with a change, None if it is fine."""
+        self._fold()
+        staged = delta if self._order is None else self._net(delta)
+        self._index.stage(self._words(staged), staged.multiplicities())
+        problem = self._index.check()
+        self._index.rollback()
+        return problem
 
     def _part_problem(self, delta: Delta) -> int | None:
         assert self.parts is not None
@@ -514,7 +576,7 @@ class Table:
         if self._staged is None and not products:
             return committed
         staged = [] if self._staged is None else [self._staged]
-        return consolidate(concat(self.schema, [committed, *staged, *products]))
+        return self._net(concat(self.schema, [committed, *staged, *products]))
 
     def _listed(self) -> Delta:
         """The rows that are in the index, and those that wait for it."""
