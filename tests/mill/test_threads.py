@@ -117,6 +117,58 @@ def test_many_threads_lose_nothing(mill: vm.Mill) -> None:
     assert mill["v"].verify() == []
 
 
+def require_told_at_once(mill: vm.Mill) -> None:
+    """Whoever writes tells the subscribers, before the call returns."""
+    told: list[int] = []
+    mill["v"].subscribe(lambda change: told.extend(threading.get_ident() for _ in [list(change)]))
+    for i in range(100):
+        mill.insert("t", [(i, 1)])
+        assert told == [threading.get_ident()] * (i + 1)
+
+
+def test_the_clock_does_not_take_the_notices_of_a_writer(mill: vm.Mill) -> None:
+    """It woke at each write, told the subscribers itself, and the writer went on meanwhile."""
+    mill.sql("CREATE MATERIALIZED VIEW w REFRESH EVERY INTERVAL '1' HOUR AS SELECT x FROM t")
+    is_over = threading.Event()
+    other = threading.Thread(target=is_over.wait)  # so that calls are made in twins
+    other.start()
+    try:
+        require_told_at_once(mill)
+    finally:
+        is_over.set()
+        other.join(30)
+
+
+def test_a_reader_does_not_take_the_notices_of_a_writer(mill: vm.Mill) -> None:
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            mill["v"].rows()
+
+    other = threading.Thread(target=read)
+    other.start()
+    try:
+        require_told_at_once(mill)
+    finally:
+        is_over.set()
+        other.join(30)
+
+
+def test_a_reader_tells_what_a_thread_that_ended_did_not(
+    mill: vm.Mill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[tuple[tuple[int, ...], int]]] = []
+    mill["v"].subscribe(lambda change: told.append(list(change)))
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("viewmill.mill.mill.tell", lambda core: None)
+        interrupted.setattr("viewmill.mill.twins.tell", lambda core: None)
+        in_thread(lambda: mill.insert("t", [(1, 1)]))
+    assert told == []
+    mill["v"].rows()
+    assert len(told) == 1
+
+
 def test_a_reader_does_not_wait_for_more_than_the_commit_under_way(mill: vm.Mill) -> None:
     """A writer that commits without a pause leaves every reader its turn."""
     commits: list[float] = []

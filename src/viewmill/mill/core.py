@@ -47,7 +47,7 @@ ENGINES = {
 _ARROW_BYTES = 256 << 20
 _LEAST_RENEWED = 200_000
 
-Notice = Callable[[], None]
+Notice = tuple[int, Callable[[], None]]  # the thread that made the change; tells a listener
 Preparation = Callable[[int, Mapping[str, Delta]], None]
 Reshape = Callable[[Catalog, str, Relation, PatternQueries | None], Relation]
 

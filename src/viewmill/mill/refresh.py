@@ -7,6 +7,7 @@ does   stage tables → refresh blocks → append to the store (the commit point
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -29,7 +30,7 @@ from viewmill.mill.window_families import settle_families
 from viewmill.policies.policies import is_due
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.threads import is_twin
+from viewmill.program.threads import caller, is_twin
 
 MULTIPLICITY = "_multiplicity"
 
@@ -350,7 +351,7 @@ def notify(core: Core, entry: ViewEntry, change: Delta) -> None:
     """Leave a notice for every listener of a view that changed."""
     if change.size:
         for listener in entry.listeners:
-            core.notices.append(_notice(listener, core.version, change))
+            core.notices.append((caller(), _notice(listener, core.version, change)))
 
 
 def _notice(
@@ -440,17 +441,32 @@ def _netted(changes: list[Changed], *, as_is: bool) -> Delta:
 def tell(core: Core) -> None:
     """Call the listeners, in version order; an error in one is reported and undoes nothing.
 
-    In the thread that made the change, not in its twin.
+    In the thread that made the change, not in its twin, and before its call returns: a clock or a
+    reader that comes by leaves notices to whoever is about to tell them.
     """
-    if not core.notices or core.telling or is_twin():
-        return  # a listener wrote: its notices come after those that are waiting already
-    core.telling = True
-    try:
-        while core.notices:
-            notice = core.notices.popleft()
-            try:
-                notice()
-            except Exception:  # noqa: BLE001 (it is the user's function)
-                _LOG.exception("a subscriber failed; the change itself is committed")
-    finally:
-        core.telling = False
+    if not core.notices or is_twin() or not _is_our_turn(core):
+        return
+    # A listener that writes finds `telling` set: its notices come after those that wait already.
+    while core.notices and not core.telling:
+        core.telling = True
+        try:
+            _tell_all(core)
+        finally:
+            core.telling = False
+
+
+def _is_our_turn(core: Core) -> bool:
+    """Whether this thread made a change that is not told, or one that did has ended."""
+    makers = {maker for maker, _ in core.notices.copy()}
+    if threading.get_ident() in makers:
+        return True
+    return not makers <= {each.ident for each in threading.enumerate()}
+
+
+def _tell_all(core: Core) -> None:
+    while core.notices:
+        _, notice = core.notices.popleft()
+        try:
+            notice()
+        except Exception:  # noqa: BLE001 (it is the user's function)
+            _LOG.exception("a subscriber failed; the change itself is committed")
