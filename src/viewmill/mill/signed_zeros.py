@@ -6,6 +6,7 @@ gives  the change with each deleted row as it is held, so that views lose the ro
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -30,6 +31,14 @@ def minus_zeros(delta: Delta, column: int) -> npt.NDArray[np.bool_]:
     """Which rows have -0.0 in a column."""
     found: npt.NDArray[np.bool_] = delta.pair(column)[0].view(np.int64) == MINUS_ZERO
     return found
+
+
+def has_minus_zeros(delta: Delta, columns: Sequence[int]) -> bool:
+    """Whether some row has -0.0 in one of these columns."""
+    if delta.size == 1:  # for one number NumPy's way is the longer one
+        values = [delta.columns[i].item() for i in columns]
+        return 0.0 in values and any(x == 0.0 and math.copysign(1.0, x) < 0.0 for x in values)
+    return any(minus_zeros(delta, i).any() for i in columns)
 
 
 def signed_words(delta: Delta, columns: Sequence[int]) -> npt.NDArray[np.int64]:

@@ -25,10 +25,11 @@ from viewmill.mill.held_products import HeldProducts
 from viewmill.mill.parted import Parted, PartOptions, Refused
 from viewmill.mill.segments import Segments, has_deletes
 from viewmill.mill.signed_zeros import (
-    MINUS_ZERO,
     as_held,
     float_columns,
+    has_minus_zeros,
     minus_zeros,
+    signed_words,
     without_minus_zeros,
 )
 from viewmill.sql.statements import CreateTable
@@ -157,6 +158,8 @@ class Table:
         if not has_deletes(delta):
             return delta
         self._fold()
+        if not self._may_hold_minus_zeros and not has_minus_zeros(delta, self._floats):
+            return delta
         goes = delta.multiplicities() < 0
         comes_with = any((minus_zeros(delta, i) & ~goes).any() for i in self._floats)
         if not comes_with and not self._may_hold_minus_zeros:
@@ -412,10 +415,8 @@ class Table:
 
     def _words(self, delta: Delta) -> npt.NDArray[np.int64]:
         words = delta.words()
-        for i in self._floats:
-            found = minus_zeros(delta, i)
-            if found.any():
-                words[found, i], self._may_hold_minus_zeros = MINUS_ZERO, True
+        if self._floats and has_minus_zeros(delta, self._floats):
+            words, self._may_hold_minus_zeros = signed_words(delta, self._floats), True
         return words if self._is_in_order else np.ascontiguousarray(words[:, self._order])
 
     def _net(self, delta: Delta) -> Delta:
