@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import viewmill as vm
+from viewmill.codegen.source import Source
 from viewmill.errors import RefusedCode
 from viewmill.kernels import plain, structures
 from viewmill.program.generated_source import (
@@ -21,7 +22,6 @@ from viewmill.program.generated_source import (
     identifier,
     printable,
 )
-from viewmill.strategies.dataflow.source import Source
 
 # Every character that some reader of lines takes for the end of one, and what looks like another.
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

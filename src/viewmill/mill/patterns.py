@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from viewmill.codegen.shape import NotTaken
 from viewmill.errors import UnsupportedQuery
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -30,7 +31,6 @@ from viewmill.sql.lower_pattern import PatternSource, find_pattern, lower_patter
 from viewmill.sql.parse_match import PatternSuffix
 from viewmill.sql.spans import span_of
 from viewmill.sql.statements import CreateMaterializedView
-from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost
 from viewmill.strategies.temporal_view.row_programs import row_programs
 

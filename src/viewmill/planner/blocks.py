@@ -28,9 +28,9 @@ from viewmill.algebra.relations import (
     Sort,
 )
 from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inputs, scans
+from viewmill.codegen.join_graph import is_equality
 from viewmill.planner.nested_blocks import separate
 from viewmill.rewrite.correlation import transform_everywhere
-from viewmill.strategies.dataflow.operators.join_graph import is_equality
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]

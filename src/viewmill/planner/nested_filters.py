@@ -28,6 +28,8 @@ from viewmill.algebra.relations import (
 )
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts
+from viewmill.codegen.by_row import compute_by_row
+from viewmill.codegen.shape import NotTaken
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.nested_blocks import names_read, narrowed, rename_expression
 from viewmill.rewrite.correlation import equal, has_outer, linear, transform_everywhere
@@ -35,8 +37,6 @@ from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.rewrite.scalar_as_join import replaced
 from viewmill.rewrite.values_beside import is_closed
 from viewmill.strategies.aggregate_index.rows_by_key import Comparison, read_comparison
-from viewmill.strategies.dataflow.by_row import compute_by_row
-from viewmill.strategies.dataflow.shape import NotTaken
 
 # What one strategy sums over joins better than another does over their rows.
 _SUMS = ("sum", "count", "avg")

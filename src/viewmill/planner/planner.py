@@ -18,6 +18,7 @@ from typing import Literal as OneOf
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
+from viewmill.codegen.by_row import compute_by_row
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
 from viewmill.planner.moved_rows import met_rows, moved_rows
@@ -30,7 +31,6 @@ from viewmill.rewrite.spread_values import spread_values
 from viewmill.rewrite.subqueries_as_joins import fails_inside
 from viewmill.rewrite.values_beside import values_beside
 from viewmill.strategies.aggregate_index.strategy import AggregateIndex, has_nested
-from viewmill.strategies.dataflow.by_row import compute_by_row
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.shared_window.strategy import SharedWindow

@@ -7,8 +7,8 @@ import random
 import pytest
 
 import viewmill as vm
+from viewmill.codegen.source import Source
 from viewmill.kernels import plain, structures
-from viewmill.strategies.dataflow.source import Source
 
 TABLES = "WITH t AS (SELECT * FROM t0), u AS (SELECT * FROM u0) "
 COMPUTED = (

@@ -20,10 +20,10 @@ from viewmill.algebra.relations import Values
 from viewmill.algebra.schema import Field
 from viewmill.algebra.walk import columns_of
 from viewmill.bench.baselines.recursive import SubJoins, Tables
+from viewmill.codegen.scalar import Operand
+from viewmill.codegen.source import Source
 from viewmill.program.program import Program, Trigger
 from viewmill.program.states import Listed, State
-from viewmill.strategies.dataflow.scalar import Operand
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.emit import assemble
 from viewmill.strategies.view_tree.layout import Layout

@@ -11,9 +11,9 @@ aggregates share one payload; a program for each aggregate alone is the variant 
 from __future__ import annotations
 
 from viewmill.algebra.relations import Values
+from viewmill.codegen.source import Source
 from viewmill.program.program import Program, Trigger
 from viewmill.program.states import State
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Step, Visit, order_visits
 from viewmill.strategies.view_tree.emit import assemble

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.types import Float
+from viewmill.codegen.aggregates import Argument
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
 from viewmill.strategies.aggregate_index.bounds import (
     LOWEST,
@@ -20,9 +23,6 @@ from viewmill.strategies.aggregate_index.layout import Kept, Layout
 from viewmill.strategies.aggregate_index.levels import OUTGROWN, Levels, Word
 from viewmill.strategies.aggregate_index.products import Term, scale_of
 from viewmill.strategies.aggregate_index.query import Value
-from viewmill.strategies.dataflow.aggregates import Argument
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 
 # Which side of a level its aggregate is over, by how inner rows compare with outer ones.
 SIDES = {"<=": 0, "<": 1, ">=": 2, ">": 3}

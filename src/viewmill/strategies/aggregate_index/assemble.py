@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from viewmill.algebra.relations import Relation
+from viewmill.codegen.source import Source
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State
 from viewmill.strategies.aggregate_index.shown import Shown
-from viewmill.strategies.dataflow.source import Source
 
 RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "p", "q", "out", "bits",

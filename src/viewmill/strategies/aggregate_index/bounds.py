@@ -9,11 +9,11 @@ float is compared as a float: q / 10^digits with w.
 from __future__ import annotations
 
 from viewmill.algebra.types import Float
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.levels import OUTGROWN
 from viewmill.strategies.aggregate_index.products import scale_of
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 
 LOWEST = -(1 << 63)
 

@@ -22,6 +22,8 @@ from viewmill.algebra.expressions import Call, Case, Column, Expression, walk
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.types import Nested
 from viewmill.algebra.walk import map_parts
+from viewmill.codegen.linear import not_null
+from viewmill.codegen.shape import NotTaken
 from viewmill.strategies.aggregate_index.classify import Test, comparison_core, require_ordered
 from viewmill.strategies.aggregate_index.query import (
     FLIPPED,
@@ -33,8 +35,6 @@ from viewmill.strategies.aggregate_index.query import (
     own_names,
     read_query,
 )
-from viewmill.strategies.dataflow.linear import not_null
-from viewmill.strategies.dataflow.shape import NotTaken
 
 _INSIDE, _IN_RUNS = ("sum", "count", "avg"), ("sum", "count")
 _ORDERED = ("<", "<=", ">", ">=")

@@ -16,6 +16,12 @@ from dataclasses import replace
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.types import BIGINT, BOOLEAN
+from viewmill.codegen.aggregates import Payload
+from viewmill.codegen.linear import columns_as, not_null, used_columns
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import key_words, read_words
 from viewmill.program.states import EXACT_ROOM, Indexed, Slot, State
 from viewmill.strategies.aggregate_index.answer import SIDES
 from viewmill.strategies.aggregate_index.bounds import LOWEST, holds, write_bound, write_bounds
@@ -37,12 +43,6 @@ from viewmill.strategies.aggregate_index.levels import (
 )
 from viewmill.strategies.aggregate_index.query import Value, own_names
 from viewmill.strategies.aggregate_index.shown import result_kind
-from viewmill.strategies.dataflow.aggregates import Payload
-from viewmill.strategies.dataflow.linear import columns_as, not_null, used_columns
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import key_words, read_words
 
 HIGHEST = (1 << 63) - 1
 ADD = {"wide": "indexed_add_wide", "sum": "exact_add_number", "int": "indexed_add"}

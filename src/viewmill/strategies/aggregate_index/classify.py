@@ -23,6 +23,7 @@ from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, walk
 from viewmill.algebra.relations import Scan
 from viewmill.algebra.types import Date, Decimal, Float, Integer, Nested, Timestamp, Type
+from viewmill.codegen.shape import NotTaken
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.query import (
     FLIPPED,
@@ -32,7 +33,6 @@ from viewmill.strategies.aggregate_index.query import (
     Value,
     own_names,
 )
-from viewmill.strategies.dataflow.shape import NotTaken
 
 INSIDE = ("sum", "count")
 

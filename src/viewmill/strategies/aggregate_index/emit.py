@@ -17,6 +17,10 @@ from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import Nested, Null
 from viewmill.algebra.walk import columns_of
+from viewmill.codegen.scalar import Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import Argument, bind_argument
 from viewmill.program.program import Input, Program, Trigger
 from viewmill.strategies.aggregate_index.answer import Answer
 from viewmill.strategies.aggregate_index.assemble import assemble, new_source
@@ -27,10 +31,6 @@ from viewmill.strategies.aggregate_index.layout import Layout
 from viewmill.strategies.aggregate_index.pairs import Groups
 from viewmill.strategies.aggregate_index.query import read_query
 from viewmill.strategies.aggregate_index.shown import Shown
-from viewmill.strategies.dataflow.scalar import Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import Argument, bind_argument
 
 
 def emit_program(relation: Relation, strategy: str) -> Program:

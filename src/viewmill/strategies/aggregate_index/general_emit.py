@@ -18,17 +18,17 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Nested, Null
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.linear import used_columns
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.words import Argument, key_words
 from viewmill.program.program import Input, Program, Trigger
 from viewmill.strategies.aggregate_index.assemble import assemble, new_source
 from viewmill.strategies.aggregate_index.general_query import read_general
 from viewmill.strategies.aggregate_index.general_states import Entries, Inner
 from viewmill.strategies.aggregate_index.general_values import Values
 from viewmill.strategies.aggregate_index.shown import Shown
-from viewmill.strategies.dataflow.linear import used_columns
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.words import Argument, key_words
-from viewmill.strategies.inputs import input_of
 
 _MORE_RESERVED = ("entries", "x", "before", "change", "best", "seen")
 

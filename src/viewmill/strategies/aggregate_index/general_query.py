@@ -26,11 +26,11 @@ from viewmill.algebra.relations import Aggregate, Named, Relation, Scan, Sort
 from viewmill.algebra.types import Nested as NestedType
 from viewmill.algebra.types import Null, String
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
+from viewmill.codegen.aggregates import simpler
+from viewmill.codegen.shape import NotTaken, blame, peel, require_shown
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.query import split
 from viewmill.strategies.aggregate_index.shown import Head
-from viewmill.strategies.dataflow.aggregates import simpler
-from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
 SUMS, EXTREMES = ("count", "sum", "avg"), ("min", "max")
 

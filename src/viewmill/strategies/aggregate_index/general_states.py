@@ -22,14 +22,14 @@ from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Date, Decimal, Float, Integer, Nested, Null, Timestamp
 from viewmill.algebra.walk import columns_of, map_parts
+from viewmill.codegen.aggregates import Kept, Payload, count_rows, zero_if_null
+from viewmill.codegen.linear import columns_as, not_null
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.states import Indexed, Ordered, Slot, State
 from viewmill.strategies.aggregate_index.general_query import GeneralQuery
 from viewmill.strategies.aggregate_index.general_query import Nested as NestedValue
 from viewmill.strategies.aggregate_index.query import FLIPPED
-from viewmill.strategies.dataflow.aggregates import Kept, Payload, count_rows, zero_if_null
-from viewmill.strategies.dataflow.linear import columns_as, not_null
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 
 ORDERED = ("<", "<=", ">", ">=")
 SPECIALS = ("nan", "plus", "minus")  # floats that are not finite

@@ -16,15 +16,15 @@ from dataclasses import replace
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
+from viewmill.codegen.aggregates import Argument as Kept
+from viewmill.codegen.aggregates import Payload
+from viewmill.codegen.linear import used_columns
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import as_word, key_words
 from viewmill.program.states import Ordered
 from viewmill.strategies.aggregate_index.general_states import SPECIALS, Entries, Inner
 from viewmill.strategies.aggregate_index.levels import LARGEST, OUTGROWN
-from viewmill.strategies.dataflow.aggregates import Argument as Kept
-from viewmill.strategies.dataflow.aggregates import Payload
-from viewmill.strategies.dataflow.linear import used_columns
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import as_word, key_words
 
 _REAL = ("sum", *SPECIALS)
 LARGE = 64  # rows: a larger batch looks aggregates up rather than moving them row by row

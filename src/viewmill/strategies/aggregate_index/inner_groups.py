@@ -13,15 +13,15 @@ from viewmill.algebra.expressions import Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT
+from viewmill.codegen.aggregates import Payload, extreme_slots, zero_if_null
+from viewmill.codegen.group_values import GroupValues
+from viewmill.codegen.linear import not_null
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.words import key_words
+from viewmill.codegen.writer import Writer
 from viewmill.program.states import Keyed, Slot
 from viewmill.strategies.aggregate_index.by_key import surely
 from viewmill.strategies.aggregate_index.rows_by_key import Inside
-from viewmill.strategies.dataflow.aggregates import Payload, extreme_slots, zero_if_null
-from viewmill.strategies.dataflow.group_values import GroupValues
-from viewmill.strategies.dataflow.linear import not_null
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.words import key_words
 
 
 class InnerGroups:

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Expression
+from viewmill.codegen.aggregates import Argument, Payload
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.strategies.aggregate_index.classify import Classified, Side, require_ordered
 from viewmill.strategies.aggregate_index.levels import Levels, Part, Word
 from viewmill.strategies.aggregate_index.pairs import Groups, Sums
 from viewmill.strategies.aggregate_index.products import Term, products
 from viewmill.strategies.aggregate_index.query import Value, aliases_of, own_names
 from viewmill.strategies.aggregate_index.shown import result_kind
-from viewmill.strategies.dataflow.aggregates import Argument, Payload
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 
 
 @dataclass(frozen=True)

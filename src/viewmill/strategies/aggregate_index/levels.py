@@ -17,10 +17,10 @@ from viewmill.algebra.relations import Aggregate, Project, Relation, Scan, SetOp
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Type
 from viewmill.algebra.walk import substitute
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.words import as_word
 from viewmill.program.states import Ordered, Slot, State
 from viewmill.strategies.aggregate_index.products import scale_of
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.words import as_word
 
 PLUS, MINUS = 1, 1 << 32  # how infinities are counted; NaN is both
 LARGEST = 1 << 61  # a level's sums stay exact as long as single changes are smaller

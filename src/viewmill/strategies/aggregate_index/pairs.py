@@ -14,6 +14,10 @@ from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, L
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, BOOLEAN, Float
+from viewmill.codegen.scalar import Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import as_word
 from viewmill.program.states import Indexed, Ordered, Slot, State
 from viewmill.strategies.aggregate_index.classify import Test
 from viewmill.strategies.aggregate_index.levels import (
@@ -25,10 +29,6 @@ from viewmill.strategies.aggregate_index.levels import (
     wide_type,
     write_changes,
 )
-from viewmill.strategies.dataflow.scalar import Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import as_word
 
 
 class Groups(Levels):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal
 from viewmill.algebra.types import Decimal, Float, Integer, Type
+from viewmill.codegen.shape import NotTaken
 from viewmill.strategies.aggregate_index.query import aliases_of, own_names
-from viewmill.strategies.dataflow.shape import NotTaken
 
 
 @dataclass(frozen=True)

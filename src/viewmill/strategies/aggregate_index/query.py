@@ -26,9 +26,9 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.relations import Aggregate, Filter, Join, Named, Relation, Scan, Sort
 from viewmill.algebra.walk import map_parts, scans, substitute
+from viewmill.codegen.shape import NotTaken, blame, peel, require_shown
 from viewmill.errors import Span
 from viewmill.strategies.aggregate_index.shown import Head
-from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
 
 # What the names of nested aggregates begin with; no column's name does.
 VALUE = "#value_"

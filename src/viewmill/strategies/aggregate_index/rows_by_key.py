@@ -19,13 +19,13 @@ from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery,
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan
 from viewmill.algebra.types import Wide
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
+from viewmill.codegen.join_graph import have_equal_words
+from viewmill.codegen.linear import Top, top_of
+from viewmill.codegen.shape import NotTaken, blame, peel
 from viewmill.rewrite.correlation import NotDecorrelated, from_inside, has_outer
 from viewmill.rewrite.scalar_as_join import correlated_equality
 from viewmill.strategies.aggregate_index.classify import Test, comparison_core
 from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct
-from viewmill.strategies.dataflow.linear import Top, top_of
-from viewmill.strategies.dataflow.operators.join_graph import have_equal_words
-from viewmill.strategies.dataflow.shape import NotTaken, blame, peel
 
 # These give 0 where there is no row, all others NULL.
 _COUNTS = ("count", "count_if", "regr_count")

@@ -21,14 +21,7 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Distinct, Relation, Values
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float
-from viewmill.program.program import Program
-from viewmill.program.states import Indexed, Listed, Ordered, Slot
-from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, write_bounds
-from viewmill.strategies.aggregate_index.by_key import surely
-from viewmill.strategies.aggregate_index.classify import Test
-from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
-from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
-from viewmill.strategies.dataflow.linear import (
+from viewmill.codegen.linear import (
     Top,
     columns_as,
     counted,
@@ -37,11 +30,18 @@ from viewmill.strategies.dataflow.linear import (
     refuse_failing,
     used_columns,
 )
-from viewmill.strategies.dataflow.operators.sinks import Sink
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import as_word, key_words, read_words
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.sinks import Sink
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import as_word, key_words, read_words
+from viewmill.codegen.writer import Writer
+from viewmill.program.program import Program
+from viewmill.program.states import Indexed, Listed, Ordered, Slot
+from viewmill.strategies.aggregate_index.bounds import LOWEST, write_bound, write_bounds
+from viewmill.strategies.aggregate_index.by_key import surely
+from viewmill.strategies.aggregate_index.classify import Test
+from viewmill.strategies.aggregate_index.inner_groups import InnerGroups
+from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 
 HIGHEST = (1 << 63) - 1
 _RESERVED = (

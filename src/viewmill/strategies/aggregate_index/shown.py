@@ -14,12 +14,12 @@ from viewmill.algebra.expressions import Column, Expression, walk
 from viewmill.algebra.relations import Named
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT
+from viewmill.codegen.aggregates import Payload
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import emit_row, read_words
 from viewmill.program.program import Trigger
 from viewmill.program.states import Indexed, Slot
-from viewmill.strategies.dataflow.aggregates import Payload
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import emit_row, read_words
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, Sort, inputs
 from viewmill.algebra.types import Decimal, Float, Integer, Wide
 from viewmill.algebra.walk import expressions, walk_relations
+from viewmill.codegen.shape import NotTaken
 from viewmill.program.program import Program
 from viewmill.strategies.aggregate_index.by_key import ByKey, inequality, read_by_key
 from viewmill.strategies.aggregate_index.classify import Classified, Side, classify
@@ -25,7 +26,6 @@ from viewmill.strategies.aggregate_index.general_query import GeneralQuery, Nest
 from viewmill.strategies.aggregate_index.query import Value, read_query
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 from viewmill.strategies.aggregate_index.rows_emit import emit_rows
-from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 # Measured on two cores: a call into the kernel with its answer, and one row for each doubling.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
 from viewmill.algebra.walk import scans
+from viewmill.codegen.linear import refuse_subqueries, top_of
+from viewmill.codegen.scan_program import emit_program
+from viewmill.codegen.shape import NotTaken
 from viewmill.program.program import Program
-from viewmill.strategies.dataflow.emit import emit_program
-from viewmill.strategies.dataflow.linear import refuse_subqueries, top_of
 from viewmill.strategies.dataflow.operators.constants import emit_constants
 from viewmill.strategies.dataflow.operators.difference import emit_difference
 from viewmill.strategies.dataflow.operators.first_rows import emit_first_rows, shown_ranks
@@ -18,7 +19,6 @@ from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
 from viewmill.strategies.dataflow.operators.union import emit_union
 from viewmill.strategies.dataflow.operators.window import emit_window
-from viewmill.strategies.dataflow.shape import NotTaken
 
 
 def compose(query: Relation, strategy: str, *, passing: bool, careful: bool = False) -> Program:

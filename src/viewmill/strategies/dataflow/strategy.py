@@ -11,10 +11,10 @@ from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.relations import Join, Project, Relation
 from viewmill.algebra.walk import columns_of, walk_relations
+from viewmill.codegen.by_row import emit_by_row
+from viewmill.codegen.shape import NotTaken
 from viewmill.program.program import Program
-from viewmill.strategies.dataflow.by_row import emit_by_row
 from viewmill.strategies.dataflow.compose import compose
-from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.join_sizes import fan_out
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from viewmill.algebra.expressions import Call, Column, walk
 from viewmill.algebra.relations import Foreign, Relation
 from viewmill.algebra.walk import expressions, sources, walk_relations
+from viewmill.codegen.inputs import program_inputs
 from viewmill.program.program import Program, Queries
-from viewmill.strategies.inputs import program_inputs
 from viewmill.strategies.join_sizes import joined_rows
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 

@@ -16,7 +16,7 @@ from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Join, Named, Relation, Scan, Sort, Values
 from viewmill.algebra.walk import columns_of, substitute
 from viewmill.algebra.windows import SlidingWindow
-from viewmill.strategies.dataflow.shape import NotTaken, Shape, peel, require_shown
+from viewmill.codegen.shape import NotTaken, Shape, peel, require_shown
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from viewmill.algebra.expressions import Call, Case, Column, Expression, Literal
 from viewmill.algebra.relations import Project
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT
+from viewmill.codegen.scan_program import emit_program
 from viewmill.deltas.delta import Delta
 from viewmill.program.program import Program
 from viewmill.program.windows import (
@@ -40,7 +41,6 @@ from viewmill.program.windows import (
     LaneSpec,
     LaneUse,
 )
-from viewmill.strategies.dataflow.compose import compose
 from viewmill.strategies.shared_window.rates import pause, rows_per_unit
 
 Array = npt.NDArray[Any]
@@ -180,7 +180,7 @@ def _program(
         *((f"_argument{i}", each) for i, each in enumerate(arguments)),
         *(((FRAGMENT, _fragment(predicates)),) if predicates else ()),
     )
-    return compose(Project(wider, outputs), "shared_window", passing=True)
+    return emit_program(Project(wider, outputs), "shared_window", passing=True)
 
 
 def _fragment(predicates: Sequence[tuple[Expression, ...]]) -> Expression:

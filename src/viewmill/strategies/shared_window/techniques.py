@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.operation_calls import OperationCall
-from viewmill.algebra.packed import Packed
 from viewmill.algebra.types import Decimal, Integer
+from viewmill.codegen.window_shape import operation_of
 from viewmill.errors import InvalidArgument, Span, nearest
 from viewmill.strategies.shared_window.cost import STORED
 
@@ -90,12 +89,6 @@ def check_technique(
                 hint=_ANY,
                 span=span,
             )
-
-
-def operation_of(call: AggregateCall) -> OperationCall | None:
-    """The operation of a user, if that is what is called."""
-    shape = call.type.shape if isinstance(call.type, Packed) else None
-    return shape if isinstance(shape, OperationCall) else None
 
 
 def _has_inverse(call: AggregateCall) -> bool:

@@ -11,13 +11,13 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Named, Project, Relation, Scan
 from viewmill.algebra.types import Nested, Null
 from viewmill.algebra.walk import columns_of, has_subquery, scans, transform
+from viewmill.codegen.by_row import compute_by_row, emit_by_row
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken, blame, peel
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import Argument, bind_argument, emit_row
 from viewmill.program.program import Input, Program, Trigger, Triggers
-from viewmill.strategies.dataflow.by_row import compute_by_row, emit_by_row
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken, blame, peel
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import Argument, bind_argument, emit_row
-from viewmill.strategies.inputs import input_of
 
 STRATEGY = "temporal_view"
 _FUNCTION = "on_rows"

@@ -14,11 +14,11 @@ from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Float
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.window_shape import WindowShape, windowed
 from viewmill.program.program import Program
 from viewmill.program.window_parts import HelperKind, WindowParts
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.inputs import input_of
-from viewmill.strategies.shared_window.strategy import WindowShape, windowed
 from viewmill.strategies.strategy import Candidate, Cost, PartLayout, Rejection, Statistics
 
 SUBTRACTABLE = ("count", "sum", "avg")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.types import Boolean, Float, String
+from viewmill.codegen.source import Source
 from viewmill.program.states import Listed
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.rows import Rows

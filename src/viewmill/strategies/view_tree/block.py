@@ -32,9 +32,9 @@ from viewmill.algebra.relations import (
 from viewmill.algebra.schema import free_name
 from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
+from viewmill.codegen.shape import NotTaken
 from viewmill.errors import Span
 from viewmill.rewrite.rings_beside_others import ONLY_VALUE
-from viewmill.strategies.dataflow.shape import NotTaken
 
 _MOST_VARIABLES = 60  # the null bits of a key are one word
 

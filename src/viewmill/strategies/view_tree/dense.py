@@ -12,12 +12,12 @@ from __future__ import annotations
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Float, Integer
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.shape import NotTaken
 from viewmill.program.arrays import ArrayJoin, ArrayLeaf, Arrays
 from viewmill.program.generated_source import Names
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Replay, Slot, State
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.block import Block, Occurrence
 from viewmill.strategies.view_tree.plan import TreePlan
 from viewmill.strategies.view_tree.tree import View

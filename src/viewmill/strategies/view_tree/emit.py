@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.source import Source
 from viewmill.program.display import state_label
 from viewmill.program.program import Program, Trigger, Triggers
 from viewmill.program.states import Indexed, Replay, State
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.definitions import Definitions
 from viewmill.strategies.view_tree.enumeration import write_enumeration
 from viewmill.strategies.view_tree.plan import TreePlan

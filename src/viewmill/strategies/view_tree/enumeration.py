@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Column
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.program import Enumeration, ListedFactor
 from viewmill.program.states import Listed
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.plan import Node, TreePlan
 from viewmill.strategies.view_tree.result import STATE, emit_column
 from viewmill.strategies.view_tree.rings import arithmetic

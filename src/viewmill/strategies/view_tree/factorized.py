@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.shape import NotTaken
 from viewmill.strategies.strategy import Statistics
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import delta_path

@@ -24,7 +24,7 @@ from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
 from viewmill.algebra.failures import MOST_DIGITS, exact_digits
 from viewmill.algebra.types import BOOLEAN, DOUBLE, INT, Decimal, Float, Integer
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.shape import NotTaken
 from viewmill.strategies.view_tree.block import Block
 
 

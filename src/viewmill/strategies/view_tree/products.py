@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.walk import columns_of
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.deltas.product import Shape
 from viewmill.program.program import FactorColumns, ProductTrigger
 from viewmill.program.states import Indexed
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.cuts import Cut, cut_update
 from viewmill.strategies.view_tree.deltas import Path, Step, Visit
 from viewmill.strategies.view_tree.indicators import holders

@@ -13,10 +13,10 @@ from viewmill.algebra.expressions import Column, walk
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.program import Trigger
 from viewmill.program.states import Indexed, Slot
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block, Occurrence
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.rings.ring import Payload, Spot

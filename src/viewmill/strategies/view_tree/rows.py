@@ -13,11 +13,11 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float, Nested, Null
 from viewmill.algebra.walk import columns_of
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.program import Input
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.inputs import input_of
 from viewmill.strategies.view_tree.block import Occurrence
 
 

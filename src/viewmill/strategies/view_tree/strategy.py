@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
+from viewmill.codegen.shape import NotTaken
 from viewmill.deltas.product import Shape
 from viewmill.program.program import ProductTrigger, Program
-from viewmill.strategies.dataflow.shape import NotTaken
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 from viewmill.strategies.view_tree.block import block_of
 from viewmill.strategies.view_tree.dense import emit_dense

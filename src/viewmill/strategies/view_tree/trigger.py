@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Expression
+from viewmill.codegen.scalar import Operand
+from viewmill.codegen.sieve import sieve_of
+from viewmill.codegen.source import Source
 from viewmill.program.program import Trigger
 from viewmill.program.states import Listed
-from viewmill.strategies.dataflow.scalar import Operand
-from viewmill.strategies.dataflow.sieve import sieve_of
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list, write_is_far
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, Step, Visit

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from viewmill.algebra.relations import Foreign, Limit, Relation, Sort
 from viewmill.algebra.walk import walk_relations
+from viewmill.codegen.linear import Top, columns_as
+from viewmill.codegen.shape import NotTaken, blame, require_shown
+from viewmill.codegen.sinks import Sink
+from viewmill.codegen.writer import Writer
 from viewmill.program.program import Program
-from viewmill.strategies.dataflow.linear import Top, columns_as
-from viewmill.strategies.dataflow.operators.sinks import Sink
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.shape import NotTaken, blame, require_shown
 
 
 def emit_constants(query: Relation, strategy: str, *, passing: bool) -> Program:

@@ -13,14 +13,14 @@ from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import Aggregate, Named, Relation, SetOperation
 from viewmill.algebra.schema import free_names
 from viewmill.algebra.types import BIGINT, Decimal
+from viewmill.codegen.linear import Top, columns_as, projected
+from viewmill.codegen.scalar import Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.words import emit_row, key_words, read_words
+from viewmill.codegen.writer import Writer
 from viewmill.program.program import Program
 from viewmill.program.states import Indexed, Slot
-from viewmill.strategies.dataflow.linear import Top, columns_as, projected
 from viewmill.strategies.dataflow.operators.union import branch_of
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.scalar import Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 _TIMES = {
     ("intersect", True): "min(left, right) if left > 0 and right > 0 else 0",

@@ -16,18 +16,18 @@ from viewmill.algebra.expressions import Column, Literal
 from viewmill.algebra.relations import Relation, Values, Window
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Float, String, Wide
+from viewmill.codegen.linear import Top, columns_as, counted, leaf_of, projected
+from viewmill.codegen.scalar import Operand
+from viewmill.codegen.words import emit_row, key_words, read_words
+from viewmill.codegen.writer import Writer
 from viewmill.program.program import Program
 from viewmill.program.states import Passing, Slot, Sorted, SortWord
-from viewmill.strategies.dataflow.linear import Top, columns_as, counted, leaf_of, projected
 from viewmill.strategies.dataflow.operators.window import (
     column_name,
     compared,
     longest_order,
     row_columns,
 )
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.scalar import Operand
-from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 _MOST = 1024  # rows that are walked through after each batch
 _RESERVED = ("q", "end", "rank", "copies", "mark", "now", "times", "rebuild", "min", "max")

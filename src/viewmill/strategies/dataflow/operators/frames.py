@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewmill.algebra.expressions import Frame, Over
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.strategies.dataflow.operators.sequence import RowOrder
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 
 _WIDE = 16  # rows of a frame
 

@@ -18,9 +18,8 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.walk import substitute
-from viewmill.program.program import Program
-from viewmill.program.states import Listed, Slot
-from viewmill.strategies.dataflow.linear import (
+from viewmill.codegen.join_graph import JoinGraph, is_column, join_graph
+from viewmill.codegen.linear import (
     Top,
     columns_as,
     counted,
@@ -30,11 +29,12 @@ from viewmill.strategies.dataflow.linear import (
     refuse_failing,
     used_columns,
 )
-from viewmill.strategies.dataflow.operators.join_graph import JoinGraph, is_column, join_graph
-from viewmill.strategies.dataflow.operators.sinks import Sink
-from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.words import key_words, read_words
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.sinks import Sink
+from viewmill.codegen.words import key_words, read_words
+from viewmill.codegen.writer import Writer, skip_unless
+from viewmill.program.program import Program
+from viewmill.program.states import Listed, Slot
 
 
 def emit_join(

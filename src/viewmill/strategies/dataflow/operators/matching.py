@@ -20,20 +20,20 @@ from viewmill.algebra.expressions import Call, Column, Expression, Literal
 from viewmill.algebra.relations import Aggregate, Join, Relation
 from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, BOOLEAN
-from viewmill.program.program import Program
-from viewmill.program.states import Indexed
-from viewmill.strategies.dataflow.linear import (
+from viewmill.codegen.linear import (
     Top,
     columns_as,
     counted,
     projected,
     refuse_failing,
 )
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.sinks import Sink
+from viewmill.codegen.words import key_words, read_words
+from viewmill.codegen.writer import Writer, skip_unless
+from viewmill.program.program import Program
+from viewmill.program.states import Indexed
 from viewmill.strategies.dataflow.operators.sides import MATCHES, Side, Sides, sides_of
-from viewmill.strategies.dataflow.operators.sinks import Sink
-from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.words import key_words, read_words
 
 
 def emit_matching(

@@ -13,9 +13,9 @@ from typing import Literal as OneOf
 
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import BIGINT, Boolean, Float, String, Wide
+from viewmill.codegen.scalar import Operand
+from viewmill.codegen.words import as_word
 from viewmill.program.states import Slot, Sorted
-from viewmill.strategies.dataflow.scalar import Operand
-from viewmill.strategies.dataflow.words import as_word
 
 COPY = Field("#copy", BIGINT, False)  # equal rows are told apart by a number
 WordKind = OneOf["number", "text", "text_down", "wide", "wide_down"]

@@ -10,8 +10,8 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Join, Named, Relation
 from viewmill.algebra.schema import Field
 from viewmill.algebra.walk import columns_of, substitute
-from viewmill.program.states import Indexed, Listed, Slot
-from viewmill.strategies.dataflow.linear import (
+from viewmill.codegen.join_graph import have_equal_words, is_equality
+from viewmill.codegen.linear import (
     Leaf,
     counted,
     leaf_of,
@@ -20,8 +20,8 @@ from viewmill.strategies.dataflow.linear import (
     refuse_subqueries,
     used_columns,
 )
-from viewmill.strategies.dataflow.operators.join_graph import have_equal_words, is_equality
-from viewmill.strategies.dataflow.scalar import Operand, default
+from viewmill.codegen.scalar import Operand, default
+from viewmill.program.states import Indexed, Listed, Slot
 
 COUNT = (Slot("count", "int"),)
 MATCHES = (Slot("count", "int"), Slot("matches", "int"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewmill.algebra.relations import Relation, SetOperation
+from viewmill.codegen.linear import Leaf, Top, leaf_of
+from viewmill.codegen.scalar import Scalar
+from viewmill.codegen.sinks import Sink
+from viewmill.codegen.writer import Writer
 from viewmill.program.program import Program
-from viewmill.strategies.dataflow.linear import Leaf, Top, leaf_of
-from viewmill.strategies.dataflow.operators.sinks import Sink
-from viewmill.strategies.dataflow.operators.writer import Writer
-from viewmill.strategies.dataflow.scalar import Scalar
 
 
 def emit_union(

@@ -19,9 +19,7 @@ from viewmill.algebra.relations import Named, Relation, Values, Window
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Integer
 from viewmill.algebra.walk import substitute
-from viewmill.program.program import Program
-from viewmill.program.states import Indexed, Passing, Slot
-from viewmill.strategies.dataflow.linear import (
+from viewmill.codegen.linear import (
     Leaf,
     Top,
     counted,
@@ -30,7 +28,13 @@ from viewmill.strategies.dataflow.linear import (
     refuse_subqueries,
     used_columns,
 )
-from viewmill.strategies.dataflow.moments import MOMENTS
+from viewmill.codegen.moments import MOMENTS
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.words import emit_row, key_words, read_words
+from viewmill.codegen.writer import Writer, skip_unless
+from viewmill.program.program import Program
+from viewmill.program.states import Indexed, Passing, Slot
 from viewmill.strategies.dataflow.operators.frames import (
     SHIFTED,
     Bounds,
@@ -45,10 +49,6 @@ from viewmill.strategies.dataflow.operators.window_calls import (
     value_arguments,
 )
 from viewmill.strategies.dataflow.operators.window_spreads import Spread
-from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 _TURNED = {"<": ">", "<=": ">=", "=": "=", ">": "<", ">=": "<="}
 _RESERVED = (

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Expression, Literal, Over
 from viewmill.algebra.types import Boolean, Float, Nested, Null, String, Type, Wide
-from viewmill.strategies.dataflow.exact import PAIR, Number, finished, scale_of
+from viewmill.codegen.exact import PAIR, Number, finished, scale_of
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.strategies.dataflow.operators.frames import Bounds
 from viewmill.strategies.dataflow.operators.sequence import RowOrder
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 
 
 @dataclass

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from viewmill.strategies.dataflow.moments import FINITE, RESULTS, SPREADS
+from viewmill.codegen.moments import FINITE, RESULTS, SPREADS
+from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.operators.window_calls import Fold
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
 
 
 class Spread(Fold):

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Literal as OneOf
 
 from viewmill.algebra.types import Boolean, Date, Decimal, Integer, Type
+from viewmill.codegen.source import Source
 from viewmill.program.states import EXACT_ROOM, Slot
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.polynomials import Factor
 from viewmill.strategies.view_tree.rings.ring import Spot
 

@@ -17,10 +17,10 @@ from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
 from viewmill.algebra.packed import LARGEST
 from viewmill.algebra.types import BOOLEAN, DOUBLE, Integer
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import columns_in
 from viewmill.strategies.view_tree.rings.ring import Spot

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from viewmill.algebra.expressions import Aggregate
 from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.types import Float
-from viewmill.strategies.dataflow import exact
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
+from viewmill.codegen import exact
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.strategies.view_tree.rings.ring import Spot
 
 _BEYOND = 1.2e38  # more than 38 digits, less than 128 bits

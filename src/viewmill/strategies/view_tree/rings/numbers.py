@@ -17,10 +17,10 @@ from fractions import Fraction
 from viewmill.algebra.expressions import Aggregate, Column, Expression
 from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.types import Decimal, Float, Integer, Wide
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.states import EXACT_ROOM, Slot
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import (
     ONE,

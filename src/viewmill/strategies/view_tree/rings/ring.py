@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viewmill.algebra.expressions import Aggregate, Expression
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Aggregate, Call, Cast, Expression, Over
 from viewmill.algebra.types import Decimal, Float, Integer, Type, Wide
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.shape import NotTaken
 
 if TYPE_CHECKING:
-    from viewmill.strategies.dataflow.scalar import Operand, Scalar
+    from viewmill.codegen.scalar import Operand, Scalar
 
 WORD = (1 << 63) - 1  # the largest number in one word
 PAIR = (1 << 127) - 1  # in two

@@ -9,15 +9,15 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float, Nested, Null
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.linear import used_columns
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.sieve import sieve_of
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import MOST_KEYS, Argument, bind_argument
 from viewmill.program.program import Input, Program, Trigger, Triggers
 from viewmill.program.states import State, StateKind
-from viewmill.strategies.dataflow.linear import used_columns
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.sieve import sieve_of
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import MOST_KEYS, Argument, bind_argument
-from viewmill.strategies.inputs import input_of
 
 _RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "settle",

@@ -33,14 +33,14 @@ from viewmill.algebra.walk import (
     substitute,
     transform,
 )
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.linear import columns_as, leaf_of
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.evaluate import can_evaluate
 from viewmill.program.program import ByRow, Program
 from viewmill.rewrite.correlation import map_expressions, own_columns
-from viewmill.strategies.dataflow.linear import columns_as, leaf_of
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.inputs import input_of
 
 
 def emit_by_row(query: Project, strategy: str) -> Program:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from viewmill.algebra.relations import Scan
 from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float
-from viewmill.strategies.dataflow.scalar import Operand
-from viewmill.strategies.dataflow.source import Source
+from viewmill.codegen.scalar import Operand
+from viewmill.codegen.source import Source
 
 MOST_KEYS = 60  # the null bits of a key are one word
 

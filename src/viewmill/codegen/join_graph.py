@@ -15,8 +15,8 @@ from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
 from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
 from viewmill.algebra.walk import columns_of, substitute
-from viewmill.strategies.dataflow.linear import columns_as, refuse_failing, refuse_subqueries
-from viewmill.strategies.dataflow.shape import NotTaken, blame
+from viewmill.codegen.linear import columns_as, refuse_failing, refuse_subqueries
+from viewmill.codegen.shape import NotTaken, blame
 
 
 @dataclass

@@ -16,10 +16,10 @@ from viewmill.algebra.expressions import Aggregate, Column, Expression, Literal
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
+from viewmill.codegen.linear import counted, not_null, projected
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.states import Keyed, Ordered, Slot, State
-from viewmill.strategies.dataflow.linear import counted, not_null, projected
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.source import Source
 
 PERCENTILES = ("percentile", "percentile_disc")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from viewmill.algebra.relations import Relation, Sort, Values
+from viewmill.codegen.linear import Top, counted
+from viewmill.codegen.scalar import Scalar
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.words import emit_row, key_words, read_words
+from viewmill.codegen.writer import Writer, skip_unless
 from viewmill.program.states import Indexed, Passing, Slot
-from viewmill.strategies.dataflow.linear import Top, counted
-from viewmill.strategies.dataflow.operators.writer import Writer, skip_unless
-from viewmill.strategies.dataflow.scalar import Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.words import emit_row, key_words, read_words
 
 
 class Sink:

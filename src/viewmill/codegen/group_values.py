@@ -11,10 +11,10 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Named, Relation, Values
 from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import Boolean, Float, String, Wide
+from viewmill.codegen.aggregates import Argument, extreme_slots
+from viewmill.codegen.linear import counted, not_null, projected
+from viewmill.codegen.source import Source
 from viewmill.program.states import Keyed, Listed, Slot, Sorted, State
-from viewmill.strategies.dataflow.aggregates import Argument, extreme_slots
-from viewmill.strategies.dataflow.linear import counted, not_null, projected
-from viewmill.strategies.dataflow.source import Source
 
 
 class GroupValues:

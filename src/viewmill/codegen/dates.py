@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Call, Expression, Literal
 from viewmill.algebra.types import Date, Interval, Timestamp
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.shape import NotTaken
 
 if TYPE_CHECKING:
-    from viewmill.strategies.dataflow.scalar import Scalar
+    from viewmill.codegen.scalar import Scalar
 
 DAY = 86_400_000_000  # microseconds
 _HOUR, _MINUTE, _SECOND = 3_600_000_000, 60_000_000, 1_000_000

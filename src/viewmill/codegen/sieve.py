@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.types import Date, Decimal, Integer, String, Timestamp, Type
+from viewmill.codegen.scalar import constant
 from viewmill.program.program import Test
-from viewmill.strategies.dataflow.scalar import constant
 
 _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

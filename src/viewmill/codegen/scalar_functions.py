@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Call, Expression, Literal
 from viewmill.algebra.types import Float, Integer, String, Type
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.shape import NotTaken
 
 if TYPE_CHECKING:
-    from viewmill.strategies.dataflow.scalar import Scalar
+    from viewmill.codegen.scalar import Scalar
 
 Write = Callable[["Scalar", Expression, list[str]], str]
 

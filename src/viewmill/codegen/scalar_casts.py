@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Cast, Expression
 from viewmill.algebra.types import Boolean, Date, Float, Integer, String, Timestamp
-from viewmill.strategies.dataflow.dates import DAY
-from viewmill.strategies.dataflow.scalar_functions import Write, bounds_of, overflow
-from viewmill.strategies.dataflow.shape import NotTaken
+from viewmill.codegen.dates import DAY
+from viewmill.codegen.scalar_functions import Write, bounds_of, overflow
+from viewmill.codegen.shape import NotTaken
 
 if TYPE_CHECKING:
-    from viewmill.strategies.dataflow.scalar import Scalar
+    from viewmill.codegen.scalar import Scalar
 
 
 def _to_integer(scalar: Scalar, expression: Expression, values: list[str]) -> str:

@@ -18,7 +18,7 @@ from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import BIGINT, BOOLEAN
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
-from viewmill.strategies.dataflow.shape import NotTaken, blame, peel, require_shown
+from viewmill.codegen.shape import NotTaken, blame, peel, require_shown
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
+from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.program.states import Slot
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
 
 SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 PAIRS = (

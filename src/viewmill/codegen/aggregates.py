@@ -35,15 +35,15 @@ from viewmill.algebra.types import (
     Type,
     Wide,
 )
+from viewmill.codegen import exact
+from viewmill.codegen.moments import MOMENTS, Moment
+from viewmill.codegen.percentiles import PERCENTILES, Percentiles, RankedValues
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken
 from viewmill.program.states import Slot
-from viewmill.strategies.dataflow import exact
-from viewmill.strategies.dataflow.moments import MOMENTS, Moment
-from viewmill.strategies.dataflow.percentiles import PERCENTILES, Percentiles, RankedValues
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken
 
 if TYPE_CHECKING:
-    from viewmill.strategies.dataflow.group_values import GroupValues
+    from viewmill.codegen.group_values import GroupValues
 
 TAKEN = (
     "count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS, *PERCENTILES,

@@ -44,13 +44,13 @@ from viewmill.algebra.types import (
     Type,
     Wide,
 )
+from viewmill.codegen import exact
+from viewmill.codegen.dates import DATES, is_shift, shift, truncation
+from viewmill.codegen.scalar_casts import CASTS
+from viewmill.codegen.scalar_functions import LOGARITHMS, STRICT, comparison
+from viewmill.codegen.shape import NotTaken
+from viewmill.codegen.source import Source
 from viewmill.program.text_functions import base_column, is_text_function
-from viewmill.strategies.dataflow import exact
-from viewmill.strategies.dataflow.dates import DATES, is_shift, shift, truncation
-from viewmill.strategies.dataflow.scalar_casts import CASTS
-from viewmill.strategies.dataflow.scalar_functions import LOGARITHMS, STRICT, comparison
-from viewmill.strategies.dataflow.shape import NotTaken
-from viewmill.strategies.dataflow.source import Source
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _AT_ONCE = 16  # constants of IN in one expression, branches of CASE in one another

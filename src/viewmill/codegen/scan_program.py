@@ -16,17 +16,16 @@ from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BIGINT, Nested, Null
 from viewmill.algebra.walk import columns_of
-from viewmill.program.program import Program, Trigger, Triggers
-from viewmill.program.states import Keyed, Slot, State
-from viewmill.strategies.dataflow.aggregates import Payload, zero_if_null
-from viewmill.strategies.dataflow.group_values import GroupValues
-from viewmill.strategies.dataflow.linear import counted
-from viewmill.strategies.dataflow.percentiles import RANKED, RankedValues
-from viewmill.strategies.dataflow.scalar import Operand, Scalar
-from viewmill.strategies.dataflow.shape import NotTaken, Shape, shape_of
-from viewmill.strategies.dataflow.sieve import sieve_of
-from viewmill.strategies.dataflow.source import Source
-from viewmill.strategies.dataflow.words import (
+from viewmill.codegen.aggregates import Payload, zero_if_null
+from viewmill.codegen.group_values import GroupValues
+from viewmill.codegen.inputs import input_of
+from viewmill.codegen.linear import counted, refuse_subqueries, top_of
+from viewmill.codegen.percentiles import RANKED, RankedValues
+from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.shape import NotTaken, Shape, shape_of
+from viewmill.codegen.sieve import sieve_of
+from viewmill.codegen.source import Source
+from viewmill.codegen.words import (
     MOST_KEYS,
     Argument,
     bind_argument,
@@ -34,12 +33,14 @@ from viewmill.strategies.dataflow.words import (
     key_words,
     read_words,
 )
-from viewmill.strategies.inputs import input_of
+from viewmill.program.program import Program, Trigger, Triggers
+from viewmill.program.states import Keyed, Slot, State
 
 
 def emit_program(query: Relation, strategy: str, *, passing: bool = False) -> Program:
     """The program of a query, or `NotTaken`; `passing` if its rows are only handed on."""
     shape = shape_of(query)
+    refuse_subqueries(top_of(query)[0].expressions)
     if shape.keys is None:
         return _Bag(query, shape, strategy, passing=passing).program()
     return _Groups(query, shape, strategy).program()
