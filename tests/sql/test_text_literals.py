@@ -81,3 +81,55 @@ def test_a_line_break_in_a_name_stays_in_the_name():
     )
     assert mill["v"].to_arrow().column_names == ["r\n\ns"]
     assert mill.sql("SELECT `r\n\ns` + 1 AS z FROM (SELECT DISTINCT * FROM v)").rows() == [(1,)]
+
+
+FIELDS = [
+    "a b", "a:b", "a,b", "a>", "x INT, y", "'", '"', "`", "a``b", "\\", "--", "/*", "select", "end",
+    "1", "p\nq", "x': (SELECT 99), 'y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_name_of_a_field_is_no_part_of_a_type(field):
+    """It was written into the name of the type as it is, and read from there as SQL."""
+    name = "`" + field.replace("`", "``") + "`"
+    mill = table_of(["a"])
+    mill.sql(f"CREATE MATERIALIZED VIEW made AS SELECT named_struct({quoted(field)}, c, 'n', x) "
+             f"AS s, array(struct(x AS {name})) AS l FROM t")  # fmt: skip
+    mill.sql(f"CREATE MATERIALIZED VIEW taken AS SELECT s.{name} AS c, s.n AS n FROM made")
+    mill.insert("t", [("b", 1)])
+    wanted = [({field: c, "n": x}, [{field: x}]) for c, x in (("a", 0), ("b", 1))]
+    assert sorted(mill["made"].rows(), key=repr) == wanted
+    assert sorted(mill["taken"].rows()) == [("a", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize("field", ["", "p\0q"])
+def test_what_the_engine_cannot_name_a_field_is_refused(field):
+    """The field came back under another name, and NULL."""
+    with pytest.raises(vm.InvalidArgument, match="field"):
+        table_of(["a"]).sql(f"SELECT named_struct({quoted(field)}, c, 'n', x) AS s FROM t")
+
+
+def test_the_name_of_a_lateral_view_is_no_sql():
+    query = "SELECT {0}.y FROM t LATERAL VIEW explode(array(1)) {0} AS y"
+    mill = table_of(["a"])
+    for name in ("`a,b`", "`q AS z LATERAL VIEW explode(array(77)) w`", "`select`", "e"):
+        assert mill.sql(query.format(name)).rows() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "text", ["7 day or so", "about 7 day", "1' + (SELECT 7 day)", "3 days ago"]
+)
+def test_all_of_the_text_of_an_interval_is_read(text):
+    """Seven days were found in it, and the rest was left out."""
+    with pytest.raises(vm.MalformedSQL, match="no interval"):
+        table_of(["a"]).sql(f"SELECT DATE '2024-01-01' + INTERVAL {quoted(text)} AS d FROM t")
+
+
+def test_an_interval_has_its_sign_in_the_text():
+    signs = {"+7 days": 8, " 7  DAYS ": 8, "- 1 day": 31}
+    for text, day in signs.items():
+        found = table_of(["a"]).sql(
+            f"SELECT day(DATE '2024-01-01' + INTERVAL '{text}') AS d FROM t"
+        )
+        assert found.rows() == [(day,)]

@@ -12,6 +12,7 @@ from viewmill.errors import InvalidArgument, Span
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+_FIELD = re.compile(r"(?:`(?:[^`]|``)*`|[^<>,:()\s`]+)(?=\s*:)")
 _MOST_BYTES = 160  # of a folder's name; file systems take 255
 
 
@@ -35,6 +36,21 @@ def quoted(name: str) -> str:
     '`a``b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(name: str) -> str:
+    """The name that `quoted` wrote; one without quotes as it is."""
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def quoted_fields(type_name: str) -> str:
+    """A type in Spark's spelling with all fields of its structs quoted: a parser takes some names
+    for keywords.
+
+    >>> quoted_fields("ARRAY<STRUCT<select:INT,`a:b`:STRUCT<c: INT>>>")
+    'ARRAY<STRUCT<`select`:INT,`a:b`:STRUCT<`c`: INT>>>'
+    """
+    return _FIELD.sub(lambda found: quoted(unquoted(found[0])), type_name)
 
 
 def visible(text: str) -> str:

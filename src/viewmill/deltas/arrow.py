@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from viewmill.algebra.names import quoted, unquoted
 from viewmill.algebra.packed import Packed, Unpacked
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import (
@@ -128,7 +129,7 @@ def nested_name(type_: Any) -> str:
     ):
         return f"ARRAY<{nested_name(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        inside = ",".join(f"{each.name}:{nested_name(each.type)}" for each in type_)
+        inside = ",".join(f"{_field_name(each.name)}:{nested_name(each.type)}" for each in type_)
         return f"STRUCT<{inside}>"
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return "BINARY"
@@ -136,7 +137,13 @@ def nested_name(type_: Any) -> str:
     return str(known) if known is not None else str(type_)
 
 
-_TOKEN = re.compile(r"[<>,:()]|[^<>,:()\s]+")
+def _field_name(name: str) -> str:
+    """A field as Spark's types spell it: quoted, where it could be taken for something else."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|[<>,:()]|[^<>,:()\s`]+")
 
 
 def nested_arrow_type(name: str) -> Any:
@@ -168,7 +175,7 @@ def _read_type(tokens: list[str]) -> tuple[Any, list[str]]:
         fields = []
         while rest[0] != ">":
             inner, after = _read_type(rest[3:])
-            fields.append(pa.field(rest[1], inner))
+            fields.append(pa.field(unquoted(rest[1]), inner))
             rest = after
         return pa.struct(fields), rest[1:]
     if head == "DECIMAL":

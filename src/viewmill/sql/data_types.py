@@ -46,7 +46,7 @@ def type_of(node: exp.DataType, span: Span | None = None) -> Type:
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if kind in _NESTED:
-        return Nested(node.sql("spark").upper())
+        return Nested(node.sql("spark"))
     raise UnknownName(f'there is no type "{node.sql("spark")}"', span=span)
 
 

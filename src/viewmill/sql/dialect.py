@@ -11,6 +11,7 @@ next   sql.parse, sql.lower
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import partial
@@ -19,12 +20,14 @@ from typing import Any, ClassVar
 from sqlglot import exp, parse_one
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.generators.databricks import DatabricksGenerator
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.databricks import DatabricksParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from viewmill.algebra.names import check_name
 from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_microseconds
 from viewmill.algebra.windows import LONGEST
 from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
@@ -61,6 +64,9 @@ def suffixes_of(table: exp.Table) -> list[Suffix]:
     return list(table.args.get("suffixes") or ())
 
 
+_NUMBER_AND_UNIT = re.compile(r"\s*(?P<sign>[+-]?)\s*(?P<rest>[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+)\s*")
+
+
 class _Operators(SparkParser):
     """Spark's ranks: || binds as + does, then come shifts, & and ^ and |.
 
@@ -82,6 +88,18 @@ class _Operators(SparkParser):
         (TokenType.CARET, exp.BitwiseXor),
         (TokenType.AMP, exp.BitwiseAnd),
     )
+
+    def _parse_interval_span(
+        self, this: exp.Expr, parse_function_unit: bool = True
+    ) -> exp.Interval:
+        """Of a text the whole is read: sqlglot takes the '7 day' in it and leaves out the rest."""
+        if this and this.is_string:
+            if whole := _NUMBER_AND_UNIT.fullmatch(this.name):
+                this = exp.Literal.string(whole["sign"].strip("+") + whole["rest"])
+            elif len(exp.INTERVAL_STRING_RE.findall(this.name)) == 1:
+                place = Span(self.sql, self._prev.start, self._prev.end)
+                raise MalformedSQL(f"{this.name!r} is no interval", span=place)
+        return super()._parse_interval_span(this, parse_function_unit)
 
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._parse_rank(0)
@@ -273,10 +291,31 @@ class Viewmill(Databricks):
             )
 
 
+class _SparkText(SparkGenerator):
+    """Spark's SQL with the names of LATERAL VIEW quoted, which sqlglot writes as they are."""
+
+    def lateral_sql(self, expression: exp.Lateral) -> str:
+        lateral = expression.copy()
+        alias = lateral.args.get("alias")
+        if lateral.args.get("view") and alias is not None and alias.name:
+            alias.set("this", exp.to_identifier(self.sql(alias, "this")))
+        return super().lateral_sql(lateral)
+
+
 class PlainSpark(Spark):
     """Spark's SQL without additions, with Spark's ranks of operators."""
 
     Parser = _Operators
+    Generator = _SparkText
+
+
+def spark_text(tree: exp.Expr) -> str:
+    """A tree as Spark SQL; the fields of its structs are quoted, whatever they are called."""
+    for each in tree.find_all(exp.PropertyEQ):
+        if isinstance(each.this, exp.Identifier):
+            check_name(each.this.name, "a field")
+            each.this.set("quoted", True)
+    return str(tree.sql(PlainSpark, unsupported_level=ErrorLevel.RAISE))
 
 
 def _free_window(tokens: list[Token]) -> list[Token]:

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal, engine_function
+from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import BIGINT, INT, STRING, Interval, Nested, Null, Type
 from viewmill.errors import EvaluationFailed, UnknownName, UnsupportedQuery, nearest
 from viewmill.sql.aggregates import OWN_AGGREGATES
 from viewmill.sql.catalog import ring_in
+from viewmill.sql.dialect import spark_text
 from viewmill.sql.foreign import refused
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.read_functions import read_function
@@ -81,7 +83,7 @@ def engine_call(
     )
     span = lowering.span(node)
     try:
-        text = str(tree.sql("spark", unsupported_level=ErrorLevel.RAISE))
+        text = spark_text(tree)
     except SqlglotError:
         raise QueryNotModelled.because(reason) from None
     try:
@@ -136,7 +138,7 @@ def _question(text: str, arguments: list[Expression]) -> str:
 
 
 def _null(type_: Type) -> str:
-    return "NULL" if isinstance(type_, Null) else f"CAST(NULL AS {type_})"
+    return "NULL" if isinstance(type_, Null) else f"CAST(NULL AS {quoted_fields(str(type_))})"
 
 
 class _Template:

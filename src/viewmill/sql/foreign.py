@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.relations import Foreign, Scan
 from viewmill.algebra.schema import Schema
@@ -23,6 +23,7 @@ from viewmill.sql import functions
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.common_tables import is_common_table
+from viewmill.sql.dialect import spark_text
 from viewmill.sql.environment import Describe, Environment
 from viewmill.sql.literals import joined_text
 from viewmill.sql.not_modelled import NotModelled
@@ -54,7 +55,7 @@ def lower_foreign(
 
 def _spark_text(tree: exp.Expr, reason: NotModelled) -> str:
     try:
-        return tree.sql("spark", unsupported_level=ErrorLevel.RAISE)
+        return spark_text(tree)
     except SqlglotError as error:
         hint = "Write it with simpler functions."
         message = f"{reason.reason} cannot be handed to an engine"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import (
     STRING,
     Boolean,
@@ -79,7 +80,7 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
 
 def _array_text(text: str, nested: str) -> str:
     """An array as Spark writes it: [1, null]."""
-    type_ = exp.DataType.build(nested, dialect="spark")
+    type_ = exp.DataType.build(quoted_fields(nested), dialect="spark")
     if type_.this != exp.DataType.Type.ARRAY or not type_.expressions:
         raise UnsupportedQuery(
             f"{nested} has another text in DuckDB than in Spark",

@@ -10,6 +10,7 @@ from functools import cache
 from sqlglot import exp
 
 from viewmill.algebra.expressions import Literal
+from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import (
     Boolean,
     Date,
@@ -55,7 +56,7 @@ def duckdb_type(type_: Type) -> str:
 
 @cache
 def _duckdb_nested(name: str) -> str:
-    return exp.DataType.build(name, dialect="spark").sql("duckdb")
+    return exp.DataType.build(quoted_fields(name), dialect="spark").sql("duckdb")
 
 
 def duckdb_literal(literal: Literal) -> str:
