@@ -47,7 +47,8 @@ class ViewmillError(Exception):
         lines = [self.message, *(self.span.underlined() if self.span else [])]
         lines += [f"  detail: {self.detail}"] if self.detail else []
         lines += [f"  hint: {self.hint}"] if self.hint else []
-        return "\n".join(lines)
+        # Half a character, which a name or value may hold, cannot be printed.
+        return "\n".join(lines).encode(errors="backslashreplace").decode()
 
 
 # What the user wrote.

@@ -146,6 +146,7 @@ ARROW_REFUSED: dict[str, tuple[str, Any]] = {
     "in a dictionary": ("ts", _words(pa.timestamp("us"), 0, 2**62).dictionary_encode()),
     "year 0 in a text": ("ts", pa.array(["2024-01-01", "0000-01-01"])),
     "duration": ("l", pa.array([None, 5], pa.duration("s"))),
+    "a zone that is none": ("l", pa.array([None, 5], pa.timestamp("us", "No/Where"))),
     "struct": ("s", pa.array([None, {"a": 1}])),
     "list": ("i", pa.array([None, [1]])),
     "union": (
@@ -207,6 +208,10 @@ def test_an_arrow_array_of_any_layout_is_taken(case: str, table: vm.Mill) -> Non
     assert sorted(found, key=repr) == sorted(kept, key=repr)
 
 
+def _nested(depth: int) -> Any:
+    return [] if depth == 0 else [_nested(depth - 1)]
+
+
 FRAMES: dict[str, tuple[Any, str]] = {
     "duplicate columns": (pd.DataFrame([[1, 2]], columns=["i", "i"]), 'two columns are named "i"'),
     "complex column": (pd.DataFrame({"d": [1.0, 2j]}), 'row 0 .*column "d"'),
@@ -215,6 +220,15 @@ FRAMES: dict[str, tuple[Any, str]] = {
     "huge integer": (pd.DataFrame({"l": [1, 2**70]}), 'row 1 .*column "l"'),
     "lone surrogate": (pd.DataFrame({"s": ["a", "\ud800"]}), 'row 1 .*column "s"'),
     "nanoseconds": (pd.DataFrame({"ts": pd.to_datetime([0, 1])}), 'row 1 .*column "ts"'),
+    "nanoseconds in objects": (
+        pd.DataFrame({"ts": pd.Series([pd.NaT, pd.Timestamp(1)], dtype=object)}),
+        'row 1 .*column "ts"',
+    ),
+    "nanoseconds in a day": (
+        pd.DataFrame({"day": pd.Series([pd.NaT, pd.Timestamp(1)], dtype=object)}),
+        'row 1 .*column "day"',
+    ),
+    "very deep": (pd.DataFrame({"s": [None, _nested(900)]}), 'row 1 .*column "s"'),
     "periods": (pd.DataFrame({"day": pd.period_range("2024", periods=2)}), 'row 0 .*column "day"'),
     "a series": (pd.Series([1], name="i"), "Series"),
     "a polars series": (pl.Series("i", [1]), "Series"),
@@ -261,3 +275,25 @@ def test_a_row_that_comes_too_often_is_refused(times: int, table: vm.Mill) -> No
         with pytest.raises(vm.InvalidRow, match=r'row 1 .*column "n"'):
             table.apply("t", given, multiplicity="n")
     assert table.sql("SELECT * FROM t").rows() == []
+
+
+def test_a_table_out_of_a_frame_refuses_what_an_insert_refuses(table: vm.Mill) -> None:
+    with pytest.raises(vm.InvalidRow, match=r'row 1 .*column "x"'):
+        table.table(
+            pd.DataFrame({"x": pd.Series([pd.NaT, pd.Timestamp(1)], dtype=object)}), name="r"
+        )
+    assert table.tables() == ["t"]
+
+
+@pytest.mark.parametrize("word", ["inserted", None, 1.5, [1], {}, "\ud800"])
+def test_what_is_no_change_is_refused(word: Any, table: vm.Mill) -> None:
+    with pytest.raises(vm.InvalidRow, match=r"row 1: .* is no change"):
+        table.apply("t", [{"i": 1, "op": "i"}, {"i": 2, "op": word}], change="op")
+
+
+def test_an_error_can_be_printed_whatever_it_names(table: vm.Mill) -> None:
+    for rows in ([{"\ud800": 1}], pd.DataFrame({"\ud800": [1]})):
+        with pytest.raises(vm.UnknownName) as caught:
+            table.insert("t", rows)
+        assert "ud800" in str(caught.value)
+        str(caught.value).encode()

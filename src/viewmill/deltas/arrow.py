@@ -261,7 +261,7 @@ def _shown_value(array: Any, row: int) -> str:
     """A value for an error, with its type; some have no Python value."""
     try:
         value = array[row].as_py()
-    except (ArithmeticError, ValueError, pa.ArrowException):
+    except (ArithmeticError, LookupError, ValueError, pa.ArrowException):  # or no such time zone
         return f"a {array.type}"
     shown = type(value).__name__ if value is not None else array.type
     return f"{reprlib.repr(value)} ({shown})"

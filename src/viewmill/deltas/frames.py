@@ -6,7 +6,7 @@ gives  an Arrow table; or `PlainColumns`, lists of Python values, of a frame tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from viewmill.errors import InvalidRow
 
-_REFUSED = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
+_REFUSED = (
+    pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError, RecursionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,26 @@ def _from_pandas(frame: Any) -> Any:
         raise InvalidRow(f'two columns are named "{twice}"')
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
+        if not _lost_nanoseconds(frame, table):
+            # pandas may change its arrays later: take a copy of what Arrow only borrowed
+            return pa.ipc.open_stream(_ipc(table)).read_all()
     except _REFUSED:
-        lists = [_plain_values(frame.iloc[:, i]) for i in range(len(names))]
-        return PlainColumns(list(zip(names, lists, strict=True)), len(frame))
-    # pandas may change its arrays later: take a copy of what Arrow only borrowed
-    return pa.ipc.open_stream(_ipc(table)).read_all()
+        pass
+    lists = [_plain_values(frame.iloc[:, i]) for i in range(len(names))]
+    return PlainColumns(list(zip(names, lists, strict=True)), len(frame))
+
+
+def _lost_nanoseconds(frame: Any, table: Any) -> bool:
+    """Whether Arrow cut times short: it makes microseconds of a column of Python objects."""
+    return any(
+        _have_nanoseconds(frame.iloc[:, i])
+        for i, type_ in enumerate(table.schema.types)
+        if pa.types.is_timestamp(type_) and frame.dtypes.iloc[i].kind == "O"
+    )
+
+
+def _have_nanoseconds(values: Iterable[Any]) -> bool:
+    return any(getattr(each, "nanosecond", 0) for each in values)
 
 
 def _plain_values(series: Any) -> list[Any]:
@@ -95,13 +112,20 @@ def _no_rows(rows: Any, why: str) -> InvalidRow:
 def table_of(columns: Mapping[str, Any]) -> Any:
     """An Arrow table of columns by name."""
     try:
-        return pa.table({name: pa.array(values) for name, values in columns.items()})
+        return pa.table({name: _array(values) for name, values in columns.items()})
     except (pa.ArrowException, OverflowError, TypeError) as why:
         raise InvalidRow(
             "the columns do not make rows",
             detail=str(why),
             hint="All are equally long, and each holds values of one type.",
         ) from why
+
+
+def _array(values: Any) -> Any:
+    array = pa.array(values)
+    if pa.types.is_timestamp(array.type) and _have_nanoseconds(values):
+        return pa.array(values, pa.timestamp("ns", array.type.tz))
+    return array
 
 
 def _ipc(table: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -394,7 +394,8 @@ def _in_bounds(times: Signs, name: str) -> Signs:
 
 
 def _change(value: Any, row: int) -> int:
-    found = CHANGES.get(value.strip().lower() if isinstance(value, str) else value)
+    word = value.strip().lower() if isinstance(value, str) else value
+    found = CHANGES.get(word) if isinstance(word, Hashable) else None
     if found is None:
         raise InvalidRow(
             f"row {row}: {value!r} is no change",
