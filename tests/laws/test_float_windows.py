@@ -43,6 +43,20 @@ def test_infinities_are_added_as_they_are():
     assert not lost.any()
 
 
+@pytest.mark.parametrize("stray", [math.inf, math.nan, 1.7e308])
+def test_what_is_no_number_changes_no_sum_but_its_group_s(stray):
+    values = [stray, -1e15, -1e15, 1e15, 1e15, 0.1]
+    totals, lost = float_bins(np.array([0, 1, 1, 1, 1, 1]), values, 2)
+    assert totals[1] + lost[1] == 0.1
+    assert totals[0] == stray or math.isnan(stray)
+
+
+def test_values_of_many_sizes_are_all_added():
+    values = 10.0 ** np.arange(-300, 300, 30)
+    totals, lost = float_bins(np.arange(len(values)), values, len(values))
+    assert (totals + lost).tolist() == values.tolist()
+
+
 def test_a_nested_sum_of_floats_is_filled_and_kept(monkeypatch):
     monkeypatch.setenv("VIEWMILL_COMPILER", "on")
     with vm.connect() as mill:

@@ -105,3 +105,12 @@ def test_within_a_memory_budget():
     assert sorted(mill["v"].rows()) == [(1, 25), (2, 4)]
     mill.insert("s", [(2, 3)])
     assert sorted(mill["v"].rows()) == [(1, 25), (2, 13)]
+
+
+def test_float_sums_over_an_inner_aggregate():
+    """A legal insert ended in an AssertionError: the new blocks were looked up among the old."""
+    mill = filled(vm.connect(), f"SELECT SUM(t.q / 4) AS a FROM ({SQUARES}) t")
+    mill.insert("s", [BAD, (2, 1)])
+    mill.insert("s", [(2, 7)])
+    assert mill["v"].rows() == [(18.75,)]
+    assert mill["v"].verify() == []

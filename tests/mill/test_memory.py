@@ -348,3 +348,20 @@ def test_states_of_few_groups_are_kept_for_large_deltas_before_any_was_built() -
             mill[name].refresh()
             assert mill[name].verify() == []
         assert mill["few"].status()["engine_calls"] == calls
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT window.start AS w, count(DISTINCT b) AS n FROM e"
+        " GROUP BY window(at, '5 minutes', '2 minutes')",
+        "SELECT * FROM (SELECT 1 AS a)",
+    ],
+)
+def test_a_view_with_a_block_that_reads_nothing_fits_into_a_budget(query: str) -> None:
+    """Creating it ended in a Python ValueError or IndexError."""
+    with vm.connect(memory="1 MB") as mill:
+        mill.sql("CREATE TABLE e (at TIMESTAMP, b INT)")
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        mill.insert("e", [(datetime.datetime(2024, 1, 1, 0, i), i % 3) for i in range(9)])
+        _check(mill, ["v"])

@@ -10,31 +10,42 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-_MOST_SLICES = 8
 _HIGHEST = 1023  # the exponent of what is nearly too large for a float
 
 
 def float_bins(at: npt.NDArray[np.int64], values: Any, count: int) -> tuple[Floats, Floats]:
     """The sum of the values of each of `count` groups, and what rounding took from it.
 
-    Values are cut into slices of bits, of which sums are exact: what is above a power of two that
-    no sum can reach, then the rest in the same way (Rump, ExtractVector).
+    Infinities, NaN and what may overflow go apart, so that they change no sum but their group's.
     """
     values = np.asarray(values, np.float64)
-    total, lost = np.zeros(count), np.zeros(count)
-    largest = float(np.max(np.abs(values), initial=0.0))
     bits = math.frexp(float(len(values) + 2))[1]
-    if not math.isfinite(largest) or math.frexp(largest)[1] + bits > _HIGHEST:
-        return _bins(at, values, count), lost
-    for _ in range(_MOST_SLICES):
-        if largest == 0.0:
-            break
+    apart = ~(np.abs(values) < math.ldexp(1.0, _HIGHEST - bits - 1))
+    if not apart.any():
+        return _slices(at, values, count, bits)
+    finite = np.isfinite(values)
+    total, lost = _slices(at, np.where(apart, 0.0, values), count, bits)
+    scaled = np.ldexp(np.where(apart & finite, values, 0.0), -bits - 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        high, low = (np.ldexp(each, bits + 2) for each in _slices(at, scaled, count, bits))
+        high += _bins(at, np.where(finite, 0.0, values), count)
+        total, more = _two_sum(high, total)
+        lost += low + more
+    return total, np.where(np.isfinite(total), lost, 0.0)
+
+
+def _slices(
+    at: npt.NDArray[np.int64], values: Floats, count: int, bits: int
+) -> tuple[Floats, Floats]:
+    """Values are cut into slices of bits, of which sums are exact: what is above a power of two
+    that no sum can reach, then the rest in the same way (Rump, ExtractVector)."""
+    total, lost = np.zeros(count), np.zeros(count)
+    while (largest := float(np.max(np.abs(values), initial=0.0))) > 0.0:
         edge = math.ldexp(1.0, math.frexp(largest)[1] + bits)
         slice_ = (values + edge) - edge
         total, more = _two_sum(total, _bins(at, slice_, count))
         lost += more
         values = values - slice_
-        largest = float(np.max(np.abs(values), initial=0.0))
     return total, lost
 
 

@@ -116,9 +116,10 @@ def fill(core: Core, entry: ViewEntry) -> None:
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     """Build all states of these blocks from the tables as they are now."""
     owed: dict[str, Delta] = {}
-    inner = BlockRows(core, entry)
+    inner, blocks = BlockRows(core, entry), list(blocks)
+    own = _by_name([*_own_blocks(entry), *blocks])  # those that are filled read one another
     for block in blocks:
-        _fill_block(core, entry, block, owed, inner)
+        _fill_block(core, entry, block, own, owed, inner)
 
 
 def restore_lost(core: Core) -> None:
@@ -162,7 +163,7 @@ def load_states(
     """
     if keeps_float_sums(block.program) and can_be_fed(block.program):
         twin = replace(block, maintainer=build(core, block.program, entry))
-        _feed(core, entry, twin, {}, tables)
+        _feed(core, entry, twin, _by_name(_own_blocks(entry)), {}, tables)
         for state in states:
             if not state.derived:
                 block.maintainer.load(state.name, twin.maintainer.snapshot(state.name))
@@ -190,15 +191,20 @@ def _load_definitions(
 
 
 def _fill_block(
-    core: Core, entry: ViewEntry, block: Block, owed: dict[str, Delta], inner: BlockRows
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    own: Mapping[str, Block],
+    owed: dict[str, Delta],
+    inner: BlockRows,
 ) -> None:
     maintainer = block.maintainer
     if _is_fed(core, block):
-        owed[block.name] = _feed(core, entry, block, owed)
+        owed[block.name] = _feed(core, entry, block, own, owed)
         return
     _load_definitions(core, entry, block, block.program.states, inner=inner)
     if is_replayed(block.program):
-        owed[block.name] = _replay(core, entry, block, owed)
+        owed[block.name] = _replay(core, entry, block, own, owed)
     elif isinstance(block.program.body, Windowed):
         owed[block.name] = _fill_window(block)
     elif isinstance(block.program.body, WindowParts):
@@ -256,6 +262,7 @@ def _feed(
     core: Core,
     entry: ViewEntry,
     block: Block,
+    own: Mapping[str, Block],
     owed: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
@@ -271,7 +278,7 @@ def _feed(
     _load_definitions(core, entry, block, program.states, nothing)
     late = []
     for each in changing:
-        rows, missing = _fed_rows(core, entry, block, each, owed, tables or {})
+        rows, missing = _fed_rows(core, entry, block, each, own, owed, tables or {})
         maintainer.apply(each.name, rows)
         late.append((each.name, missing))
         _commit(block)
@@ -296,15 +303,15 @@ def _fed_rows(
     entry: ViewEntry,
     block: Block,
     input_: Input,
+    own: Mapping[str, Block],
     owed: Mapping[str, Delta],
     tables: Mapping[str, Any],
 ) -> tuple[Delta, Delta]:
     """The rows of an input as the engine sees them, and what is missing in them."""
     source = block.renamed.get(input_.source, input_.source)
-    own = next((each for each in _own_blocks(entry) if each.name == source), None)
-    if own is not None:
+    if source in own:
         missing = owed.get(source) or Delta.empty(input_.schema)
-        shown = _shown(core, entry, own, owed, tables)
+        shown = _shown(core, entry, own[source], input_.source, owed, tables)
         if not missing.size:
             return shown, missing
         return consolidate(concat(input_.schema, [shown, missing.negated()])), missing
@@ -333,12 +340,20 @@ def _dearest_first(program: Program, inputs: Sequence[Input]) -> list[Input]:
     return sorted(inputs, key=lambda each: -steps.get(each.name, 1.0))
 
 
-def _replay(core: Core, entry: ViewEntry, block: Block, owed: Mapping[str, Delta]) -> Delta:
+def _replay(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    own: Mapping[str, Block],
+    owed: Mapping[str, Delta],
+) -> Delta:
     """Feed a block its inputs again, one after another; its states are empty."""
-    blocks = {each.name: each for each in entry.blocks}
     for each in _dearest_first(block.program, block.program.inputs):
-        own = blocks.get(each.source)
-        rows = core.contents(each.source) if own is None else _shown(core, entry, own, owed)
+        read = own.get(block.renamed.get(each.source, each.source))
+        if read is None:
+            rows = core.contents(each.source)
+        else:
+            rows = _shown(core, entry, read, each.source, owed)
         block.maintainer.apply(each.name, rows)
     return block.maintainer.flush()
 
@@ -347,19 +362,27 @@ def _shown(
     core: Core,
     entry: ViewEntry,
     block: Block,
+    name: str,
     owed: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
-    """What a block of the view shows; one that only passes rows on is computed again."""
+    """What a block of the view shows; one that only passes rows on is computed again.
+
+    `name` is the block's name in the plan.
+    """
     program = block.program
     if not _passes_rows_on(program) and not _is_away(entry, block):
         return block.maintainer.contents()
     queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
-    rows = core.run(inline_blocks(queries[block.name], queries), view=entry, tables=tables)
+    rows = core.run(inline_blocks(queries[name], queries), view=entry, tables=tables)
     named = rows.rename_columns(list(program.output.names))
     there = to_delta(named, program.output, core.dictionary)
     less = owed.get(block.name)
     return there if less is None else concat(program.output, [there, less])
+
+
+def _by_name(blocks: Iterable[Block]) -> dict[str, Block]:
+    return {each.name: each for each in blocks}
 
 
 def _own_blocks(entry: ViewEntry) -> list[Block]:

@@ -154,7 +154,7 @@ class _Tree:
         items = [
             _Branch(frozenset([each.name]), self._input(each.name), [])
             for each in self.program.inputs
-        ]
+        ] or [_Branch(frozenset(), self._constant(), [])]
         if is_one_unit(self.program):
             child = self._join(items) if len(items) > 1 else items[0].operator
             return self._aggregate(ALL, units_of(self.program)[ALL], child)
@@ -188,6 +188,11 @@ class _Tree:
         delta = 0.0 if expected.is_quiet else expected.rows
         work = self.costs.scan * (rows + delta)
         return Operator("scan", name, rows=rows, delta=delta, full_us=work, bulk_us=work)
+
+    def _constant(self) -> Operator:
+        """What a block without inputs stands on: the rows that its query writes out."""
+        work = self.costs.scan
+        return Operator("scan", self.block, rows=1.0, full_us=work, bulk_us=work)
 
     def _add(self, items: list[_Branch], state: State) -> list[_Branch]:
         """Put a state above the items that it is computed from."""
