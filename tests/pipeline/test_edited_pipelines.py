@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -192,6 +194,88 @@ def test_function_that_was_always_there_goes_on(tmp_path):
     assert not -net
 
 
+def test_function_is_the_same_whatever_memory_sinks_are_beside_it(tmp_path):
+    frame = Frame(rows((1, 10)))
+    seen: list[Any] = []
+    for count in (2, 0, 1):
+        with opened(tmp_path, frame) as pipe:
+            pipe._spark = Session()
+            for mode in ("table", "changes")[:count]:
+                pipe.sink("spent", format="memory", mode=mode)
+            pipe.sink("spent", lambda change: seen.extend(change))
+            pipe.run_once()
+    assert seen == [((1, 10), 1)]
+
+
+class Session:
+    """What a sink in memory asks of Spark."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Any] = {}
+
+    def createDataFrame(self, table: Any) -> SimpleNamespace:  # noqa: N802 (Spark's name)
+        def show(name: str) -> None:
+            self.shown[name.strip("`")] = table
+
+        return SimpleNamespace(createOrReplaceTempView=show)
+
+
+def test_change_that_a_function_refused_is_told_when_the_pipeline_goes_on(tmp_path):
+    """All sinks behind it get the change, too, in the same process."""
+    frame, session = Frame(rows((1, 10))), Session()
+    seen: list[Any] = []
+    refuses = [False]
+
+    def fn(change: Any) -> None:
+        if refuses.pop():
+            raise RuntimeError("not now")
+        refuses.append(False)
+        seen.extend(change)
+
+    with opened(tmp_path, frame) as pipe:
+        pipe._spark = session
+        pipe.sink("spent", fn)
+        pipe.sink("spent", path=tmp_path / "changes", mode="changes")
+        pipe.sink("spent", format="memory", mode="changes")
+        pipe.run_once()
+        refuses[0] = True
+        frame.table = rows((1, 10), (2, 2))
+        with pytest.raises(RuntimeError, match="not now"):
+            pipe.run_once()
+        refuses.append(False)
+        frame.table = rows((1, 10), (2, 2), (3, 3))
+        pipe.run_once()
+        wanted = [(1, 10), (2, 2), (3, 3)]
+        assert seen == [(row, 1) for row in wanted]
+        assert net_of_changes(tmp_path / "changes") == Counter(wanted)
+        assert session.shown["spent_changes"].column("k").to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_changes_whose_place_was_removed_start_with_all_rows(tmp_path, format):
+    frame, out = Frame(rows((1, 10), (2, 2))), tmp_path / "changes"
+    for table in (frame.table, rows((1, 11), (2, 2))):
+        frame.table = table
+        with opened(tmp_path, frame) as pipe:
+            pipe.sink("spent", path=out, format=format, mode="changes")
+            pipe.run_once()
+            assert net(out, format) == Counter(pipe["spent"].rows())
+        shutil.rmtree(out)
+
+
+def test_delta_table_shows_a_view_that_was_refreshed_later(tmp_path):
+    frame, out = Frame(rows((1, 10))), tmp_path / "table"
+    later = f"CREATE MATERIALIZED VIEW spent REFRESH ON DEMAND AS {SPENT}"
+    with opened(tmp_path, frame, {"spent": later}) as pipe:
+        pipe.sink("spent", path=out, format="delta")
+        for _ in range(2):
+            pipe.run_once()
+        assert delta_rows(out) == []
+        pipe["spent"].refresh()
+        pipe.run_once()  # no new version, but the view has reached it
+        assert delta_rows(out) == [(1, 10)]
+
+
 def test_changes_with_other_columns_are_refused_before_anything_is_written(tmp_path):
     frame = Frame(rows((1, 10)))
     with opened(tmp_path, frame) as pipe:
@@ -258,6 +342,38 @@ def test_two_views_do_not_share_a_place(tmp_path):
             pipe.sink("other", path=tmp_path / "out")
         with pytest.raises(WrongFormat, match="another pipeline or view"):
             pipe.sink("other", path=tmp_path / "out", mode="changes")
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("modes", [("table", "changes"), ("changes", "table")])
+def test_rows_and_changes_do_not_share_a_place(tmp_path, modes, format):
+    frame = Frame(rows((1, 10)))
+    with opened(tmp_path, frame) as pipe:
+        pipe.sink("spent", path=tmp_path / "out", mode=modes[0], format=format)
+        pipe.run_once()
+    with opened(tmp_path, frame) as pipe, pytest.raises(WrongFormat):
+        pipe.sink("spent", path=tmp_path / "out", mode=modes[1], format=format)
+
+
+def test_file_that_came_into_the_changes_is_refused(tmp_path):
+    frame, out = Frame(rows((1, 10))), tmp_path / "out"
+    with opened(tmp_path, frame) as pipe:
+        pipe.sink("spent", path=out, mode="changes")
+        pipe.run_once()
+        pq.write_table(pa.table({"foreign": [1]}), out / "other.parquet")
+        with pytest.raises(WrongFormat, match="holds files of others"):
+            pipe.run_once()
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/spent", "file:///somewhere", "hdfs:/spent"])
+def test_address_is_no_path(tmp_path, path):
+    with (
+        opened(tmp_path, Frame(rows((1, 10)))) as pipe,
+        pytest.raises(InvalidArgument, match="an address, not a path"),
+    ):
+        pipe.sink("spent", path=path)
+    with pytest.raises(InvalidArgument, match="an address, not a path"):
+        vm.Pipeline(None, storage=path)
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])

@@ -45,7 +45,7 @@ from viewmill.pipeline.sinks.attendance import Attendance
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
 from viewmill.pipeline.sinks.sink import Sink
 from viewmill.pipeline.source import Source
-from viewmill.pipeline.storage import Storage
+from viewmill.pipeline.storage import Storage, local_path
 from viewmill.pipeline.take_batch import Ledger, take_batch
 from viewmill.pipeline.tombstones import create_tombstones
 
@@ -98,7 +98,7 @@ class Pipeline:
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
             self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count, budget)
-        self._opened_at = self._mill.version
+        self._opened_at = self._mill.version  # or where the last batch has brought it since
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
         self._streams: list[Source] = []
@@ -106,7 +106,7 @@ class Pipeline:
         self._sinks: list[tuple[str, Sink]] = []
         self._outgrown: set[str] = set()  # batch sources that have other rows than were taken
         self._paths: dict[Path, str] = {}  # of sinks, with their views
-        self._outboxes: list[Path] = []  # of sinks without a path
+        self._outboxes: list[Path] = []  # of functions
         self._recomputed: dict[str, Change] = {}  # changes that came without a batch, by view
         self._query: PipelineQuery | None = None
         self._progress = Progress()
@@ -219,23 +219,24 @@ class Pipeline:
                 hint="Keep it with RESULT LISTED.",
             )
         name = self._mill[view].name
+        path = None if path is None else local_path(path)
         outbox = self._outbox(name, path)
         made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
         if path is not None:
-            self._require_apart(name, Path(path).resolve())
+            self._require_apart(name, path.resolve())
         made.open(self._mill[view], self._storage.id)
         self._sinks.append((name, made))
         if path is not None:
-            self._paths[Path(path).resolve()] = name
-        else:
+            self._paths[path.resolve()] = name
+        elif target is not None:
             self._outboxes.append(outbox)
         return self
 
-    def _outbox(self, view: str, path: str | os.PathLike[str] | None) -> Path:
+    def _outbox(self, view: str, path: Path | None) -> Path:
         """Where changes wait; the same at each start, whatever other sinks the view has."""
         root, stem = self._storage.outbox, folder_name(view.lower())
         if path is not None:
-            digest = blake2b(str(Path(path).resolve()).encode(), digest_size=8).hexdigest()
+            digest = blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
             return root / f"{stem}-{digest}"
         numbered = (root / f"{stem}-{number}" for number in count())
         return next(each for each in numbered if each not in self._outboxes)
@@ -287,8 +288,8 @@ class Pipeline:
         for name, sink in self._sinks:
             sink.check(self._mill[name], has_all=self._has_all(attendance, name, sink))
         self._storage.keep_order([*streams])
-        drop_others(self._mill, self._views)
         self._placement.prepare()
+        drop_others(self._mill, self._views)
         self._recover(attendance)
         self._load_batches()
         query = PipelineQuery(self)
@@ -414,6 +415,7 @@ class Pipeline:
             reach("change prepared")
 
     def _publish(self) -> None:
+        self._opened_at = self._mill.version  # what was prepared up to it is committed
         for name, sink in self._sinks:
             sink.publish(self._mill.version, self._mill[name])
             reach("sink published")

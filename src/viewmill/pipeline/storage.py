@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viewmill.errors import DamagedFile, ForbiddenChange, WrongFormat
+from viewmill.errors import DamagedFile, ForbiddenChange, InvalidArgument, WrongFormat
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.files import NewFile, make_folders, sync_folder
 
 # By placement: what shards keep in Spark's state store has a layout of its own.
 FORMATS = {"driver": 1, "shards": 4}
 _NAME = "pipeline.json"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Storage:
     @classmethod
     def open(cls, path: str | os.PathLike[str], placement: str = "driver") -> Storage:
         """The pipeline's directory, made when it is absent or empty."""
-        root = Path(path).absolute()
+        root = local_path(path).absolute()
         try:
             make_folders(root)
         except OSError as why:
@@ -138,6 +140,16 @@ class Storage:
         commits = self.checkpoint / "commits"
         names = [each.name for each in commits.iterdir()] if commits.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """A path of this machine: of an address, `Path` would make a folder called `s3:`."""
+    if _ADDRESS.match(os.fspath(path)):
+        raise InvalidArgument(
+            f"{os.fspath(path)!r} is an address, not a path",
+            hint="Give a directory of this machine, without a scheme.",
+        )
+    return Path(path)
 
 
 def _refuse_strangers(root: Path) -> None:

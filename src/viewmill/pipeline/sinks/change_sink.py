@@ -48,9 +48,9 @@ class Delivery(NamedTuple):
 class ChangeSink:
     """Hidden files in `folder`, named by version, on their way to `delivery`."""
 
-    def __init__(self, name: str, folder: Path, delivery: Delivery) -> None:
+    def __init__(self, name: str, folder: Path, delivery: Delivery, shown: str = "") -> None:
         self.name, self._folder, self._delivery = name, folder, delivery
-        self._owner = Owner(folder)
+        self._owner = Owner(folder, shown)
 
     @property
     def can_catch_up(self) -> bool:

@@ -20,7 +20,7 @@ from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
-from viewmill.pipeline.sinks.sink import TableSink, change_rows, net_rows
+from viewmill.pipeline.sinks.sink import CHANGE, VERSION, TableSink, change_rows, net_rows
 
 _WRITES = 100  # between looks for files that nobody needs any more
 
@@ -28,13 +28,16 @@ _WRITES = 100  # between looks for files that nobody needs any more
 class DeltaLake:
     """One Delta table that we write."""
 
-    def __init__(self, path: str | os.PathLike[str], *, keep_hours: int | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, mode: str, keep_hours: int | None = None
+    ) -> None:
         self._package = _deltalake()
         self._path, self._keep_hours = str(Path(path).absolute()), keep_hours
+        self._mode = mode  # of writing: rows overwrite those before, changes append
         self.owner = ""  # the pipeline's id, known when the sink is opened
         self._writes = 0
 
-    def write(self, rows: pa.Table, version: int, mode: str) -> None:
+    def write(self, rows: pa.Table, version: int) -> None:
         """Commit rows as our `version`, unless that was done."""
         table = self._table()
         if table is not None and (table.transaction_version(self.owner) or -1) >= version:
@@ -44,9 +47,9 @@ class DeltaLake:
         properties = package.CommitProperties(
             custom_metadata={"viewmill.version": str(version)}, app_transactions=[transaction]
         )
-        schema_mode = "overwrite" if mode == "overwrite" else None
+        schema_mode = "overwrite" if self._mode == "overwrite" else None
         package.write_deltalake(
-            self._path, in_utc(rows), mode=mode, schema_mode=schema_mode,
+            self._path, in_utc(rows), mode=self._mode, schema_mode=schema_mode,
             commit_properties=properties,
         )  # fmt: skip
         self._forget_history()
@@ -75,10 +78,21 @@ class DeltaLake:
                 f"{self._path} is a Delta table of another pipeline or view",
                 hint="Give another path, or remove it.",
             )
+        if table is not None and _holds_changes(table) != (self._mode == "append"):
+            raise WrongFormat(
+                f"{self._path} is a Delta table of the same view in another mode",
+                detail="Rows and changes do not go into one table.",
+                hint="Give another path, or remove it.",
+            )
         if table is None and folder.exists() and (folder.is_file() or any(folder.iterdir())):
             raise WrongFormat(
                 f"{self._path} holds files of others", hint="Give another path, or remove them."
             )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a table."""
+        return self._table() is not None
 
     def changes(self) -> list[pa.Table]:
         """All rows of the table."""
@@ -90,8 +104,8 @@ class DeltaTableSink(TableSink):
     """The view as a Delta table; each version that changed it is a version of the table."""
 
     def __init__(self, path: str | os.PathLike[str], *, keep_hours: int | None = None) -> None:
-        self._lake = DeltaLake(path, keep_hours=keep_hours)
-        super().__init__(lambda rows, version: self._lake.write(rows, version, "overwrite"))
+        self._lake = DeltaLake(path, mode="overwrite", keep_hours=keep_hours)
+        super().__init__(self._lake.write)
 
     def open(self, view: View, pipeline: str) -> None:
         """Sign with the pipeline's id."""
@@ -108,7 +122,7 @@ class DeltaChanges(ChangeSink):
     """The changes appended to a Delta table."""
 
     def __init__(self, path: str | os.PathLike[str], outbox: Path) -> None:
-        self._lake = DeltaLake(path)
+        self._lake = DeltaLake(path, mode="append")
         place = str(Path(path).absolute())
         delivery = Delivery(
             write_feather,
@@ -124,14 +138,19 @@ class DeltaChanges(ChangeSink):
         self._lake.require_ours()
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """The table must still be ours."""
+        """The table must still be ours; where it was removed, all rows come again."""
         self._lake.require_ours()
         super().check(view, has_all=has_all)
+        self._owner.has_begun &= self._lake.is_there
 
     def _append(self, file: Path, version: int) -> None:
-        self._lake.write(change_rows(feather.read_table(str(file)), version), version, "append")
+        self._lake.write(change_rows(feather.read_table(str(file)), version), version)
         reach("change appended")
         disk.remove(file)
+
+
+def _holds_changes(table: Any) -> bool:
+    return {CHANGE, VERSION} <= {each.name for each in table.schema().fields}
 
 
 def _deltalake() -> Any:

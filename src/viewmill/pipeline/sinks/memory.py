@@ -55,7 +55,8 @@ class MemoryChanges:
         """What was missed is part of the rows that it begins with."""
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """Nothing that was prepared outlives the process; one that missed changes begins again."""
+        """Show what was committed, forget what was not; one that missed changes begins again."""
+        self.publish(version, view)
         self._prepared = None
         if not has_all:
             self._shown.clear()

@@ -7,6 +7,7 @@ gives  an error for a directory that holds what somebody else wrote; a note in i
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 from viewmill.errors import WrongFormat
@@ -18,10 +19,10 @@ _FOREIGN = ("_delta_log", "_spark_metadata")  # of tables that others keep, also
 
 
 class Owner:
-    """The note in one directory."""
+    """The note in one directory; `shown` is the pattern of the files that readers are to find."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, shown: str = "") -> None:
+        self._folder, self._shown = folder, shown
         self._note: dict[str, str] = {}
         self.has_begun = False  # whether what the view was at first is in it as a whole
 
@@ -40,13 +41,14 @@ class Owner:
         """Refuse a directory of others; another pipeline may have begun since it was opened."""
         saved = self._read()
         if saved is None:
-            self._refuse_strangers()
+            self._refuse_strangers("")
             return
         if {name: saved.get(name) for name in self._note} != self._note:
             raise WrongFormat(
                 f"{self._folder} belongs to another pipeline or view",
                 hint="Give another directory, or remove it.",
             )
+        self._refuse_strangers(self._shown)
         self.has_begun = bool(saved.get("begun"))
 
     def _read(self) -> dict[str, object] | None:
@@ -59,8 +61,8 @@ class Owner:
             saved = {}
         return saved if isinstance(saved, dict) else {}
 
-    def _refuse_strangers(self) -> None:
-        names = [each.name for each in self._folder.iterdir()]
+    def _refuse_strangers(self, shown: str) -> None:
+        names = [each.name for each in self._folder.iterdir() if not fnmatch(each.name, shown)]
         others = sorted(each for each in names if each[0] not in "._" or each in _FOREIGN)
         if others:
             raise WrongFormat(

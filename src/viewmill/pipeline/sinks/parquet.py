@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from viewmill.errors import WrongFormat
 from viewmill.mill.readers import in_utc
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
@@ -24,6 +23,7 @@ from viewmill.pipeline.sinks.sink import TableSink, change_rows, net_rows
 from viewmill.pipeline.storage import put_in_place
 
 _FILE = "table.parquet"
+_CHANGES = "changes-*.parquet"
 
 
 class ParquetTable(TableSink):
@@ -32,18 +32,11 @@ class ParquetTable(TableSink):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(self._replace)
         self._folder = Path(path).absolute()
-        self._owner = Owner(self._folder)
+        self._owner = Owner(self._folder, _FILE)
 
     def open(self, view: View, pipeline: str) -> None:
         """Make the directory; refuse one where a reader would find other rows, too."""
         self._owner.open(view.name, pipeline)
-        visible = [each.name for each in self._folder.iterdir() if each.name[0] not in "._"]
-        others = sorted(set(visible) - {_FILE})
-        if others:
-            raise WrongFormat(
-                f"{self._folder} holds other files: {', '.join(others[:3])}",
-                hint="A reader would take them for rows of the view. Give another directory.",
-            )
         for left in self._folder.glob(f".{_FILE}-*"):
             disk.remove(left)
         super().open(view, pipeline)
@@ -67,7 +60,7 @@ def parquet_changes(path: str | os.PathLike[str]) -> ChangeSink:
     """The changes as files `changes-VERSION.parquet`."""
     folder = Path(path).absolute()
     delivery = Delivery(_write, _show, lambda schema: _net(folder, schema))
-    return ChangeSink(f"parquet {folder}", folder, delivery)
+    return ChangeSink(f"parquet {folder}", folder, delivery, shown=_CHANGES)
 
 
 def _write(rows: pa.Table, version: int, file: Path) -> None:
@@ -81,5 +74,5 @@ def _show(file: Path, version: int) -> None:
 
 def _net(folder: Path, schema: pa.Schema) -> pa.Table:
     """The rows that the files of the folder make up."""
-    files = sorted(folder.glob("changes-*.parquet"))
+    files = sorted(folder.glob(_CHANGES))
     return net_rows(str(folder), [pq.read_table(file) for file in files], schema)

@@ -90,10 +90,11 @@ class TableSink:
         """Nothing to do."""
 
     def publish(self, version: int, view: View) -> None:
-        """Replace the table, if the view changed."""
+        """Replace the table, if the view changed; a view that waits is at an older version."""
         if self._is_due:
             self._is_due = False
-            self._write(view.to_arrow(), version)
+            shown = version if view.is_immediate else view.status()["version"]
+            self._write(view.to_arrow(), shown)
 
     def begin(self, version: int, view: View) -> None:
         """Replace the table: it may show an older version, or another definition."""
