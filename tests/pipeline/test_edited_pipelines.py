@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from tests.pipeline.harness import net_of_changes, shown_table
 
 import viewmill as vm
 from viewmill.errors import ForbiddenChange, InvalidArgument, WrongFormat
+from viewmill.mill.storage import crash_points
 from viewmill.pipeline.pipeline import Pipeline
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
@@ -249,6 +252,58 @@ def test_change_that_a_function_refused_is_told_when_the_pipeline_goes_on(tmp_pa
         assert seen == [(row, 1) for row in wanted]
         assert net_of_changes(tmp_path / "changes") == Counter(wanted)
         assert session.shown["spent_changes"].column("k").to_pylist() == [1, 2, 3]
+
+
+class Crashed(Exception):
+    """Stands for the end of the process."""
+
+
+def crash_at(point: str) -> Callable[[str], None]:
+    def visit(reached: str) -> None:
+        if reached == point:
+            raise Crashed(point)
+
+    return visit
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_change_that_was_never_committed_is_not_shown_after_an_edit(tmp_path, monkeypatch, format):
+    """A view that is created after a crash takes the version that the change would have had."""
+    frame, out = Frame(rows((1, 10))), tmp_path / "changes"
+
+    def program() -> Pipeline:
+        pipe = opened(tmp_path, frame)
+        pipe.sink("spent", path=out, format=format, mode="changes")
+        return pipe
+
+    with program() as pipe:
+        pipe.run_once()
+        frame.table = rows((1, 10), (2, 2))
+        monkeypatch.setattr(crash_points, "visit", crash_at("change prepared"))
+        with pytest.raises(Crashed):
+            pipe.run_once()
+        monkeypatch.setattr(crash_points, "visit", None)
+    for _ in range(2):
+        with opened(tmp_path, frame, {"spent": SPENT, "other": SPENT}):
+            pass  # an edited program that does not come as far as its start
+    frame.table = rows((1, 10))
+    with program() as pipe:
+        pipe.run_once()
+        assert net(out, format) == {(1, 10): 1}
+
+
+def test_function_that_crashed_at_its_first_rows_gets_them_once(tmp_path, monkeypatch):
+    seen: list[Any] = []
+    for point in ("caught up", "change to deliver", ""):
+        monkeypatch.setattr(crash_points, "visit", crash_at(point))
+        with opened(tmp_path, Frame(rows((1, 10)))) as pipe:
+            pipe.sink("spent", path=tmp_path / f"table {point}")  # the next version is another
+            if point:
+                pipe.run_once()  # so that the function begins with a row
+            pipe.sink("spent", lambda change: seen.extend(change))
+            with pytest.raises(Crashed) if point else nullcontext():
+                pipe.run_once()
+    assert seen == [((1, 10), 1)]
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])

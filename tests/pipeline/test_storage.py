@@ -130,18 +130,20 @@ def test_files_of_a_delta_table_go_when_only_old_versions_need_them(tmp_path):
     def files() -> int:
         return sum(each.suffix == ".parquet" for each in folder.iterdir())
 
-    lake = DeltaLake(folder, keep_hours=0)
+    lake = DeltaLake(folder, mode="overwrite", keep_hours=0)
     lake.owner = "ours"
     for version in (1, 2, 3):
-        lake.write(pa.table({"a": [version]}), version, "overwrite")
+        lake.write(pa.table({"a": [version]}), version)
     assert files() == 3
-    lake = DeltaLake(folder, keep_hours=0)  # another run, which may be a short one
+    lake = DeltaLake(
+        folder, mode="overwrite", keep_hours=0
+    )  # another run, which may be a short one
     lake.owner = "ours"
     for _ in range(2):
-        lake.write(pa.table({"a": [4]}), 4, "overwrite")
+        lake.write(pa.table({"a": [4]}), 4)
     assert files() == 1
     assert DeltaTable(str(folder)).to_pyarrow_table().to_pydict() == {"a": [4]}
-    kept = DeltaLake(folder)
+    kept = DeltaLake(folder, mode="overwrite")
     kept.owner = "ours"
-    kept.write(pa.table({"a": [5]}), 5, "overwrite")
+    kept.write(pa.table({"a": [5]}), 5)
     assert files() == 2

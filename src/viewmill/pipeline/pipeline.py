@@ -98,7 +98,7 @@ class Pipeline:
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
             self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count, budget)
-        self._opened_at = self._mill.version  # or where the last batch has brought it since
+        self._committed = self._storage.committed(self._mill.version)  # what sinks have prepared
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
         self._streams: list[Source] = []
@@ -139,6 +139,7 @@ class Pipeline:
             raise InvalidArgument(f'there is a source "{name}" already')
         if self._placement.reads_as_stream(made):
             self._storage.require_stream(name)
+        self._storage.note_committed(self._committed)
         statement, before = made.create_statement(), self._mill.definition(name)
         if before is None:
             self._mill.sql(statement)
@@ -161,6 +162,7 @@ class Pipeline:
         self._require_idle()
         if name.lower() in {each.lower() for each in self._views}:
             raise InvalidArgument(f'there is a view "{name}" already')
+        self._storage.note_committed(self._committed)
         self._placement.define(self._mill, name, sql, clauses, self._sources)
         if name.lower() in {each.lower() for each in self._mill.views()}:
             self._views.append(name)  # else it is a plain view, which is only a name
@@ -285,12 +287,12 @@ class Pipeline:
         streams = {each.name: each for each in self._placement.streaming([*self._sources.values()])}
         self._streams = [streams[name] for name in self._storage.in_order([*streams])]
         self._placement.check(self._mill, self._streams)
-        for name, sink in self._sinks:
-            sink.check(self._mill[name], has_all=self._has_all(attendance, name, sink))
+        self._check_sinks(attendance)
         self._storage.keep_order([*streams])
         self._placement.prepare()
         drop_others(self._mill, self._views)
         self._recover(attendance)
+        self._progress.recoveries += self._storage.has_batches()
         self._load_batches()
         query = PipelineQuery(self)
         if self._streams:
@@ -322,6 +324,10 @@ class Pipeline:
         if lost:
             raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
 
+    def _check_sinks(self, attendance: Attendance) -> None:
+        for name, sink in self._sinks:
+            sink.check(self._mill[name], has_all=self._has_all(attendance, name, sink))
+
     def _has_all(self, attendance: Attendance, view: str, sink: Sink) -> bool:
         if sink.name is None:
             return False
@@ -337,7 +343,7 @@ class Pipeline:
         """Sinks catch up; then all of them are noted, and the new ones begin."""
         for name, sink in self._sinks:
             has_all = self._has_all(attendance, name, sink)
-            sink.recover(self._opened_at, self._mill[name], has_all=has_all)
+            sink.recover(self._committed, self._mill[name], has_all=has_all)
         named = {sink.name: self._created(name) for name, sink in self._sinks if sink.name}
         numbers = {
             sink.name: definition_number(self._mill, name)
@@ -345,10 +351,10 @@ class Pipeline:
             if sink.name
         }
         attendance.note(named, numbers)
+        self._storage.forget_committed()
+        self._committed = self._mill.version
         for name, sink in self._sinks:
             sink.begin(self._mill.version, self._mill[name])
-        self._opened_at = self._mill.version
-        self._progress.recoveries += self._storage.has_batches()
 
     def _load_batches(self) -> None:
         """Batch sources are taken before the first streaming batch; the ledger says what of them.
@@ -415,7 +421,7 @@ class Pipeline:
             reach("change prepared")
 
     def _publish(self) -> None:
-        self._opened_at = self._mill.version  # what was prepared up to it is committed
+        self._committed = self._mill.version
         for name, sink in self._sinks:
             sink.publish(self._mill.version, self._mill[name])
             reach("sink published")
@@ -423,6 +429,9 @@ class Pipeline:
     def recompute(self, view: str) -> None:
         """Compute a view again from the tables that the driver keeps, and show it."""
         self._require_idle()
+        attendance = Attendance(self._mill)
+        self._check_sinks(attendance)
+        self._recover(attendance)
         stops = [self._mill[name].subscribe(self._note_recomputed) for name, _ in self._sinks]
         try:
             self._mill[view].refresh(full=True)
@@ -446,7 +455,7 @@ class Pipeline:
     def ended(self, query: PipelineQuery) -> None:
         """The query takes no more batches."""
         if self._query is query:
-            self._query, self._opened_at = None, self._mill.version
+            self._query, self._committed = None, self._mill.version
 
     def failure_of(self, why: BaseException) -> ViewmillError:
         """What Spark said when the stream failed for a reason of its own."""

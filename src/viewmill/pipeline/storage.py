@@ -131,6 +131,30 @@ class Storage:
             raise DamagedFile(f"{self._streams_file} is not what was written")
         return known
 
+    def committed(self, version: int) -> int:
+        """The version up to which prepared changes are committed: the mill's, or the noted one."""
+        if not self._committed_file.exists():
+            return version
+        noted = read_json(self._committed_file)
+        if not isinstance(noted, int):
+            raise DamagedFile(f"{self._committed_file} is not what was written")
+        return noted
+
+    def note_committed(self, version: int) -> None:
+        """Keep it, for from now on versions come of which sinks know nothing."""
+        if not self._committed_file.exists():
+            write_file(self._committed_file, json.dumps(version).encode())
+
+    def forget_committed(self) -> None:
+        """All sinks have forgotten what was prepared beyond it."""
+        if self._committed_file.exists():
+            disk.remove(self._committed_file)
+            sync_folder(self.root)
+
+    @property
+    def _committed_file(self) -> Path:
+        return self.root / "committed.json"
+
     def has_batches(self) -> bool:
         """Whether Spark's checkpoint says that batches were done."""
         return self.last_batch() >= 0

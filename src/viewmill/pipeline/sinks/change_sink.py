@@ -109,29 +109,32 @@ class ChangeSink:
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
         """Deliver what was committed, forget what was not, catch up with what was missed."""
+        goes_on = has_all and self._owner.has_begun
         for file, at in self._prepared():
-            if at > version:
+            if at > version or not goes_on:  # the difference has what was not delivered
                 disk.remove(file)
         self.publish(version, view)
         if self._owner.has_begun and not has_all:
-            self._catch_up(max(version, view.status()["version"]), view)
+            now = view.status()["version"]
+            self._catch_up(now, view)
+            self.publish(now, view)
 
     def begin(self, version: int, view: View) -> None:
-        """A new sink starts with all rows."""
+        """A new sink starts with all rows; they are delivered when it is noted that they wait."""
         if not self._owner.has_begun:
             self._owner.claim()
             self._catch_up(version, view)
             reach("caught up")
             self._owner.claim(begun=True)
+            self.publish(version, view)
 
     def _catch_up(self, version: int, view: View) -> None:
-        """Deliver all rows of the view, less those that were delivered if that is known."""
+        """Write down all rows of the view, less those that were delivered if that is known."""
         rows = with_multiplicity(view.to_arrow(), 1)
         if self._delivery.net is not None:
             rows = _difference(rows, self._delivery.net(rows.schema))
         if rows.num_rows:
             self._write(rows, version)
-            self.publish(version, view)
 
 
 def _difference(rows: pa.Table, net: pa.Table) -> pa.Table:

@@ -4,9 +4,10 @@
 2. The mill commits.
 3. `publish`: show it, by one atomic step; showing a version again changes nothing.
 
-At a start `check` comes first and may refuse; then `recover` gets the version that the mill was
-opened at: what was prepared up to it is published, what was prepared beyond it is thrown away, for
-it was never committed. `begin` comes last, before the first batch.
+At a start `check` comes first and may refuse; then `recover` gets the last version that the mill
+has committed with its sinks: what was prepared up to it is published, what was prepared beyond it
+is thrown away. Later versions may be there, of views that were created or dropped since, so it is
+noted in the storage until a start has come this far. `begin` comes last, before the first batch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Sink(Protocol):
         """Raise if it has missed changes and cannot catch up; nothing is written yet."""
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """The mill was opened again at `version`; catch up with what was missed."""
+        """What was prepared up to `version` is committed; catch up with what was missed."""
 
     def begin(self, version: int, view: View) -> None:
         """The mill is at `version`, and from now on every change is prepared."""
