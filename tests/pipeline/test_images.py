@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.frames import Frame
 
 import viewmill as vm
-from viewmill.errors import InvalidArgument
+from viewmill.errors import ForbiddenChange, InvalidArgument
 from viewmill.pipeline.pipeline import Pipeline
 from viewmill.pipeline.placement import Arrived
 from viewmill.pipeline.take_batch import Ledger, take_batch
@@ -53,6 +53,15 @@ def test_row_older_than_its_delete_stays_dead(tmp_path):
         assert pipe["now"].rows() == [(2, 22)]
         take(pipe, 4, [(2, 23, 5, "insert"), (1, 13, 4, "insert")])
         assert sorted(pipe["now"].rows()) == [(1, 13), (2, 22)]
+
+
+def test_order_by_another_column_is_refused(tmp_path):
+    with opened(tmp_path) as pipe:
+        take(pipe, 0, [(1, 10, 4, "delete")])
+    with vm.Pipeline(None, storage=tmp_path / "storage") as pipe:
+        columns = "k BIGINT NOT NULL, x BIGINT, at BIGINT"
+        with pytest.raises(ForbiddenChange, match="ordered by another column"):
+            pipe.source("t", Frame(table([])), change="op", key="k", order="x", schema=columns)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,7 +24,7 @@ from viewmill.algebra.types import Date, Decimal, Float, Integer, Timestamp
 from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.consolidate import consolidate, group_rows
 from viewmill.deltas.delta import Delta, concat
-from viewmill.errors import InvalidArgument
+from viewmill.errors import ForbiddenChange, InvalidArgument
 from viewmill.mill.mill import Mill
 from viewmill.mill.table import Table
 from viewmill.pipeline.source import Source
@@ -52,15 +52,22 @@ def create_tombstones(mill: Mill, source: Source) -> None:
             f'order="{source.order}" of source "{source.name}" is {kind}',
             hint="Order rows by a number, a date or a time.",
         )
-    name = tombstones_of(source)
-    if name in mill:
-        return
     fields = [table.schema[table.schema.find(each) or 0] for each in _columns(source)]
     columns = ", ".join(
         f"{quoted(each.name)} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in fields
     )
     keys = ", ".join(quoted(each) for each in source.key)
-    mill.sql(f"CREATE TABLE {quoted(name)} ({columns}, PRIMARY KEY ({keys}))")
+    name = tombstones_of(source)
+    statement = f"CREATE TABLE {quoted(name)} ({columns}, PRIMARY KEY ({keys}))"
+    before = mill.definition(name)
+    if before is None:
+        mill.sql(statement)
+    elif before != statement:
+        raise ForbiddenChange(
+            f'source "{source.name}" was ordered by another column than "{source.order}"',
+            detail="Deleted keys are remembered with the order of their deletes.",
+            hint="Give the pipeline another storage directory to take the source anew.",
+        )
 
 
 def _columns(source: Source) -> list[str]:
