@@ -139,3 +139,33 @@ def test_what_is_no_text_is_refused_with_its_row_and_column(rows: Any, tmp_path:
         mill.insert("t", good)
     with vm.connect(path) as mill:
         assert mill.sql("SELECT x, s FROM t").rows() == [(1, "ok")] * 2
+
+
+def test_parts_that_cannot_be_written_are_no_error_of_a_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with vm.connect(tmp_path / "m.mill") as mill:
+        mill.sql("CREATE TABLE t (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60")
+        mill.insert("t", [(dt.datetime(2024, 1, 1), 1)])
+        for minute, name in enumerate(("write_parts", "keep_old_parts"), start=1):
+            monkeypatch.setattr(refresh, name, refuse)
+            mill.advance("t", to=dt.datetime(2024, 1, 1, 0, minute))
+            assert "disk is full" in mill.status()["trouble"]
+
+
+def test_a_view_that_is_due_and_fails_is_no_error_of_the_insert(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("whatever it is")
+
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mill.sql("CREATE MATERIALIZED VIEW v REFRESH EVERY 2 ROWS AS SELECT sum(x) AS s FROM t")
+        with monkeypatch.context() as patch:
+            patch.setattr(refresh, "refresh_view", fail)
+            mill.insert("t", [(1,), (2,)])
+        assert mill.sql("SELECT count(*) FROM t").rows() == [(2,)]
+        assert "whatever it is" in mill["v"].status()["error"]
+        mill.insert("t", [(3,), (4,)])
+        assert mill["v"].rows() == [(10,)]

@@ -12,6 +12,7 @@ from tests.conftest import scaled
 
 import viewmill as vm
 from viewmill import errors
+from viewmill.engines.duckdb import DuckdbEngine
 from viewmill.testing.conformance import Conformance
 
 TABLES = ("a", "b", "c")
@@ -207,3 +208,46 @@ def test_an_error_in_a_joined_row_shows_the_row(
         assert "a row of the result: k = 2, s = None, x = 6, y = 0" in str(caught.value)
         assert mill["v"].rows() == [(1, "a", 1.0)]
         assert mill.sql("SELECT count(*) AS n FROM u").rows() == [(1,)]
+
+
+BUILT_AGAIN = {
+    "grouped": "SELECT k, sum(x) AS s, max(x) AS m FROM t GROUP BY k",
+    "joined": "SELECT t.x, r.y FROM t JOIN r ON t.k = r.k",
+    "tree": "SELECT r.y, sum(t.x) AS s FROM t JOIN r ON t.k = r.k GROUP BY r.y",
+    "nested": "SELECT sum(x) AS s FROM t WHERE x > (SELECT avg(y) FROM r)",
+    "over": "SELECT s FROM grouped",
+}
+
+
+@pytest.mark.parametrize("statement", ["REFRESH {0} FULL", "CREATE OR REPLACE {0} AS {1}"])
+@pytest.mark.parametrize("name", BUILT_AGAIN)
+def test_a_view_that_cannot_be_built_again_stays_as_it_is(
+    name: str, statement: str, monkeypatch: pytest.MonkeyPatch, uncompiled: None
+) -> None:
+    """Its states were emptied first, so it had lost its rows when the engine failed."""
+    whole, fails_at = DuckdbEngine.run, [-1]
+
+    def run(self: DuckdbEngine, *given: Any) -> Any:
+        fails_at[0] -= 1
+        if fails_at[0] == -1:
+            raise errors.OutOfMemory("there is no memory for this query")
+        return whole(self, *given)
+
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k BIGINT, x BIGINT)")
+        mill.sql("CREATE TABLE r (k BIGINT, y BIGINT)")
+        mill.insert("t", [(i % 3, i) for i in range(9)])
+        mill.insert("r", [(i % 4, i) for i in range(6)])
+        for view, query in BUILT_AGAIN.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {view} AS {query}")
+        text = statement.format(f"MATERIALIZED VIEW {name}", BUILT_AGAIN[name])
+        monkeypatch.setattr(DuckdbEngine, "run", run)
+        for at in range(4):
+            shown = {view: sorted(mill[view].rows()) for view in BUILT_AGAIN}
+            fails_at[0] = at
+            with contextlib.suppress(errors.OutOfMemory):
+                mill.sql(text)
+            fails_at[0] = -1
+            assert {view: sorted(mill[view].rows()) for view in BUILT_AGAIN} == shown
+            mill.insert("t", [(at, 10 + at)])
+            assert [mill[view].verify() for view in BUILT_AGAIN] == [[]] * len(BUILT_AGAIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import viewmill as vm
+from viewmill.engines.duckdb import DuckdbEngine
 from viewmill.mill import twins
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -212,3 +214,52 @@ def test_a_thread_that_waits_for_the_mill_can_be_interrupted() -> None:
             other.join()
         mill.insert("t", [(2,)])
         assert mill.sql("SELECT x FROM t").rows() == [(2,)]
+
+
+def test_what_a_signal_handler_raises_in_a_query_is_what_the_caller_gets() -> None:
+    """DuckDB makes `Query interrupted` of it; a view that was being opened was broken by that."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(number)
+
+    engine = DuckdbEngine()
+    old = signal.signal(signal.SIGALRM, leave)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(SystemExit):
+            engine._execute("SELECT count(*) FROM range(1000000000000)", {})
+        assert signal.getsignal(signal.SIGALRM) is leave
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    try:  # a handler that raises nothing interrupts nothing
+        found = engine._execute("SELECT count(*) FROM range(10000000)", {})
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert found.column(0).to_pylist() == [10_000_000]
+    engine.close()
+
+
+def test_an_interrupted_opening_or_closing_leaves_the_directory_free(tmp_path: Path) -> None:
+    """The lock stayed with a mill that nobody had, and the second `close` did nothing."""
+    path, chance = tmp_path / "m.mill", random.Random(3)
+    with vm.connect(path) as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mill.sql("CREATE MATERIALIZED VIEW v AS SELECT x, count(*) AS n FROM t GROUP BY x")
+        mill.insert("t", [(1,)])
+    with Interrupting(0) as opening:
+        mill = vm.connect(path)
+    with Interrupting(0) as closing:
+        mill.close()
+    places = [chance.randrange(opening.lines) for _ in range(6)]
+    places += [opening.lines + chance.randrange(closing.lines) for _ in range(6)]
+    for at in places:
+        made: list[vm.Mill] = []
+        with contextlib.suppress(KeyboardInterrupt), Interrupting(at + 1):
+            made.append(vm.connect(path))
+            made[0].close()
+        for each in made:
+            each.close()
+        with vm.connect(path) as mill:
+            assert mill["v"].rows() == [(1, 1)]

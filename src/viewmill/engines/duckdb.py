@@ -23,6 +23,7 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.program.rare_functions import RARE, Rare, Unfit
+from viewmill.program.signals import Hearing
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
 from viewmill.sql.render_names import duckdb_type, python_name
@@ -72,7 +73,8 @@ class DuckdbEngine:
     """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
     def __init__(self) -> None:
-        self._connection = connect()
+        with Hearing():
+            self._connection = connect()
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
@@ -107,8 +109,10 @@ class DuckdbEngine:
         try:
             for name, table in tables.items():
                 cursor.register(_internal(name), table)
-            with _translated_errors():
-                return _within_the_calendar(cursor.sql(sql).to_arrow_table())
+            with Hearing(cursor.interrupt) as heard, _translated_errors():
+                bound = cursor.sql(sql)
+                heard.check()  # before it runs there is nothing to interrupt
+                return _within_the_calendar(bound.to_arrow_table())
         finally:
             cursor.close()
 

@@ -34,7 +34,7 @@ from viewmill.mill.adapt import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill, fill_blocks, unbuilt_blocks
+from viewmill.mill.fill import build, fill, fill_anew, fill_blocks, unbuilt_blocks
 from viewmill.mill.memory import attach, refresh_blocks, rest
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view, speculates
@@ -389,7 +389,7 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
     refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
     unshare(core, entry)
     before = None if entry.enumerator is not None else entry.block.maintainer.contents()
-    fill(core, entry)
+    fill_anew(core, entry)
     entry.refresh_kind = "full"
     if before is not None:
         after = entry.block.maintainer.contents()

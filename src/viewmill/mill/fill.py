@@ -105,12 +105,30 @@ def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Main
 
 def fill(core: Core, entry: ViewEntry) -> None:
     """Build every state in bulk from its definition; a recomputed view runs its query."""
-    fill_blocks(core, entry, [each for each in entry.blocks if each.views <= {entry.name}])
+    fill_blocks(core, entry, _unshared(entry))
     if entry.enumerator is None and window_of(entry) is None:
         entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
     entry.version, entry.refreshed = core.version, core.now()
     entry.refresh_kind = "backfill"
     entry.has_taken_all()
+
+
+def _unshared(entry: ViewEntry) -> list[Block]:
+    return [each for each in entry.blocks if each.views <= {entry.name}]
+
+
+def fill_anew(core: Core, entry: ViewEntry) -> None:
+    """Fill a view that has been filled before; an error leaves it as it was."""
+    before = [(block, block.maintainer) for block in _unshared(entry)]
+    try:
+        for block, _ in before:
+            if isinstance(block.program.body, Triggers | Arrays | ByRow | Queries):
+                block.maintainer = build(core, block.program, entry)
+        fill(core, entry)
+    except BaseException:
+        for block, maintainer in before:
+            block.maintainer = maintainer
+        raise
 
 
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:

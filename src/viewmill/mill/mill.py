@@ -84,25 +84,25 @@ class Mill:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
         store = _open_store(path, read_only)
-        self._core = Core(store, spark, budget, selector, reshape, compile)
-        self._batches: dict[int, Batch] = {}  # by the thread that opened it
-        self.writer = caller()
-        self.streams: list[Changes] = []
-        self._core.plan_carefully = partial(plan_carefully, self._core)
-        self._core.stale_records = partial(stale_records, self._core)
         try:
+            self._core = Core(store, spark, budget, selector, reshape, compile)
+            self._batches: dict[int, Batch] = {}  # by the thread that opened it
+            self.writer = caller()
+            self.streams: list[Changes] = []
+            self._core.plan_carefully = partial(plan_carefully, self._core)
+            self._core.stale_records = partial(stale_records, self._core)
             for name, ring in (register or {}).items():
                 register_aggregate(self._core, name, ring)
             if store is not None:
                 recover(self._core, store)
+            reference = weakref.ref(self)
+            self.clock = Clock(self._core, lambda: _tick(reference))
+            # A mill that nobody closed is closed when it is forgotten or when Python ends.
+            self._release = weakref.finalize(self, _release, self._core, self.clock)
         except BaseException:
             if store is not None:
                 store.close()
             raise
-        reference = weakref.ref(self)
-        self.clock = Clock(self._core, lambda: _tick(reference))
-        # A mill that nobody closed is closed when it is forgotten or when Python ends.
-        self._release = weakref.finalize(self, _release, self._core, self.clock)
 
     # SQL.
 
@@ -564,9 +564,11 @@ class Mill:
     @undisturbed
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
-        self._release()
-        for stream in self.streams:
-            stream.put(None)
+        self.clock.stop()
+        with self._core.writing:  # it is released once: an interrupt must not come halfway
+            self._release()
+            for stream in self.streams:
+                stream.put(None)
 
     def __enter__(self) -> Mill:
         return self

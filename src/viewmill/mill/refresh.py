@@ -208,10 +208,15 @@ def _keep(
         if isinstance(change, Pieces):
             change.forget_rows()
     if has_parts:
-        with core.afterwards("keeping old parts"):
-            keep_old_parts(core)
-        with core.afterwards("writing parts"):
-            write_parts(core)
+        settle_parts(core)
+
+
+def settle_parts(core: Core) -> None:
+    """After a commit: old parts go, new ones become files. What fails is noted, not raised."""
+    with core.afterwards("keeping old parts"):
+        keep_old_parts(core)
+    with core.afterwards("writing parts"):
+        write_parts(core)
 
 
 def _is_appended(core: Core, version: int) -> bool:
@@ -390,8 +395,8 @@ def _refresh_unasked(core: Core, entry: ViewEntry) -> None:
     """Refresh a view that is due; nobody waits for it, so a failure is noted and not raised."""
     try:
         refresh_view(core, entry)
-    except ViewmillError as why:
-        entry.failure = why.message
+    except Exception as why:  # noqa: BLE001 (the change before it is committed, whatever this is)
+        entry.failure = getattr(why, "message", "") or f"{type(why).__name__}: {why}"
         _LOG.warning("view %s could not be refreshed and stays as it was: %s", entry.name, why)
 
 

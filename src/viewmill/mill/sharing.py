@@ -25,11 +25,15 @@ from viewmill.runtime.runtime import Block, join
 
 
 def share_blocks(core: Core, entry: ViewEntry) -> None:
-    """Let a view that is not built yet use the blocks of others where it can."""
+    """Let a view that is not built yet use the blocks of others where it can.
+
+    Those of the view that it replaces are left alone: if building it fails, that view stays.
+    """
     if not _may_share(core, entry):
         return
     signatures = _signatures(entry.plan)
-    known = dict(_blocks_there(core, entry.adapts))
+    there = _blocks_there(core, entry.adapts)
+    known = {what: block for what, block in there if block.views - {entry.name}}
     taken = {block.name for _, block in _blocks_there(core)}
     renamed: dict[str, str] = {}
     for planned, block in zip(entry.plan.blocks, entry.blocks, strict=True):

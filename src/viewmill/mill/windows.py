@@ -21,13 +21,18 @@ from viewmill.algebra.windows import SlidingWindow
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import as_delta
 from viewmill.errors import InvalidArgument
-from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import refresh_blocks
-from viewmill.mill.part_folders import write_parts
-from viewmill.mill.refresh import hears_ticks, publish, refresh_due, take_back, with_expired
+from viewmill.mill.refresh import (
+    hears_ticks,
+    publish,
+    refresh_due,
+    settle_parts,
+    take_back,
+    with_expired,
+)
 from viewmill.mill.window_families import settle_families
 
 _BY = ("max_by", "min_by")
@@ -68,8 +73,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     entry.table.commit(core.version)
     publish(core, core.version, {entry.name: change}, outputs, core.now(), {entry.name: reached})
     if entry.table.parts is not None:
-        keep_old_parts(core)
-        write_parts(core)
+        settle_parts(core)
     refresh_due(core, reading=None)
 
 

@@ -9,23 +9,15 @@ with a third signal, interrupts all the same; the mill is closed then, and opene
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]
-import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-_WATCHED = tuple(
-    int(getattr(signal, name))
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-    if hasattr(signal, name)
-)
+from viewmill.program.signals import WATCHED, get_handler, set_handler
+
 _INSISTING = 3
 _LOOK_S = 0.2  # for signals, while another thread has the lock
-
-_swap, _handler = _signal.signal, _signal.getsignal  # without the enums, which cost ten times more
-_BY_DEFAULT, _IGNORED = _signal.SIG_DFL, _signal.SIG_IGN
 
 
 class Writing:
@@ -73,12 +65,12 @@ class Writing:
 
     def _replace_handlers(self) -> None:
         own = self._own
-        for number in _WATCHED:
-            handler = _handler(number)
-            if handler is _BY_DEFAULT or handler is _IGNORED or handler is None or handler is own:
+        for number in WATCHED:
+            handler = get_handler(number)
+            if not callable(handler) or handler is own:
                 continue
             self._replaced[number] = handler
-            _swap(number, own)
+            set_handler(number, own)
 
     def _end(self) -> None:
         """Put the handlers back, and call those whose signal came."""
@@ -86,7 +78,7 @@ class Writing:
         replaced = self._replaced
         handlers = [*replaced.items()]
         for number, handler in handlers:
-            _swap(number, handler)
+            set_handler(number, handler)
             del replaced[number]
         if came:
             known = dict(handlers)
@@ -102,5 +94,5 @@ class Writing:
         if self._depth:
             self._abandon()
         else:  # between changes: the handler was not put back yet, or is just being replaced
-            _swap(number, handler)
+            set_handler(number, handler)
         handler(number, frame)

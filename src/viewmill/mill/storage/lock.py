@@ -33,6 +33,10 @@ class Lock:
             raise
         self._descriptor = descriptor
 
+    def __del__(self) -> None:
+        # Who was interrupted while opening a mill has nothing to close.
+        self.release()
+
     def release(self) -> None:
         """Let others in. In a forked child: forget the lock, which stays the parent's."""
         if self._descriptor >= 0:
