@@ -208,3 +208,10 @@ def test_a_kill_while_compiling_loses_nothing(tmp_path: Path) -> None:
         (largest,) = mill.sql("SELECT MAX(x) FROM t").rows()[0]
         assert largest >= seen
         assert mill["v"].verify() == []
+
+
+def test_a_helper_ends_with_the_process_that_started_it() -> None:
+    """One that was killed left its helper compiling; here the parent is another process already."""
+    command = [sys.executable, "-m", "viewmill.kernels.background.process", "-1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as helper:  # which it can still read
+        assert helper.wait(60) == 1

@@ -11,12 +11,15 @@ import pickle
 import struct
 import subprocess
 import sys
+import threading
+import time
 from typing import IO
 
 from viewmill.program.program import Program
 
 _SIZE = struct.Struct("<Q")
 _MAX_REASON = 500  # characters
+_LOOK_S = 0.2
 
 
 class ProcessDied(Exception):
@@ -27,7 +30,7 @@ class CompileProcess:
     """A helper process, seen from the process that started it."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "viewmill.kernels.background.process"]
+        command = [sys.executable, "-m", "viewmill.kernels.background.process", str(os.getpid())]
         pipe, none = subprocess.PIPE, subprocess.DEVNULL
         environment = {**os.environ, "VIEWMILL_COMPILER": "now"}
         self._process = subprocess.Popen(
@@ -57,12 +60,20 @@ class CompileProcess:
 
 def main() -> None:
     """Answer until the other side is gone."""
+    threading.Thread(target=_follow, args=(int(sys.argv[1]),), daemon=True).start()
     source, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not look like an answer
     os.nice(5)
     while (program := _next_program(source)) is not None:
         answers.write(_answer(program).encode() + b"\n")
         answers.flush()
+
+
+def _follow(parent: int) -> None:
+    """End with the process that asked, also in the middle of a program: it may have been killed."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
 
 
 def _next_program(source: IO[bytes]) -> bytes | None:
