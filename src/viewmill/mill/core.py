@@ -109,6 +109,8 @@ class Core:
         self.restore_pattern: Callable[[ViewEntry, Any], None] | None = None
         # Plans a view anew that failed for rows its query does not see; whether that was possible.
         self.plan_carefully: Callable[[ViewEntry], bool] = lambda entry: False
+        self.pass_on: Callable[[ViewEntry, Delta], None] = lambda entry, change: None
+        self.is_resting = False  # whether states are being selected
         # The records of the views that a change of these tables leaves behind.
         self.stale_records: Callable[[Iterable[str]], dict[str, str]] = lambda tables: {}
         self._given: dict[str, Delta] = {}  # what is read instead of sources, in lower case

@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from viewmill.deltas.delta import Delta
+from viewmill.deltas.consolidate import consolidate
+from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, as_delta
 from viewmill.errors import ViewmillError
 from viewmill.mill.adapt import rebuilds
@@ -221,8 +222,16 @@ def _measure_full(keeping: Keeping) -> None:
 def rest(core: Core) -> None:
     """Select the states for the next deltas, where something changed, and release the others."""
     keepers = core.catalog.keepers()
-    if not keepers:
+    if not keepers or core.is_resting:
         return
+    core.is_resting = True
+    try:
+        _rest(core, keepers)
+    finally:
+        core.is_resting = False
+
+
+def _rest(core: Core, keepers: list[ViewEntry]) -> None:
     now = core.now()
     expected = {entry.name: _expectations(core, entry, now) for entry in keepers}
     for entry in keepers:
@@ -335,7 +344,9 @@ def _carry_out(
             # States count rows that were deleted before they came, the engine does not: a view
             # that it computed would change without a refresh.
             if not entry.waiting_rows and not is_owed_rows(core, keeping):
+                before = keeping.again.maintainer.contents()
                 turn_incremental(core, entry, keeping, wanted)
+                _pass_on_difference(core, entry, before)
         else:
             release(keeping, wanted)
             missing = bool(wanted & keeping.away) and not entry.waiting_rows
@@ -349,6 +360,15 @@ def _carry_out(
             keeping.own = unbuilt_blocks(entry.plan)
     if must_fit and not _is_within(entry):
         turn_full(core, entry, keeping)
+
+
+def _pass_on_difference(core: Core, entry: ViewEntry, before: Delta) -> None:
+    """The engine and the states may round differently: who follows a view must hear of that."""
+    if entry.listeners or core.catalog.readers(entry.name):
+        after = entry.block.maintainer.contents()
+        change = consolidate(concat(entry.schema, [after, before.negated()]))
+        if change.size:
+            core.pass_on(entry, change)
 
 
 def _operators(

@@ -30,7 +30,7 @@ from viewmill.mill.careful_plans import plan_carefully
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.core import Core, Reshape
-from viewmill.mill.create import plan_view
+from viewmill.mill.create import pass_on, plan_view
 from viewmill.mill.curve import Point, memory_curve, view_operators
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
@@ -90,6 +90,7 @@ class Mill:
             self.writer = caller()
             self.streams: list[Changes] = []
             self._core.plan_carefully = partial(plan_carefully, self._core)
+            self._core.pass_on = partial(pass_on, self._core)
             self._core.stale_records = partial(stale_records, self._core)
             for name, ring in (register or {}).items():
                 register_aggregate(self._core, name, ring)
