@@ -107,9 +107,9 @@ class DuckdbEngine:
     def _execute(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         cursor = self._connection.cursor()
         try:
-            for name, table in tables.items():
-                cursor.register(_internal(name), table)
             with Hearing(cursor.interrupt) as heard, _translated_errors():
+                for name, table in tables.items():
+                    cursor.register(_internal(name), table)
                 bound = cursor.sql(sql)
                 heard.check()  # before it runs there is nothing to interrupt
                 return _within_the_calendar(bound.to_arrow_table())
