@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import sqlglot
 from sqlglot import exp
 
 from viewmill.algebra.types import Integer, Nested, Type
@@ -17,6 +18,7 @@ from viewmill.sql.data_types import type_of
 from viewmill.sql.functions import BUILDERS
 from viewmill.sql.read_functions import read_function
 from viewmill.sql.render_names import python_name
+from viewmill.sql.render_nested import has_nested_elements, sorted_by_key
 
 # What DuckDB computes as Spark does, by the names of `read_function`.
 _SAME = frozenset({
@@ -170,8 +172,22 @@ def _sorted(node: exp.Expr, types: Types) -> None:
     if node.find(exp.Lambda) is not None:
         raise _refusal("array_sort with a lambda")
     nulls_first, asc = node.args.get("nulls_first"), node.args.get("asc")
+    type_ = _type_of(node.this, types)
+    if isinstance(type_, Nested) and has_nested_elements(type_):
+        if asc is None and isinstance(nulls_first, exp.Boolean) and not nulls_first.this:
+            raise _refusal("array_sort of structs and arrays")
+        down = isinstance(asc, exp.Boolean) and not asc.this
+        made = sorted_by_key(node.this.sql("duckdb"), type_, "DESC" if down else "ASC")
+        node.replace(sqlglot.parse_one(made, read="duckdb"))
+        return
     if asc is None and isinstance(nulls_first, exp.Boolean) and not nulls_first.this:
         node.replace(_macro("spark_array_sort", node.this))
+
+
+def _without_parts(node: exp.Expr, types: Types) -> None:
+    """DuckDB takes a NULL inside a struct for more than any value, and Spark for less."""
+    if has_nested_elements(_type_of(node.this, types)):
+        raise _refusal("order of structs and arrays inside an array")
 
 
 _ADAPTED: dict[type[exp.Expr], Callable[[exp.Expr, Types], None]] = {
@@ -180,4 +196,6 @@ _ADAPTED: dict[type[exp.Expr], Callable[[exp.Expr, Types], None]] = {
     exp.GenerateSeries: _sequence,
     exp.RegexpSplit: _split,
     exp.ArraySort: _sorted,
+    exp.ArrayMax: _without_parts,
+    exp.ArrayMin: _without_parts,
 }

@@ -118,10 +118,12 @@ MACROS: tuple[str, ...] = (
             WHEN sub = '' THEN 1
             WHEN instr(substring(s, position), sub) = 0 THEN 0
             ELSE instr(substring(s, position), sub) + position - 1 END""",
-    """spark_lpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
-       ELSE lpad(s, greatest(count, 0), pad) END""",
-    """spark_rpad(s, count, pad) AS CASE WHEN pad = '' THEN left(s, greatest(count, 0))
-       ELSE rpad(s, greatest(count, 0), pad) END""",
+    """spark_lpad(s, count, pad) AS
+       CASE WHEN count IS NULL THEN NULL WHEN pad = '' THEN left(s, greatest(count, 0))
+            ELSE lpad(s, greatest(count, 0), pad) END""",
+    """spark_rpad(s, count, pad) AS
+       CASE WHEN count IS NULL THEN NULL WHEN pad = '' THEN left(s, greatest(count, 0))
+            ELSE rpad(s, greatest(count, 0), pad) END""",
     # Letters of ASCII by DuckDB, others as Java has them: ß is SS.
     """spark_upper(s) AS
        CASE WHEN strlen(s) = length(s) THEN upper(s) ELSE spark_text_upper_1(s) END""",

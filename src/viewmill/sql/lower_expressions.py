@@ -340,6 +340,8 @@ class ExpressionLowering:
 
     def _between(self, node: exp.Expr) -> Expression:
         span = self.span(node)
+        if node.args.get("symmetric"):
+            raise MalformedSQL("BETWEEN SYMMETRIC is no Spark SQL", span=span)
         value = self.lower(node.this)
         low = operators.compare(">=", value, self.lower(node.args["low"]), span)
         high = operators.compare("<=", value, self.lower(node.args["high"]), span)

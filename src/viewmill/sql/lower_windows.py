@@ -135,12 +135,23 @@ def _frame(lowering: ExpressionLowering, spec: exp.WindowSpec, order: Sequence[S
     if kind not in ("rows", "range") or spec.args.get("exclude"):
         raise NotModelled(f"a frame of {kind.upper()}", lowering.span(spec))
     unit: OneOf["rows", "range"] = "rows" if kind == "rows" else "range"
+    sides = [_unbounded_side(spec, which) for which in ("start", "end")]
+    if sides[0] == "FOLLOWING" or sides[1] == "PRECEDING":
+        raise TypeMismatch("the frame ends before it starts", span=lowering.span(spec))
     start = _bound(lowering, spec.args.get("start"), spec.args.get("start_side"), unit, order)
     end_node = spec.args.get("end")
     end = 0 if end_node is None else _bound(
         lowering, end_node, spec.args.get("end_side"), unit, order
     )  # fmt: skip
+    if start is not None and end is not None and start > end:
+        raise TypeMismatch("the frame ends before it starts", span=lowering.span(spec))
     return Frame(unit, start, end)
+
+
+def _unbounded_side(spec: exp.WindowSpec, which: str) -> str:
+    """On which side a bound has no end; "" where it has one."""
+    unbounded = str(spec.args.get(which)).upper() == "UNBOUNDED"
+    return str(spec.args.get(f"{which}_side")).upper() if unbounded else ""
 
 
 def _bound(
@@ -257,8 +268,8 @@ def _depends_on_ties(call: Over) -> bool:
         return True
     if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist"):
         return False
-    if not call.order:
-        return call.function in ("first_value", "last_value", "nth_value")
+    if not call.order and _takes_frame(call.function):
+        return True
     if _is_last_of_peers(call):
         return True
     frame = call.frame or Frame("range", None, 0)
@@ -275,7 +286,7 @@ def _tells_copies_apart(call: Over) -> bool:
         return True
     frame = call.frame or Frame("range", None, 0)
     whole = frame.start is None and frame.end is None
-    return bool(call.order) and frame.unit == "rows" and not whole
+    return frame.unit == "rows" and not whole
 
 
 def is_sortable(column: Expression) -> bool:

@@ -198,8 +198,8 @@ def compare(sign: str, left: Expression, right: Expression, span: Span | None) -
             hint="Convert one of them with CAST.",
             span=span,
         )
-    if isinstance(meeting, Nested) and sign not in ("=", "<>", "<=>"):
-        raise NotModelled(f"{sign} on {meeting}", span)
+    if isinstance(meeting, Nested) and meeting.name.upper().startswith("MAP"):
+        raise TypeMismatch(f"{meeting} cannot be compared", span=span)
     arguments = (cast(left, meeting), cast(right, meeting))
     nullable = sign != "<=>" and is_nullable(arguments)
     return Call(sign, arguments, BOOLEAN, nullable, span)

@@ -47,14 +47,17 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
         case (String(), Boolean()):
             return f"spark_truth({text})"
         case (Float(), Decimal()):
-            # By way of its digits: 1.005 is 1.01 in DECIMAL(10,2), as in Spark.
-            return f"CAST(CAST({text} AS VARCHAR) AS {name})"
+            # By way of its digits as a DOUBLE: 1.005 is 1.01 in DECIMAL(10,2), as in Spark.
+            return f"CAST(CAST(CAST({text} AS DOUBLE) AS VARCHAR) AS {name})"
         case (Float(64), Float(32)):
             return f"spark_short({text})"
         case (String(), Float(32)):
             return f"spark_short(spark_real({text}))"
         case (Float(), String()):
             return f"spark_float_text({text}, CAST({text} AS VARCHAR))"
+        case (Decimal(precision, scale), String()) if precision == scale:
+            # DuckDB writes .05 where no digit stands before the point.
+            return f"regexp_replace(CAST({text} AS VARCHAR), '^(-?)[.]', '\\10.')"
         case (Float() | Decimal() | Integer(), Boolean()):
             return f"({text} <> 0)"
         case (Integer(), Timestamp()):

@@ -50,6 +50,7 @@ from viewmill.sql.render_names import (
     duckdb_type,
     python_name,
 )
+from viewmill.sql.render_nested import order_key
 from viewmill.sql.transpile import transpile_call
 
 # How a function reads in DuckDB; {0}, {1} are its arguments. INTEGER casts because DuckDB counts in
@@ -164,7 +165,8 @@ class DuckdbExpressions:
     def sort_key(self, key: SortKey) -> str:
         """One key with its direction and the place of nulls said."""
         direction = "DESC" if key.descending else "ASC"
-        return f"{self.render(key.expression)} {direction} NULLS {_place(key)}"
+        text = order_key(self.render(key.expression), key.expression.type)
+        return f"{text} {direction} NULLS {_place(key)}"
 
     def group_key(self, text: str, type_: Type) -> str:
         """A grouping key; 0.0 and -0.0 are one group, shown as 0.0."""
@@ -185,6 +187,9 @@ class DuckdbExpressions:
         if is_engine_function(call.function):
             return self._engine_call(call)
         texts = [self.render(each) for each in call.arguments]
+        if call.function in _COMPARISONS:
+            types = [each.type for each in call.arguments]
+            texts = [order_key(*each) for each in zip(texts, types, strict=True)]
         special = _SPECIAL.get(call.function)
         if special is not None:
             return special(call, texts)
@@ -250,6 +255,8 @@ class DuckdbExpressions:
             parts.append(duckdb_frame(call.frame, call.order))
         return " ".join(parts)
 
+
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
 
 _WINDOW_FUNCTIONS = frozenset({
     "row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
-from viewmill.algebra.types import Decimal, Float, Type, shown_type
+from viewmill.algebra.types import Decimal, Float, Nested, Type, shown_type
 from viewmill.sql import render_decimals
 from viewmill.sql.render_names import duckdb_text, duckdb_type
+from viewmill.sql.render_nested import order_key
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ def aggregate_sql(
             return group.of("first")
         case "last" | "last_value":
             return group.of("last")
+        case "max" | "min" if isinstance(types[0], Nested):
+            value = group.arguments[0]
+            return group.plain(f"arg_{function}", f"{value}, {order_key(value, types[0])}")
         case "max_by" | "min_by":
             return _chosen(function, group)
         case "earliest_max_by" | "earliest_min_by":  # of rows that are given in their order
@@ -173,11 +177,12 @@ def _list(group: _Group) -> str:
 def _chosen(function: str, group: _Group) -> str:
     """Among rows that are chosen by the same, the one with the largest or the smallest value."""
     value, by = group.arguments
+    order, by = (order_key(*each) for each in zip(group.arguments, group.types, strict=True))
     if group.suffix.startswith(" OVER"):
-        return group.of("arg_max_null" if function == "max_by" else "arg_min_null")
+        return group.plain(f"arg_{function[:3]}_null", f"{value}, {by}")
     way = "DESC NULLS LAST" if function == "max_by" else "ASC NULLS LAST"
     ties = "DESC NULLS LAST" if function == "max_by" else "ASC NULLS FIRST"
-    first = group.plain("first", f"{value} ORDER BY {by} {way}, {value} {ties}")
+    first = group.plain("first", f"{value} ORDER BY {by} {way}, {order} {ties}")
     return f"CASE WHEN {group.plain('count', by)} > 0 THEN {first} END"
 
 

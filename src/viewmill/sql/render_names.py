@@ -75,7 +75,10 @@ def duckdb_literal(literal: Literal) -> str:
         return f"CAST('{_moment(value)}' AS {duckdb_type(type_)})"
     if isinstance(value, float):
         return f"CAST('{_float(value)}' AS {duckdb_type(type_)})"
-    return f"CAST({_number(value)} AS {duckdb_type(type_)})"
+    number = _number(value)
+    if sum(map(str.isdigit, number)) > 38:  # which DuckDB would read as a DOUBLE
+        number = duckdb_text(number)
+    return f"CAST({number} AS {duckdb_type(type_)})"
 
 
 def duckdb_text(value: str) -> str:
