@@ -45,7 +45,8 @@ def divide(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
     shift = result.scale - a.scale + b.scale
     # 64 bits are ten times as fast as 128, where the digits fit.
     narrow = shift >= 0 and max(a.precision, b.precision) + shift <= _NARROW
-    if a.precision + max(shift, 0) > MAX_PRECISION or b.precision - min(shift, 0) > MAX_PRECISION:
+    too_wide = max(a.precision + max(shift, 0), b.precision - min(shift, 0)) > MAX_PRECISION
+    if too_wide or _names_twice(left, right):
         return compute("/", left, right, result)
     word = "BIGINT" if narrow else "HUGEINT"
     digits_a, digits_b = unscaled(left, a, word), unscaled(right, b, word)
@@ -97,12 +98,19 @@ def multiply(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str
     if lost <= 0:
         # What DuckDB cannot hold does not fit the result either.
         return f"CAST(({left} * {right}) AS {result})"
-    if min(a.precision, b.precision) == MAX_PRECISION:  # the halves of the product do not fit
+    # The halves of a product of two that wide do not fit.
+    if min(a.precision, b.precision) == MAX_PRECISION or _names_twice(left, right):
         return compute("*", left, right, result)
     # The product has more digits than 38, of which the last ones go.
     digits = f"{unscaled(left, a)}, {unscaled(right, b)}"
     powers = f"{_power(lost)}, {_power(MAX_PRECISION - lost)}"
     return scaled(f"spark_product({digits}, {powers})", result)
+
+
+def _names_twice(*operands: str) -> bool:
+    """Whether an operand is such a macro itself: each names its operands several times, so that
+    the text that DuckDB binds would grow by that factor with every level."""
+    return any("spark_product(" in each or "spark_quotient(" in each for each in operands)
 
 
 def _power(exponent: int) -> str:

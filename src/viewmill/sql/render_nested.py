@@ -56,4 +56,5 @@ def _key(text: str, type_: exp.DataType, depth: int) -> str:
 def _part(text: str, node: exp.Expr, depth: int) -> str:
     """A field or an element; FALSE comes before TRUE."""
     type_ = node.args["kind"] if isinstance(node, exp.ColumnDef) else node
+    assert isinstance(type_, exp.DataType)
     return f"row({text} IS NOT NULL, {_key(text, type_, depth)})"
