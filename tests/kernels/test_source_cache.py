@@ -12,6 +12,7 @@ import pytest
 
 import viewmill as vm
 from viewmill.kernels import compiler, source
+from viewmill.kernels.match_kernel import mark_chains
 
 # Builds the program of the tests, feeds a row, and prints how many functions were compiled.
 SCRIPT = """
@@ -158,3 +159,40 @@ def test_a_damaged_cache_is_compiled_again(tmp_path: Path, monkeypatch: pytest.M
             each.write_bytes(damage or b"")
         function = source.load_source("frail", text, None)["add"]
         assert compiler.compile_kernel(function, (compiler.WORD,))(1) == 2
+
+
+def test_a_loop_of_a_pattern_is_cached_where_only_we_write_and_damage_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were in the folder of the package, and were read without a look at them."""
+    monkeypatch.setenv("VIEWMILL_CACHE", str(tmp_path))
+    last = np.array([1]), np.array([-1, 0])
+    for damage in (None, b"", b"\x80\x05garbage" * 50):
+        files = [each for each in tmp_path.rglob("*") if each.suffix in (".nbi", ".nbc")]
+        assert bool(files) == (damage is not None)
+        for each in files:
+            each.write_bytes(damage or b"")
+        kept = np.zeros(2, np.uint8)
+        compiler.compile_loop(mark_chains)(*last, kept)
+        assert kept.tolist() == [1, 1]
+
+
+# No file can be written to from here on, as on a full disk.
+FULL = """
+import resource
+from viewmill.kernels import compiler, source
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+function = source.load_source("tiny", "def add(x):\\n    return x + 1\\n", None)["add"]
+print(compiler.compile_kernel(function, (compiler.WORD,))(1))
+"""
+
+
+def test_a_full_cache_stops_no_view(tmp_path: Path) -> None:
+    """The source of the kernel could not be written, and the view was refused."""
+    environment = {**os.environ, "VIEWMILL_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    assert "not kept" in done.stderr
+    assert not [each for each in tmp_path.rglob("*") if each.is_file() and each.stat().st_size]

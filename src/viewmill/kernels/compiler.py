@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -27,7 +30,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from viewmill.kernels.checked_files import check_files
-from viewmill.kernels.source import cache_directory, library_hash, load_source, one_writer
+from viewmill.kernels.source import (
+    cache_directory,
+    is_kept,
+    library_hash,
+    load_source,
+    one_writer,
+)
 from viewmill.program.compiler_setting import compiler_setting
 
 try:
@@ -97,8 +106,16 @@ def compile_structure(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[.
 
 def compile_kernel(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., int]:
     """A kernel from a function in a real file, from Numba's cache when it is there."""
-    dispatcher = _dispatcher(function, "_nrt", cache=True)
+    dispatcher = _dispatcher(function, "_nrt", cache=is_kept(function))
     return _callable(dispatcher, arguments)
+
+
+def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one of our own modules, compiled for whatever it is called with."""
+    dispatcher = numba.njit(function, nogil=True, error_model="numpy")
+    _cache_with_library(dispatcher, _LoopLocator)
+    loop: Callable[..., Any] = dispatcher
+    return loop
 
 
 def inlined(function: Callable[..., Any], *, reorder_sums: bool = False) -> Any:
@@ -212,7 +229,7 @@ def probe(start, size, words):
 def _entry_points_work() -> bool:
     """Whether a call by entry point reads numbers and (read-only) arrays rightly."""
     functions = load_source("probe", _PROBE, None, "Tests that entry points work.")
-    dispatcher = _dispatcher(functions["probe"], "_nrt", cache=True)
+    dispatcher = _dispatcher(functions["probe"], "_nrt", cache=is_kept(functions["probe"]))
     call = _compiled(dispatcher, (WORD, WORD, WORDS))
     words = np.arange(5, 9)
     words.flags.writeable = False
@@ -231,7 +248,8 @@ class _LibraryLocator:
         return cls(function)
 
     def ensure_cache_path(self) -> None:
-        os.makedirs(self.get_cache_path(), exist_ok=True)
+        with suppress(OSError):  # then nothing can be kept there, which is no reason to stop
+            os.makedirs(self.get_cache_path(), exist_ok=True)
 
     def get_cache_path(self) -> str:
         return str(cache_directory() / f"structures_{self._hash}")
@@ -248,6 +266,17 @@ class _KernelLocator(_LibraryLocator):
 
     def get_disambiguator(self) -> str:
         return f"{self._line}-kernel"
+
+
+class _LoopLocator(_LibraryLocator):
+    """The same for a function outside the library, which changes with its file and constants."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        code, known = function.__code__, function.__globals__
+        constants = {each: known[each] for each in code.co_names if type(known.get(each)) is int}
+        text = Path(code.co_filename).read_bytes() + repr((self._hash, constants)).encode()
+        self._hash = blake2b(text, digest_size=8).hexdigest()
 
 
 def _cache_with_library(dispatcher: Any, locator: Any) -> None:

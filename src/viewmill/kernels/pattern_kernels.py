@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 
 from viewmill.kernels import compiler
@@ -21,10 +20,7 @@ SUM, MIN, MAX, FIRST, LAST, COUNT = range(6)
 @cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled unless the compiler is off."""
-    if not compiler.is_on():
-        return function
-    made: Callable[..., Any] = numba.njit(function, nogil=True, error_model="numpy", cache=True)
-    return made
+    return compiler.compile_loop(function) if compiler.is_on() else function
 
 
 def assign(words: Any, hashes: Any, table: Any, keys: Any, known: int, slots: Any) -> int:

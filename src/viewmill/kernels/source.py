@@ -18,14 +18,13 @@ import stat
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module, metadata
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from viewmill.errors import StorageFailed
 from viewmill.program.generated_source import check_source, identifier, printable
 
 _LOG = logging.getLogger("viewmill")
@@ -51,24 +50,31 @@ def load_source(
     used = _names_used(check_source(source, {*names, *given}, attributes))
     text = _file_text(source, package, sorted(used & names), header)
     stem = f"{identifier(name)[:40]}_{_fingerprint(text, package, used)}"
-    try:
-        path = _write(stem, text)
-    except OSError as why:
-        raise StorageFailed(
-            "the source of a kernel cannot be written",
-            detail=f"{cache_directory()}: {why.strerror}",
-            hint="Free some space, or let VIEWMILL_CACHE name another directory.",
-        ) from why
+    path = _kept(stem, text)
     module = ModuleType(f"viewmill_kernels.{stem}")
-    module.__file__ = str(path)
+    module.__file__ = path
     sys.modules[module.__name__] = module  # Numba looks functions up by module when it unpickles
     # The file is always compiled under its own name: tracebacks and Numba's cache go by it.
-    exec(compile(text, str(path), "exec"), module.__dict__)
+    exec(compile(text, path, "exec"), module.__dict__)
     return {
         each: value
         for each, value in vars(module).items()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     }
+
+
+def _kept(stem: str, text: str) -> str:
+    """The path of the file with this text; where it cannot be written, a name that is none."""
+    try:
+        return str(_write(stem, text))
+    except OSError as why:
+        _LOG.warning("%s: a kernel is compiled and not kept: %s", cache_directory(), why.strerror)
+        return f"<{stem}>"
+
+
+def is_kept(function: FunctionType) -> bool:
+    """Whether a function is in a file, so that Numba can cache it."""
+    return not function.__code__.co_filename.startswith("<")
 
 
 def without_head(source: str) -> str:
@@ -131,13 +137,16 @@ def one_writer(function: FunctionType) -> Iterator[None]:
     if done.exists():
         yield
         return
-    directory.mkdir(exist_ok=True)
-    with (directory / f"{stem}.{function.__qualname__}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
+    with ExitStack() as open_files:
+        with suppress(OSError):  # without room for a lock, nothing that is compiled is kept either
+            directory.mkdir(exist_ok=True)
+            lock = (directory / f"{stem}.{function.__qualname__}.lock").open("w")
+            fcntl.flock(open_files.enter_context(lock), fcntl.LOCK_EX)  # closing unlocks it
         if not done.exists():
             _say_compiling(stem, is_library=function.__module__.startswith(STRUCTURES))
         yield
-        done.touch()
+        with suppress(OSError):
+            done.touch()
 
 
 def _say_compiling(stem: str, *, is_library: bool) -> None:
