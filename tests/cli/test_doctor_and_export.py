@@ -87,3 +87,28 @@ def test_status_and_verify_read_a_mill_that_is_open_elsewhere(project, broken):
         assert (
             json.loads(project.run("status", "--mill", str(broken), "--json"))["good"]["rows"] == 3
         )
+
+
+def test_the_definitions_run_in_another_mill(project):
+    """Plain views were left out, and the views that read them could not be created."""
+    literal = "a\r\nb\rc"
+    with vm.connect(project.folder / "m.mill") as mill:
+        mill.sql("CREATE TABLE t (x BIGINT, s STRING) -- the rows")
+        mill.sql("CREATE VIEW later AS SELECT x FROM t")
+        mill.sql("CREATE VIEW first AS SELECT x, s FROM t -- by name")
+        mill.sql("CREATE OR REPLACE VIEW later AS SELECT x FROM first")
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT count(x) AS n, '{literal}' AS s FROM later")
+    project.run("export", "m.mill", "out")
+    with vm.connect() as again:
+        again.sql((project.folder / "out" / "definitions.sql").read_bytes().decode())
+        assert again["v"].rows() == [(0, literal)]
+
+
+def test_an_empty_mill_is_exported_and_names_are_no_emoji(project):
+    vm.connect(project.folder / "empty.mill").close()
+    assert "version 0" in project.run("export", "empty.mill", "out")
+    assert (project.folder / "out" / "definitions.sql").read_text() == ""
+    with vm.connect(project.folder / "m.mill") as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mill.sql("CREATE MATERIALIZED VIEW `:smile:` AS SELECT x FROM t")
+    assert ":smile:" in project.run("status", "--mill", "m.mill")

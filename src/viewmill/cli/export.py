@@ -38,11 +38,11 @@ def export(
                 why = _write(opened, name, folder / kind)
                 if why is not None:
                     left_out[name] = why
-        texts = [
-            opened.definition(n) for n in (*kinds["tables"], *kinds["views"], *opened.broken())
-        ]
+        texts = opened.definitions()
         version = opened.version
-    (folder / DEFINITIONS).write_text("".join(f"{text};\n" for text in texts if text))
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = "".join(f"{text};\n" for text in texts)
+    (folder / DEFINITIONS).write_bytes(whole.encode())  # line breaks in texts stay what they are
     print_text(f"{folder}: version {version}, {DEFINITIONS}")
     for name, why in left_out.items():
         print_text(f"left out: {name} ({why})")

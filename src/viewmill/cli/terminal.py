@@ -41,7 +41,8 @@ def remarks() -> Console:
 
 def _console(stream: Any) -> Console:
     width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty())
+    wraps = not stream.isatty()
+    return Console(file=stream, width=width, highlight=False, emoji=False, soft_wrap=wraps)
 
 
 def remark(text: str) -> None:

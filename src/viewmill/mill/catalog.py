@@ -384,6 +384,24 @@ class Catalog:
         self.in_order()
         return self._without_windows
 
+    def by_reading(self) -> list[Entry]:
+        """Everything, each after what it reads."""
+        found: list[Entry] = []
+        seen: set[str] = set()  # broken views may read each other
+
+        def visit(entry: Entry) -> None:
+            if entry.name in seen:
+                return
+            seen.add(entry.name)
+            for name in sorted(_named(entry)):
+                if (below := self.get(name)) is not None:
+                    visit(below)
+            found.append(entry)
+
+        for entry in self._entries.values():
+            visit(entry)
+        return found
+
     def in_order(self) -> list[ViewEntry]:
         """The views, each after those that it reads."""
         if self._views is None:

@@ -398,6 +398,11 @@ class Mill:
         entry = self._core.catalog.get(name)
         return None if entry is None else entry.sql
 
+    def definitions(self) -> list[str]:
+        """The CREATE statements of everything, each after those of what it reads."""
+        with self._core.lock:
+            return [entry.sql for entry in self._core.catalog.by_reading()]
+
     @undisturbed
     def view(self, name: str) -> View:
         """A handle on a materialized view."""
