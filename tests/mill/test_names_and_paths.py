@@ -126,3 +126,23 @@ def test_a_table_of_any_name_has_its_parts_and_leaves_the_rest_alone(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.mill", "outer", "stranger"]
     assert [each.name for each in (tmp_path / "outer").iterdir()] == ["archive"]
     assert {each.name for each in archive.iterdir()} == {folder_name(each) for each in ODD}
+
+
+@pytest.mark.parametrize("file", ["deltas.log", "mill.db", "HEAD", "LOCK"])
+def test_a_link_in_a_mill_leads_nowhere(file: str, tmp_path: Path, uncompiled: None) -> None:
+    """A mill from elsewhere wrote its log into whatever file its link named."""
+    path, stranger = tmp_path / "m.mill", tmp_path / "stranger"
+    with vm.connect(path) as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mill.checkpoint()
+    (path / file).rename(stranger)
+    (path / file).symlink_to(stranger)
+    before = stranger.read_bytes()
+    with pytest.raises(StorageFailed, match=file):
+        vm.connect(path)
+    assert stranger.read_bytes() == before
+    (tmp_path / "link.mill").symlink_to(path)  # the folder may be reached by one
+    (path / file).unlink()
+    stranger.rename(path / file)
+    with vm.connect(tmp_path / "link.mill") as mill:
+        mill.insert("t", [(1,)])

@@ -17,13 +17,14 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module, metadata
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 from viewmill.program.generated_source import check_source, identifier, printable
 
@@ -72,7 +73,7 @@ def _kept(stem: str, text: str) -> str:
         return f"<{stem}>"
 
 
-def is_kept(function: FunctionType) -> bool:
+def is_kept(function: Callable[..., Any]) -> bool:
     """Whether a function is in a file, so that Numba can cache it."""
     return not function.__code__.co_filename.startswith("<")
 

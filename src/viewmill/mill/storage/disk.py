@@ -12,7 +12,14 @@ from __future__ import annotations
 import os
 import shutil
 
-open_file = os.open
+
+def open_file(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+    """Open a file or folder. A link in the place of a file is refused: in a mill from elsewhere it
+    may lead to a file that is none of the mill's."""
+    links = 0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW
+    return os.open(path, flags | links, mode)
+
+
 close = os.close
 read = os.read
 readinto = os.readv
