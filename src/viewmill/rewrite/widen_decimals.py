@@ -153,8 +153,8 @@ class _Computed:
         return replace(
             call,
             arguments=arguments,
-            partition=tuple(map(self.carried, call.partition)),
-            order=tuple(map(self.key, call.order)),
+            partition=tuple(map(self.shown, call.partition)),
+            order=tuple(replace(key, expression=self.shown(key.expression)) for key in call.order),
             type=self._type(call, arguments),
         )
 
