@@ -21,9 +21,9 @@ from viewmill.codegen.group_values import GroupValues
 from viewmill.codegen.inputs import input_of
 from viewmill.codegen.linear import counted, refuse_subqueries, top_of
 from viewmill.codegen.percentiles import RANKED, RankedValues
+from viewmill.codegen.pushed_filter import pushed_filter_of
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.shape import NotTaken, Shape, shape_of
-from viewmill.codegen.sieve import sieve_of
 from viewmill.codegen.source import Source
 from viewmill.codegen.words import (
     MOST_KEYS,
@@ -101,8 +101,8 @@ class _Writer:
         function = source.name(f"on_{self.input.name}")
         own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
         columns = tuple(own[each.column] for each in arguments)
-        sieve = sieve_of(self.shape.where, own)
-        trigger = Trigger(self.input.name, function, columns, sieve=sieve)
+        pushed = pushed_filter_of(self.shape.where, own)
+        trigger = Trigger(self.input.name, function, columns, pushed_filter=pushed)
         with source.block(f"def {function}({', '.join(names)}):"):
             with source.block("for i in range(start, size):"):
                 with source.block(f"if keyed_full({self.state}) or failed(errors):"):

@@ -11,9 +11,9 @@ from viewmill.algebra.schema import Field
 from viewmill.algebra.types import Boolean, Float, Nested, Null
 from viewmill.codegen.inputs import input_of
 from viewmill.codegen.linear import used_columns
+from viewmill.codegen.pushed_filter import pushed_filter_of
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.shape import NotTaken
-from viewmill.codegen.sieve import sieve_of
 from viewmill.codegen.source import Source
 from viewmill.codegen.words import MOST_KEYS, Argument, bind_argument
 from viewmill.program.program import Input, Program, Trigger, Triggers
@@ -76,8 +76,8 @@ class Writer:
         own = dict(zip(scan.schema.names, input_.schema.names, strict=True))
         columns = tuple(own[each.column] for each in arguments)
         self.inputs.append(input_)
-        sieve = sieve_of(where, own)
-        self.triggers.append(Trigger(input_.name, function, columns, sieve=sieve))
+        pushed = pushed_filter_of(where, own)
+        self.triggers.append(Trigger(input_.name, function, columns, pushed_filter=pushed))
         with source.block(f"def {function}({', '.join(names)}):"):
             fetch = _fetch(source, bound, *ahead)
             with source.block("for i in range(start, size):"):

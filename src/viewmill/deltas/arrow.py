@@ -481,8 +481,8 @@ def decode_delta(delta: Delta, dictionary: Dictionary, *, multiplicity: str | No
 
 
 def _decoded(delta: Delta, i: int, type_: Any, dictionary: Dictionary) -> Any:
-    late = delta.late
-    array = None if late is None else late.array(i)
+    lazy = delta.lazy
+    array = None if lazy is None else lazy.array(i)
     if array is not None:  # as it came
         return array if array.type == type_ else array.cast(type_)
     return decode_column(delta.columns[i], delta.nulls[i], delta.schema[i], dictionary)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import BIGINT, Type, is_float_word
-from viewmill.deltas.late import LateColumns, LateMasks, LateWords
-from viewmill.deltas.late import Mask as Mask
-from viewmill.deltas.late import Words as Words
+from viewmill.deltas.lazy_columns import LazyColumns, LazyMasks, LazyWords
+from viewmill.deltas.lazy_columns import Mask as Mask
+from viewmill.deltas.lazy_columns import Words as Words
 
 _FEW = 32
 _NAN_KEY = 0x7FF8000000000000
@@ -51,28 +51,28 @@ class Delta:
         return np.ones(self.size, np.int64) if self.multiplicity is None else self.multiplicity
 
     @classmethod
-    def from_late(cls, schema: Schema, late: LateColumns) -> Delta:
+    def from_lazy(cls, schema: Schema, lazy: LazyColumns) -> Delta:
         """Rows that are inserted once each, as they came."""
-        return cls(schema, LateWords(late), LateMasks(late), None, late.size)
+        return cls(schema, LazyWords(lazy), LazyMasks(lazy), None, lazy.size)
 
     @property
-    def late(self) -> LateColumns | None:
+    def lazy(self) -> LazyColumns | None:
         """The columns as they came, if they came as Arrow."""
         columns = self.columns
-        return columns.late if type(columns) is LateWords else None
+        return columns.lazy if type(columns) is LazyWords else None
 
     def pair(self, i: int) -> tuple[Words, Mask | None]:
         """The words and the mask of a column."""
         columns = self.columns
-        if type(columns) is LateWords:
-            return columns.late.pair(i)
+        if type(columns) is LazyWords:
+            return columns.lazy.pair(i)
         return columns[i], self.nulls[i]
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        late = self.late
-        return sum(each.nbytes for each in self.columns) if late is None else late.nbytes
+        lazy = self.lazy
+        return sum(each.nbytes for each in self.columns) if lazy is None else lazy.nbytes
 
     @property
     def deletes(self) -> int:
@@ -196,10 +196,10 @@ def concat(schema: Schema, deltas: Sequence[Delta]) -> Delta:
     """One delta with the rows of all, in order."""
     if len(deltas) == 1:
         return deltas[0]
-    late = _joined_late(deltas)
-    if late is not None:
-        columns_, nulls_ = LateWords(late), LateMasks(late)
-        return Delta(schema, columns_, nulls_, joined_multiplicity(deltas), late.size)
+    lazy = _joined_lazy(deltas)
+    if lazy is not None:
+        columns_, nulls_ = LazyWords(lazy), LazyMasks(lazy)
+        return Delta(schema, columns_, nulls_, joined_multiplicity(deltas), lazy.size)
     size = sum(delta.size for delta in deltas)
     columns: list[Words] = []
     nulls: list[Mask | None] = []
@@ -224,12 +224,12 @@ def joined_multiplicity(deltas: Sequence[Delta]) -> npt.NDArray[np.int64] | None
     return np.concatenate([each.multiplicities() for each in deltas])
 
 
-def _joined_late(deltas: Sequence[Delta]) -> LateColumns | None:
+def _joined_lazy(deltas: Sequence[Delta]) -> LazyColumns | None:
     """All rows as they came, if all came as Arrow for one table."""
-    late = [each for delta in deltas if (each := delta.late) is not None]
-    if not late or len(late) < len(deltas):
+    lazy = [each for delta in deltas if (each := delta.lazy) is not None]
+    if not lazy or len(lazy) < len(deltas):
         return None
-    first, *others = late
+    first, *others = lazy
     if any(each.encode is not first.encode for each in others):
         return None
     return first.joined(others)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from viewmill.deltas.late import Sieve, SieveTest
+from viewmill.deltas.lazy_columns import FilterTest, PushedFilter
 from viewmill.deltas.wide_codes import OWN, WideCodes, Wides
 
 Ids = npt.NDArray[np.int64]
@@ -51,9 +51,9 @@ class Faster(Protocol):
     def wides(self) -> Wides: ...
     def reader(self, types: Sequence[Any], strings: Strings) -> Reader | None: ...
     def quick_gate(self, schema: Any) -> QuickGate: ...
-    def sieve(
-        self, types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings
-    ) -> Sieve | None: ...
+    def pushed_filter(
+        self, types: Sequence[Any], tests: Sequence[FilterTest], strings: Strings
+    ) -> PushedFilter | None: ...
 
 
 class PlainStrings:
@@ -135,10 +135,12 @@ class Dictionary:
         """What looks at the values of tables with this schema, if something does so quickly."""
         return None if self._faster is None else self._faster.quick_gate(schema)
 
-    def sieve(self, types: Sequence[Any], tests: Sequence[SieveTest]) -> Sieve | None:
+    def pushed_filter(
+        self, types: Sequence[Any], tests: Sequence[FilterTest]
+    ) -> PushedFilter | None:
         """What reads columns of these types of the rows that pass, if there is something."""
         faster = self._faster
-        return None if faster is None else faster.sieve(types, tests, self.strings)
+        return None if faster is None else faster.pushed_filter(types, tests, self.strings)
 
     @property
     def strings(self) -> Strings:

@@ -54,7 +54,7 @@ class RowBytes:
 
     def pack(self, delta: Delta) -> bytes | None:
         """The rows as bytes; None if there are many, or some that are better left to Arrow."""
-        if not self._is_fit or delta.size > _MAX_ROWS or delta.late is not None:
+        if not self._is_fit or delta.size > _MAX_ROWS or delta.lazy is not None:
             return None
         masks, times = delta.nulls, delta.multiplicity
         flags = self._without_masks

@@ -33,8 +33,8 @@ from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary, QuickGate, Reader
 from viewmill.deltas.frames import PlainColumns, to_arrow
 from viewmill.deltas.gate import check_column, check_columns, checked_columns, plain_table
-from viewmill.deltas.late import LateColumns, Pair, Sieve, SieveTest
-from viewmill.deltas.sure import converter, is_sure, is_word
+from viewmill.deltas.lazy_columns import FilterTest, LazyColumns, Pair, PushedFilter
+from viewmill.deltas.lossless_casts import converter, is_lossless, is_word
 from viewmill.deltas.values import words_of
 from viewmill.errors import InvalidRow, UnknownName, nearest
 
@@ -77,7 +77,7 @@ def to_delta(
         known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
             known.check(rows)
-            return Delta.from_late(schema, LateColumns(rows, known))
+            return Delta.from_lazy(schema, LazyColumns(rows, known))
         delta, signs = _from_arrow(rows, schema, dictionary, sign)
     elif isinstance(rows, list | tuple):
         delta, signs = _from_list(rows, schema, dictionary, sign)
@@ -213,7 +213,7 @@ def _from_arrow(
     if reading is not None:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        return Delta.from_late(schema, reading.columns(table)), None
+        return Delta.from_lazy(schema, reading.columns(table)), None
     columns = list(zip(table.schema.names, table.columns, strict=True))
     return _from_columns(columns, table.num_rows, schema, dictionary, sign)
 
@@ -244,17 +244,19 @@ class _Reading:
     def __init__(self, given: Any, schema: Schema, dictionary: Dictionary) -> None:
         self.given, self.schema, self.dictionary = given, schema, dictionary
         pairs = list(zip(given.types, schema, strict=True))
-        self._unsure = frozenset(i for i, (t, f) in enumerate(pairs) if not is_sure(t, f.type))
+        self._lossy = frozenset(i for i, (t, f) in enumerate(pairs) if not is_lossless(t, f.type))
         self._converters = [converter(type_, field, dictionary) for type_, field in pairs]
         self._words = frozenset(
-            i for i, (t, _) in enumerate(pairs) if i not in self._unsure and is_word(t)
+            i for i, (t, _) in enumerate(pairs) if i not in self._lossy and is_word(t)
         )
         self._checked = checked_columns(given)
         self._quick: QuickGate | None = None
         self._required = [i for i, field in enumerate(schema) if not field.nullable]
-        self._is_looked_at = bool(self._required or self._unsure)
+        self._is_looked_at = bool(self._required or self._lossy)
         self._readers: dict[tuple[int, ...], Reader | None] = {}
-        self._sieves: dict[tuple[tuple[int, ...], tuple[SieveTest, ...]], Sieve | None] = {}
+        self._filters: dict[
+            tuple[tuple[int, ...], tuple[FilterTest, ...]], PushedFilter | None
+        ] = {}
 
     def takes_as_is(self, table: Any, dictionary: Dictionary) -> bool:
         """Whether a table is of this kind, and no column of it needs a look."""
@@ -273,16 +275,16 @@ class _Reading:
         else:
             check_columns(table, self._checked)
 
-    def columns(self, table: Any) -> LateColumns:
+    def columns(self, table: Any) -> LazyColumns:
         """The columns; those that need a look are looked at now."""
         arrays = {i: table.column(i) for i in self._required}
-        late = LateColumns(table, self, self._unsure, None, arrays)
+        lazy = LazyColumns(table, self, self._lossy, None, arrays)
         for i, array in arrays.items():
             if array.null_count:
-                late.pair(i)  # raises
-        for i in self._unsure:
-            late.pair(i)
-        return late
+                lazy.pair(i)  # raises
+        for i in self._lossy:
+            lazy.pair(i)
+        return lazy
 
     def one(self, array: Any, i: int) -> Pair:
         """One column as words."""
@@ -303,18 +305,22 @@ class _Reading:
             reader = self._readers[columns] = self._new_reader(columns)
         return None if reader is None else reader.read(table.select(columns))
 
-    def sieve(self, columns: tuple[int, ...], tests: tuple[SieveTest, ...]) -> Sieve | None:
+    def pushed_filter(
+        self, columns: tuple[int, ...], tests: tuple[FilterTest, ...]
+    ) -> PushedFilter | None:
         """What reads these columns of the rows that pass, None if nothing does."""
         key = columns, tests
-        if key not in self._sieves:
+        if key not in self._filters:
             types = [self.given.types[i] for i in columns]
-            is_sure = self._unsure.isdisjoint(columns)
-            self._sieves[key] = self.dictionary.sieve(types, tests) if is_sure else None
-        return self._sieves[key]
+            all_lossless = self._lossy.isdisjoint(columns)
+            self._filters[key] = (
+                self.dictionary.pushed_filter(types, tests) if all_lossless else None
+            )
+        return self._filters[key]
 
     def _new_reader(self, columns: tuple[int, ...]) -> Reader | None:
         types = [self.given.types[i] for i in columns]
-        return self.dictionary.reader(types) if self._unsure.isdisjoint(columns) else None
+        return self.dictionary.reader(types) if self._lossy.isdisjoint(columns) else None
 
 
 def _words_without_null(

@@ -16,9 +16,9 @@ from viewmill.deltas.rows import to_delta
 
 def translated(delta: Delta, old: Dictionary, new: Dictionary) -> Delta:
     """The same rows; columns without ids are shared with `delta`."""
-    late = delta.late
-    if late is not None and not late.made:  # it came as Arrow, and most of it is no words yet
-        made = to_delta(late.table, delta.schema, new)
+    lazy = delta.lazy
+    if lazy is not None and not lazy.made:  # it came as Arrow, and most of it is no words yet
+        made = to_delta(lazy.table, delta.schema, new)
         return Delta(made.schema, made.columns, made.nulls, delta.multiplicity, delta.size)
     columns = list(delta.columns)
     for i, field in enumerate(delta.schema):

@@ -22,7 +22,7 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
 from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
-from viewmill.program.rare_functions import RARE, Rare, Unfit
+from viewmill.program.python_functions import PYTHON_FUNCTIONS, PythonFunction, Unfit
 from viewmill.program.signals import Hearing
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
@@ -44,27 +44,27 @@ def connect() -> Any:
     connection = duckdb.connect(":memory:")
     for setting in _SETTINGS:
         connection.execute(setting)
-    for name, rare in RARE.items():
-        for count in range(rare.least, len(rare.parameters) + 1):
-            _define(connection, name, rare, count)
+    for name, python in PYTHON_FUNCTIONS.items():
+        for count in range(python.least, len(python.parameters) + 1):
+            _define(connection, name, python, count)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro}")
     return connection
 
 
-def _define(connection: Any, name: str, rare: Rare, count: int) -> None:
+def _define(connection: Any, name: str, python: PythonFunction, count: int) -> None:
     """A function in Python that takes so many parameters, over columns: these keep NaN."""
 
     def compute(*columns: pa.ChunkedArray) -> pa.Array:
         rows = zip(*(each.to_pylist() for each in columns), strict=True)
-        return pa.array([_value(rare, each) for each in rows], arrow_type(rare.result))
+        return pa.array([_value(python, each) for each in rows], arrow_type(python.result))
 
     # DuckDB reads the number of parameters from the signature.
     names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(count))
     vars(compute)["__signature__"] = Signature(list(names))
     connection.create_function(
         python_name(name, count), compute,
-        [duckdb_type(each) for each in rare.parameters[:count]], duckdb_type(rare.result),
+        [duckdb_type(each) for each in python.parameters[:count]], duckdb_type(python.result),
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip
 
@@ -117,11 +117,11 @@ class DuckdbEngine:
             cursor.close()
 
 
-def _value(rare: Rare, values: tuple[Any, ...]) -> Any:
+def _value(python: PythonFunction, values: tuple[Any, ...]) -> Any:
     if any(each is None for each in values):
         return None
     try:
-        return rare.function(*values)
+        return python.function(*values)
     except Unfit as why:
         raise (Overflow if why.kind == "Overflow" else EvaluationFailed)(str(why)) from None
 

@@ -309,7 +309,7 @@ class TriggerMaintainer:
         self._replays[input] = Feed(schema, trigger, self._functions, self._end)
         return self._replays[input]
 
-    def turn(self, input: str, delta: Delta, is_lent: bool) -> Delta:
+    def apply_and_flush(self, input: str, delta: Delta, is_lent: bool) -> Delta:
         """Feed the change of one input, and give that of the output: apply and flush at once.
 
         Lent it is good until this maintainer is asked again.

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from viewmill.deltas.dictionary import Strings
-from viewmill.deltas.late import SieveTest, Words
+from viewmill.deltas.lazy_columns import FilterTest, Words
 from viewmill.deltas.wide_codes import Wides
 from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
-from viewmill.kernels.column_sieve import ColumnSieve
+from viewmill.kernels.column_filter import ColumnFilter
 from viewmill.kernels.library import kernel
 from viewmill.kernels.quick_gate import QuickGate
 from viewmill.kernels.stores import IntArray, address_of
@@ -90,7 +90,9 @@ def quick_gate(schema: Any) -> QuickGate:
     return QuickGate(schema)
 
 
-def sieve(types: Sequence[Any], tests: Sequence[SieveTest], strings: Strings) -> ColumnSieve | None:
-    """The same for the rows that pass some tests."""
+def pushed_filter(
+    types: Sequence[Any], tests: Sequence[FilterTest], strings: Strings
+) -> ColumnFilter | None:
+    """What reads these columns of the rows that pass `tests`, None if a type is not read here."""
     known = all(kind_of(each) is not None for each in types)
-    return ColumnSieve(types, tests, strings) if known and isinstance(strings, TextStore) else None
+    return ColumnFilter(types, tests, strings) if known and isinstance(strings, TextStore) else None

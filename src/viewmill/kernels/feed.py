@@ -16,7 +16,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import is_float_word
 from viewmill.deltas.delta import Delta, Words
-from viewmill.deltas.late import Encode, LateWords, Sieve, SieveTest
+from viewmill.deltas.lazy_columns import Encode, FilterTest, LazyWords, PushedFilter
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.columns import checked_words, no_nulls, once_each
 from viewmill.kernels.compiler import BYTES, F64, FLOATS, I64, U8, WORD, WORDS
@@ -28,7 +28,7 @@ Kernel = Callable[..., int]
 Functions = Callable[[str, tuple[Any, ...]], Kernel]  # by name and argument types
 
 
-def _test(test: Test, places: Mapping[str, int]) -> SieveTest:
+def _test(test: Test, places: Mapping[str, int]) -> FilterTest:
     other = None if test.other is None else places[test.other]
     return places[test.column], test.operator, test.words, other
 
@@ -63,12 +63,14 @@ class Feed:
         self.kernel = functions(trigger.function, (*types, *(WORD,) * len(end)))
         self.summing = Summing([schema.names.index(name) for name in trigger.keys])
         places = {name: i for i, name in enumerate(trigger.columns)}
-        self._tests = () if has_lookups else tuple(_test(each, places) for each in trigger.sieve)
+        self._tests = (
+            () if has_lookups else tuple(_test(each, places) for each in trigger.pushed_filter)
+        )
         self._encode: Encode | None = None  # of the last rows that came as Arrow
-        self._found: Sieve | None = None  # its sieve
-        self._sieve: Sieve | None = None  # the last one, whose arrays are in `_sifted`
+        self._filter: PushedFilter | None = None  # for rows of that kind
+        self._last_filter: PushedFilter | None = None  # whose arrays are in `_filtered`
         self._room = 0
-        self._sifted: list[Any] = []
+        self._filtered: list[Any] = []
         self._lent: Sequence[Any] = ()  # where another kernel emits, and what it makes of arguments
         self._lent_arguments: list[Any] = []
         self.rows: npt.NDArray[np.int64] | None = None  # that were given last, None if all
@@ -77,8 +79,8 @@ class Feed:
         """Whether a batch may be summed by key first, because keys repeat in it."""
         if not self.summing.may_pay(size):
             return False
-        if delta.late is not None:
-            delta.late.read(self._positions)  # all at once, for `arguments`
+        if delta.lazy is not None:
+            delta.lazy.read(self._positions)  # all at once, for `arguments`
         return self.summing.repeat(delta, size)
 
     def given(self, delta: Delta) -> tuple[int, list[Any]]:
@@ -87,17 +89,17 @@ class Feed:
         return size, self.arguments(delta) if arguments is None else arguments
 
     def at_once(self, delta: Delta) -> tuple[int, list[Any] | None]:
-        """The same where the arrays are there already: of a sieve, or of another kernel."""
+        """Reuse the argument arrays of the pushed-down filter or of the upstream kernel, if any."""
         columns, size = delta.columns, delta.size
-        if type(columns) is LateWords:
-            late = columns.late
-            if late.encode is not self._encode:
-                self._meet(late.encode)
-            sieve = self._found
-            if sieve is not None and size:
-                count = sieve.read(late.table.select(self._positions), size)
+        if type(columns) is LazyWords:
+            lazy = columns.lazy
+            if lazy.encode is not self._encode:
+                self._meet(lazy.encode)
+            pushed = self._filter
+            if pushed is not None and size:
+                count = pushed.read(lazy.table.select(self._positions), size)
                 if count >= 0:
-                    return count, self._sifted_by(sieve, count, delta.multiplicity)
+                    return count, self._filtered_by(pushed, count, delta.multiplicity)
         elif type(columns) is LentWords and columns.whole is self._lent and delta.is_from_kernel:
             self.rows = None
             return size, self._lent_arguments
@@ -105,19 +107,21 @@ class Feed:
         return size, None
 
     def _meet(self, encode: Encode) -> None:
-        """Rows come as Arrow in another way than before."""
+        """Look up the filter for rows of another Arrow schema than before."""
         self._encode = encode
-        self._found = encode.sieve(self._positions, self._tests) if self._tests else None
+        self._filter = encode.pushed_filter(self._positions, self._tests) if self._tests else None
 
-    def _sifted_by(self, sieve: Sieve, count: int, times: Words | None) -> list[Any]:
-        if sieve is not self._sieve or sieve.room != self._room:
-            self._sieve, self._room = sieve, sieve.room
-            self._sifted = [*self._sieve_arguments(sieve), *self._end]
-        self.rows = sieve.rows
-        return self._sifted if times is None else [times[sieve.rows[:count]], *self._sifted[1:]]
+    def _filtered_by(self, pushed: PushedFilter, count: int, times: Words | None) -> list[Any]:
+        if pushed is not self._last_filter or pushed.room != self._room:
+            self._last_filter, self._room = pushed, pushed.room
+            self._filtered = [*self._filter_arguments(pushed), *self._end]
+        self.rows = pushed.rows
+        return (
+            self._filtered if times is None else [times[pushed.rows[:count]], *self._filtered[1:]]
+        )
 
     def _arguments_from_kernel(self, delta: Delta) -> list[Any]:
-        """The same of what another kernel has emitted, which needs no look."""
+        """The arguments from what another kernel has emitted, which needs no check."""
         columns, nulls, none = delta.columns, delta.nulls, no_nulls(delta.size)
         if type(columns) is LentWords:
             if columns.whole is not self._lent:
@@ -133,18 +137,18 @@ class Feed:
         return result
 
     def _arguments_of(self, whole: Sequence[Any]) -> list[Any]:
-        """The same of the place where another kernel emits, which stays the same."""
+        """The arguments from the arrays that another kernel always emits into."""
         result, none = [whole[-1]], no_nulls(len(whole[-1]))
         for i, _, nullable in self._columns:
             result += (whole[i], none) if nullable else (whole[i],)
         return [*result, *self._end]
 
-    def _sieve_arguments(self, sieve: Sieve) -> Iterator[Any]:
-        yield once_each(sieve.room)
-        for words, (_, _, nullable) in zip(sieve.columns, self._columns, strict=True):
+    def _filter_arguments(self, pushed: PushedFilter) -> Iterator[Any]:
+        yield once_each(pushed.room)
+        for words, (_, _, nullable) in zip(pushed.columns, self._columns, strict=True):
             yield words
             if nullable:
-                yield no_nulls(sieve.room)
+                yield no_nulls(pushed.room)
 
     def arguments(self, delta: Delta) -> list[Any]:
         """Everything after start and size, checked: compiled code believes what it is given."""
@@ -154,8 +158,8 @@ class Feed:
         result: list[Any] = [
             once_each(size) if multiplicity is None else checked_words(multiplicity, I64, size)
         ]
-        late = delta.late
-        words_at_once = None if late is None else late.read(self._positions)
+        lazy = delta.lazy
+        words_at_once = None if lazy is None else lazy.read(self._positions)
         if words_at_once is not None:  # by code that knows their types and looked for NULL
             if self._is_even:
                 result += [no_nulls(size)] * self._width

@@ -72,7 +72,7 @@ def _live(core: Core) -> int:
     wides = np.zeros(len(dictionary.wide), np.bool_)
     for entry in core.catalog.tables():
         rows = entry.table.kept()
-        if rows.late is None:
+        if rows.lazy is None:
             _mark(rows, strings, wides)
     return int(strings.sum() + wides.sum())
 

@@ -77,7 +77,7 @@ class _Replaying:
             )
         self.shown = self._maintainer.replay(input, delta)
 
-    def turn(self, input: str, delta: Delta, is_lent: bool) -> Any:
+    def apply_and_flush(self, input: str, delta: Delta, is_lent: bool) -> Any:
         self.apply(input, delta)
         return self._maintainer.flush()
 

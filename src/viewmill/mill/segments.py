@@ -12,7 +12,7 @@ from __future__ import annotations
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.deltas.late import LateWords
+from viewmill.deltas.lazy_columns import LazyWords
 from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
@@ -46,8 +46,8 @@ class Segments:
 
     def keep(self, change: Delta | Product) -> None:
         """Add a change that is committed."""
-        if isinstance(change, Delta) and type(change.columns) is LateWords:
-            change.columns.late.forget()  # the views have read what they need
+        if isinstance(change, Delta) and type(change.columns) is LazyWords:
+            change.columns.lazy.forget()  # the views have read what they need
         if not self._has_deletes:
             self._has_deletes = change.deletes > 0
         if change.size >= _LARGE and not self._tiers:

@@ -24,7 +24,7 @@ from viewmill.algebra.types import Decimal, Float, Integer, Interval, Type
 from viewmill.errors import Span
 from viewmill.program.evaluate_casts import convert
 from viewmill.program.evaluate_functions import FUNCTIONS
-from viewmill.program.rare_functions import Unfit
+from viewmill.program.python_functions import Unfit
 from viewmill.program.text_functions import FUNCTIONS as TEXTS
 
 Row = tuple[Any, ...]

@@ -22,7 +22,7 @@ from viewmill.algebra.types import (
     Wide,
 )
 from viewmill.program.float_text import float_text
-from viewmill.program.rare_functions import Unfit
+from viewmill.program.python_functions import Unfit
 from viewmill.program.text_values import read_date, read_decimal, read_real, read_timestamp
 
 _EPOCH = dt.datetime(1970, 1, 1)

@@ -19,8 +19,8 @@ from viewmill.algebra.dates import add_months
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
 from viewmill.program.date_texts import DAYS, MONTHS, date_writer
-from viewmill.program.rare_functions import (
-    RARE,
+from viewmill.program.python_functions import (
+    PYTHON_FUNCTIONS,
     Unfit,
     initcap,
     regexp_extract,
@@ -290,7 +290,7 @@ def _to_timestamp(call: Call, text: str, pattern: str) -> dt.datetime:
 
 
 FUNCTIONS: dict[str, Function] = {
-    **{name: _plain(rare.function) for name, rare in RARE.items()},
+    **{name: _plain(python.function) for name, python in PYTHON_FUNCTIONS.items()},
     "not": lambda call, x: not x,
     "abs": lambda call, x: abs(x), "sign": _sign, "floor": _whole(decimal.ROUND_FLOOR),
     "ceil": _whole(decimal.ROUND_CEILING), "round": _round, "sqrt": _sqrt, "cbrt": _cbrt,

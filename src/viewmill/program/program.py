@@ -62,8 +62,8 @@ class Trigger:
     columns: tuple[str, ...]  # of the input, in the order of the arguments
     # What a row may cost when all is there: who feeds everything begins with the dearest input.
     steps: float = field(default=1.0, repr=False, compare=False)
-    # What it asks of a row first. Rows that fail need not be given to it.
-    sieve: tuple[Test, ...] = field(default=(), repr=False, compare=False)
+    # The first conditions of the trigger. Rows that fail them need not be passed to it.
+    pushed_filter: tuple[Test, ...] = field(default=(), repr=False, compare=False)
     # The columns by which a batch is summed first if they repeat in it; none where that saves
     # nothing.
     keys: tuple[str, ...] = field(default=(), repr=False, compare=False)

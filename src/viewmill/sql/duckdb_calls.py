@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from viewmill.algebra.types import Integer, Nested, Type
 from viewmill.errors import UnsupportedQuery
-from viewmill.program.rare_functions import RARE
+from viewmill.program.python_functions import PYTHON_FUNCTIONS
 from viewmill.sql.data_types import type_of
 from viewmill.sql.functions import BUILDERS
 from viewmill.sql.read_functions import read_function
@@ -79,8 +79,8 @@ def by_python(tree: exp.Expr) -> None:
     """Functions that are Spark's by way of Python, where their types are always the same."""
     for node in reversed(list(tree.find_all(exp.Func))):
         name, arguments = read_function(node)
-        rare = RARE.get(name) if name not in BUILDERS else None
-        if rare is not None and rare.least <= len(arguments) <= len(rare.parameters):
+        python = PYTHON_FUNCTIONS.get(name) if name not in BUILDERS else None
+        if python is not None and python.least <= len(arguments) <= len(python.parameters):
             node.replace(_macro(python_name(name, len(arguments)), *arguments))
 
 

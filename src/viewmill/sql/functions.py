@@ -35,7 +35,7 @@ from viewmill.algebra.types import (
     is_numeric,
 )
 from viewmill.errors import Span, TypeMismatch
-from viewmill.program.rare_functions import RARE
+from viewmill.program.python_functions import PYTHON_FUNCTIONS
 from viewmill.sql import decimals, operators, time_functions
 from viewmill.sql.coercion import cast, common_types, constant, implicit, unify
 from viewmill.sql.not_modelled import NotModelled
@@ -129,7 +129,7 @@ SIGNATURES: dict[str, Signature] = {
     "timestamp_micros": _fixed(BIGINT, gives=TIMESTAMP),
     **{
         name: Signature(each.parameters, each.result, each.required, nullable=True)
-        for name, each in RARE.items()
+        for name, each in PYTHON_FUNCTIONS.items()
     },
 }  # fmt: skip
 

@@ -37,7 +37,7 @@ from viewmill.algebra.types import (
     Null,
     Type,
 )
-from viewmill.program.rare_functions import RARE, Unfit, regex
+from viewmill.program.python_functions import PYTHON_FUNCTIONS, Unfit, regex
 from viewmill.sql import render_decimals
 from viewmill.sql.patterns import to_duckdb
 from viewmill.sql.render_casts import duckdb_cast, duckdb_try_cast
@@ -196,7 +196,11 @@ class DuckdbExpressions:
         template = _TEMPLATES.get(call.function)
         if template is not None:
             return template.format(*texts)
-        name = python_name(call.function, len(texts)) if call.function in RARE else call.function
+        name = (
+            python_name(call.function, len(texts))
+            if call.function in PYTHON_FUNCTIONS
+            else call.function
+        )
         return f"{name}({', '.join(texts)})"
 
     def _guarded(self, call: Call) -> str:

@@ -31,9 +31,9 @@ from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.rings import arithmetic
 from viewmill.strategies.view_tree.rings.arithmetic import Value
 from viewmill.strategies.view_tree.rings.numbers import Values as Products
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows, key_text, key_word, read_rows
-from viewmill.strategies.view_tree.states import Places
+from viewmill.strategies.view_tree.states import StateRefs
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.trigger import TriggerWriter
 
@@ -58,7 +58,7 @@ def first_order_program(block: Block) -> Program:
     root = View(whole.name, whole.keys, whole.relations, whole.variables, tuple(views))
     layout = Layout(block, root)
     result = Result(block, layout)
-    writer = _Writer(Source(), block, layout, Places(block, layout), result, joins)
+    writer = _Writer(Source(), block, layout, StateRefs(block, layout), result, joins)
     writer.keep(plans)
     states = [State(n, kind, Values((), kind.schema)) for n, kind in writer.kinds.items()]
     states.append(State(STATE, result.kind, Values((), result.kind.schema)))
@@ -168,12 +168,14 @@ class _Writer(TriggerWriter):
             text = key_text(operands, [*(self.places.field_of(key) for key in rest), *fields])
             entry = self.source.name("e_row")
             self.source.line(f"{entry} = list_touch({name}, {first}, {text})")
-            self.layout.numbers.add(self.source, leaf, payload, self._spot_of(leaf, name, entry))
+            self.layout.numbers.add(
+                self.source, leaf, payload, self._slot_ref_of(leaf, name, entry)
+            )
             self.source.line(f"list_settle({name}, {first}, {entry})")
 
-    def _spot_of(self, leaf: View, state: str, entry: str) -> Spot:
+    def _slot_ref_of(self, leaf: View, state: str, entry: str) -> SlotRef:
         kind = self.kinds[state]
-        return Spot(state, entry, {slot.name: kind.word(slot.name) for slot in kind.payload})
+        return SlotRef(state, entry, {slot.name: kind.word(slot.name) for slot in kind.payload})
 
     def _meet(
         self, leaf: View, scans: tuple[Scan, ...], payload: Products, keys: dict[str, Operand],
@@ -234,7 +236,7 @@ class _Writer(TriggerWriter):
         for i, each in enumerate(kind.rest):
             if each.name in leaf.keys:
                 keys[each.name] = self._word(state, entry, i, kind)
-        payload = self.layout.numbers.stored(leaf, self._spot_of(leaf, state, entry))
+        payload = self.layout.numbers.stored(leaf, self._slot_ref_of(leaf, state, entry))
         if len(scan.tables) == 1:
             return payload, keys
         parts, keys = self._parts_of(scan.parts, keys, stack)

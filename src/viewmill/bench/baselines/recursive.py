@@ -19,7 +19,7 @@ from viewmill.strategies.view_tree.deltas import Path, Step, Visit, order_visits
 from viewmill.strategies.view_tree.emit import assemble
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.result import STATE, Result
-from viewmill.strategies.view_tree.states import Places, indexed_place, listed_place
+from viewmill.strategies.view_tree.states import StateRefs, indexed_state, listed_state
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.trigger import TriggerWriter
 from viewmill.strategies.view_tree.variable_order import components, hypergraph
@@ -132,15 +132,15 @@ def _paths(joins: SubJoins, reached: list[Tables], alias: str) -> list[Path]:
     return paths
 
 
-def _places(block: Block, layout: Layout, views: list[View], paths: list[Path]) -> Places:
+def _places(block: Block, layout: Layout, views: list[View], paths: list[Path]) -> StateRefs:
     """A state of its own for each view, and one more for each way in which it is visited."""
-    places = Places(block, layout)
+    places = StateRefs(block, layout)
     for view in views:
         visits = [visit for path in paths for step in path.steps for visit in step.visits]
         scanned = [v.bound for v in visits if v.view.name == view.name and not v.is_lookup]
         bounds = list(dict.fromkeys(scanned))
         for bound in bounds:
-            places.all.append(listed_place(places, view, bound, len(bounds) > 1))
+            places.all.append(listed_state(places, view, bound, len(bounds) > 1))
         if not bounds:
-            places.all.append(indexed_place(places, [view]))
+            places.all.append(indexed_state(places, [view]))
     return places

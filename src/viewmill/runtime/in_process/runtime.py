@@ -201,9 +201,10 @@ class InProcessRuntime:
             if source not in changed or block.views.isdisjoint(among):
                 continue
             self._touched.append(block)
-            shows, turn = block.shows, getattr(block.maintainer, "turn", None)
-            if turn is not None:
-                output = turn(input_, changed[source], not shows)
+            shows = block.shows
+            apply_and_flush = getattr(block.maintainer, "apply_and_flush", None)
+            if apply_and_flush is not None:
+                output = apply_and_flush(input_, changed[source], not shows)
             else:
                 block.maintainer.apply(input_, changed[source])
                 output = block.maintainer.flush()

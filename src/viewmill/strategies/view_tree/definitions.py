@@ -28,7 +28,7 @@ from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import Factor, Term, float_fraction, variable_owner
 from viewmill.strategies.view_tree.result import PRESENT, Result
 from viewmill.strategies.view_tree.rings.numbers import Numbers, RootSlot, Signature
-from viewmill.strategies.view_tree.states import Place
+from viewmill.strategies.view_tree.states import StateRef
 from viewmill.strategies.view_tree.tree import View
 
 _WIDEST = 38
@@ -144,7 +144,7 @@ class Definitions:
 
     # States.
 
-    def place(self, place: Place) -> Relation:
+    def place(self, place: StateRef) -> Relation:
         """A state: the view it holds, or several side by side."""
         if len(place.views) == 1:
             (view,) = place.views
@@ -158,13 +158,13 @@ class Definitions:
             return Project(self.view(view), (*keys, *slots))
         return self._fused(place)
 
-    def _counted(self, place: Place, view: View) -> Relation:
+    def _counted(self, place: StateRef, view: View) -> Relation:
         """The state of an indicator: how many keys of its table each of its keys stands for."""
         keys = tuple((f.name, self._column(view, f.name)) for f in place.kind.key)
         count = Column(f"{view.name}:keys", BIGINT, False)
         return Project(self._indicator(view), (*keys, ("keys", count)))
 
-    def _fused(self, place: Place) -> Relation:
+    def _fused(self, place: StateRef) -> Relation:
         """Each view with zeros for the others' slots, then added up."""
         keys = place.kind.key
         union: Relation | None = None
@@ -192,7 +192,7 @@ class Definitions:
         )
         return _without_null(Aggregate(union, named, calls), tuple(f.name for f in keys))
 
-    def _fused_types(self, place: Place) -> dict[str, Type]:
+    def _fused_types(self, place: StateRef) -> dict[str, Type]:
         return {
             place.names[view.name, slot.name]: _slot_type(slot, view, signature)
             for view in place.views

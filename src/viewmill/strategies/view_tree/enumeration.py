@@ -21,7 +21,7 @@ from viewmill.strategies.view_tree.plan import Node, TreePlan
 from viewmill.strategies.view_tree.result import STATE, emit_column
 from viewmill.strategies.view_tree.rings import arithmetic
 from viewmill.strategies.view_tree.rows import key_text, value_of
-from viewmill.strategies.view_tree.states import Place
+from viewmill.strategies.view_tree.states import StateRef
 from viewmill.strategies.view_tree.tree import View
 
 
@@ -89,7 +89,7 @@ class _Writer:
         self._bind(place, entry)
         return entry
 
-    def _bind(self, place: Place, entry: str) -> None:
+    def _bind(self, place: StateRef, entry: str) -> None:
         """The variables that an entry makes known."""
         assert isinstance(place.kind, Listed)
         source, fields = self.source, place.kind.rest
@@ -120,10 +120,10 @@ class _Writer:
         """The row count of a view's entry as a number."""
         place = self._place(view)
         (slot,) = self.plan.layout.slots(view)
-        count = arithmetic.read(place.spot(view, entry), slot)
+        count = arithmetic.read(place.slot_ref(view, entry), slot)
         return count.text if count.kind == "int" else f"wide_low({count.text})"
 
-    def _place(self, view: View) -> Place:
+    def _place(self, view: View) -> StateRef:
         return self.plan.places.of(view)[0]
 
     def _key(self, names: tuple[str, ...]) -> str:

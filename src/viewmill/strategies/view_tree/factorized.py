@@ -24,7 +24,7 @@ from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.materialize import materialize
 from viewmill.strategies.view_tree.plan import Node, TreePlan
 from viewmill.strategies.view_tree.search import find_order
-from viewmill.strategies.view_tree.states import listed_place, place_views
+from viewmill.strategies.view_tree.states import listed_state, place_views
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.variable_order import Order
 
@@ -50,7 +50,7 @@ def plan_factorized(block: Block, statistics: Statistics, order: Order | None = 
     counted = {name: why for name, why in kept.items() if name not in lists}
     places = place_views(block, layout, root, counted, paths)
     by_name = {view.name: view for view in root.walk()}
-    places.all += [listed_place(places, by_name[n], first) for n, first in lists.items()]
+    places.all += [listed_state(places, by_name[n], first) for n, first in lists.items()]
     sizes = Sizes(block, statistics)
     entries = sum(sizes.of(view) for view in root.walk() if view.name in kept)
     steps = average_cost(paths, sizes)

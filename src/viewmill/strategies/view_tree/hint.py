@@ -21,7 +21,7 @@ from viewmill.strategies.view_tree.variable_order import Order
 
 
 @dataclass(frozen=True)
-class _Place:
+class _HintedNode:
     """A hinted column: the variable that it is, or the one table that it is of."""
 
     hinted: HintedVariable
@@ -43,7 +43,7 @@ def hinted_order(block: Block, hints: Hints) -> Order:
 class _Reader:
     def __init__(self, block: Block, hints: Hints) -> None:
         self.block, self.hints = block, hints
-        self.places: dict[str, _Place] = {}
+        self.places: dict[str, _HintedNode] = {}
 
     # Names.
 
@@ -53,7 +53,7 @@ class _Reader:
         if name in self.places:
             raise InvalidArgument(f"{hinted.name} is in the variable order twice", span=hinted.span)
         path = (*above, name)
-        self.places[name] = _Place(hinted, path, aliases, variable)
+        self.places[name] = _HintedNode(hinted, path, aliases, variable)
         for child in hinted.children:
             self.place(child, path)
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from viewmill.program.states import Listed
 from viewmill.strategies.view_tree.deltas import Path
-from viewmill.strategies.view_tree.states import Place, Places
+from viewmill.strategies.view_tree.states import StateRef, StateRefs
 
 _MOST = 2  # links of an entry: each is a word
 
 
-def add_links(places: Places, paths: Iterable[Path], result: str) -> None:
+def add_links(places: StateRefs, paths: Iterable[Path], result: str) -> None:
     """Give the lists among the places their links; `result` is the state of the root."""
     found: dict[str, dict[str, None]] = {}
     for path in paths:
@@ -33,9 +33,9 @@ def add_links(places: Places, paths: Iterable[Path], result: str) -> None:
             places.all[i] = replace(place, kind=kind, links=links)
 
 
-def _led_to(places: Places, path: Path, result: str) -> Iterator[tuple[Place, str]]:
+def _led_to(places: StateRefs, path: Path, result: str) -> Iterator[tuple[StateRef, str]]:
     """The lists that a change visits, each with the states that their entries lead to."""
-    near: list[Place] = []
+    matched: list[StateRef] = []
     for step in path.steps:
         keys = step.view.keys
         if step.view is path.steps[-1].view:
@@ -44,16 +44,16 @@ def _led_to(places: Places, path: Path, result: str) -> Iterator[tuple[Place, st
             targets = [p.state for p in places.of(step.view) if not isinstance(p.kind, Listed)]
         else:
             targets = []
-        yield from ((p, each) for each in targets for p in nearest(near, keys))
+        yield from ((p, each) for each in targets for p in nearest(matched, keys))
         for visit in step.visits:
             if visit.is_lookup:
                 place = places.for_lookup(visit.view)
                 if not isinstance(place.kind, Listed):
-                    yield from ((p, place.state) for p in nearest(near, visit.view.keys))
+                    yield from ((p, place.state) for p in nearest(matched, visit.view.keys))
             elif visit.rival is None:
-                near.append(places.for_visit(visit.view, visit.bound))
+                matched.append(places.for_visit(visit.view, visit.bound))
 
 
-def nearest(near: list[Place], keys: tuple[str, ...]) -> list[Place]:
+def nearest(matched: list[StateRef], keys: tuple[str, ...]) -> list[StateRef]:
     """The innermost list whose entries say the whole key; none or one."""
-    return [place for place in reversed(near) if set(keys) <= set(place.keys)][:1]
+    return [place for place in reversed(matched) if set(keys) <= set(place.keys)][:1]

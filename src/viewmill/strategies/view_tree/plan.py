@@ -26,7 +26,7 @@ from viewmill.strategies.view_tree.links import add_links
 from viewmill.strategies.view_tree.materialize import materialize, materialize_filling
 from viewmill.strategies.view_tree.result import STATE
 from viewmill.strategies.view_tree.search import find_order
-from viewmill.strategies.view_tree.states import Places, place_views
+from viewmill.strategies.view_tree.states import StateRefs, place_views
 from viewmill.strategies.view_tree.tree import View, view_tree
 from viewmill.strategies.view_tree.variable_order import Order
 
@@ -62,7 +62,7 @@ class TreePlan:
     kept: dict[str, str]
     paths: list[Path]
     layout: Layout
-    places: Places
+    places: StateRefs
     reactions: dict[str, list[Reaction]]  # by occurrence
     steps: float  # of an update of one row, on average
     entries: float  # in all states

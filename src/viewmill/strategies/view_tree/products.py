@@ -35,9 +35,9 @@ from viewmill.strategies.view_tree.polynomials import Factor, Term
 from viewmill.strategies.view_tree.result import STATE, Result
 from viewmill.strategies.view_tree.rings.arithmetic import Value
 from viewmill.strategies.view_tree.rings.numbers import Numbers, Signature
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
-from viewmill.strategies.view_tree.states import Place
+from viewmill.strategies.view_tree.states import StateRef
 from viewmill.strategies.view_tree.tree import View
 from viewmill.strategies.view_tree.trigger import RESERVED, TriggerWriter
 
@@ -50,10 +50,10 @@ class Part:
     state: str
     kind: Indexed
 
-    def spot(self, entry: str) -> Spot:
+    def slot_ref(self, entry: str) -> SlotRef:
         """Where its payload lies."""
         words = {slot.name: self.kind.word(slot.name) for slot in self.kind.payload}
-        return Spot(self.state, entry, words)
+        return SlotRef(self.state, entry, words)
 
 
 def product_trigger(plan: TreePlan, input_name: str, shape: Shape) -> ProductTrigger | None:
@@ -272,10 +272,10 @@ class ProductWriter(TriggerWriter):
         entry = self.source.name("e_part")
         key = self._key_text(part.view.keys, keys)
         self.source.line(f"{entry} = indexed_touch({part.state}, {key})")
-        self._add(self.numbers.by_signature[part.view.name].items(), values, part.spot(entry))
+        self._add(self.numbers.by_signature[part.view.name].items(), values, part.slot_ref(entry))
 
-    def _add(self, slots: object, values: dict[Signature, Value], spot: Spot) -> None:
-        self.numbers.add_values(self.source, slots, values, spot)  # type: ignore[arg-type]
+    def _add(self, slots: object, values: dict[Signature, Value], ref: SlotRef) -> None:
+        self.numbers.add_values(self.source, slots, values, ref)  # type: ignore[arg-type]
 
     # The way up.
 
@@ -301,7 +301,7 @@ class ProductWriter(TriggerWriter):
             stack.enter_context(self.source.block(loop))
             self.source.line(f"{entry} = indexed_at({part.state}, {index})")
             keys |= self._part_keys(part, entry)
-            payloads.append((part.view, self.numbers.stored(part.view, part.spot(entry))))
+            payloads.append((part.view, self.numbers.stored(part.view, part.slot_ref(entry))))
         return keys, payloads
 
     def _part_keys(self, part: Part, entry: str) -> dict[str, Operand]:
@@ -322,7 +322,7 @@ class ProductWriter(TriggerWriter):
         relations = frozenset().union(*(part.view.relations for part in parts))
         return View(view.name, view.keys, relations, (), tuple(part.view for part in parts))
 
-    def _write_store(self, place: Place, view: View, parts: list[Part]) -> None:
+    def _write_store(self, place: StateRef, view: View, parts: list[Part]) -> None:
         """Multiply the parts out into a view that is kept."""
         original = self.original.by_signature[view.name]
         whole = self._whole(view, parts)
@@ -333,7 +333,7 @@ class ProductWriter(TriggerWriter):
             entry = self.source.name(f"e_{view.name}")
             self.source.line(f"{entry} = {self._touch(place, view, keys)}")
             slots = self.numbers.by_signature[view.name].items()
-            self._add(slots, values, place.spot(view, entry))
+            self._add(slots, values, place.slot_ref(view, entry))
             self._settle(place, entry, keys)
 
     def _write_root(self, root: View, parts: list[Part]) -> None:
@@ -376,8 +376,8 @@ class ProductWriter(TriggerWriter):
             for visit in visits:
                 keys, entries = self._visit(visit, keys, entries, stack)
             for visit in visits:
-                spot = self._spot(visit.view, entries)
-                payloads.append((visit.view, self.numbers.stored(visit.view, spot)))
+                ref = self._slot_ref(visit.view, entries)
+                payloads.append((visit.view, self.numbers.stored(visit.view, ref)))
             values = self.numbers.join(self.source, made.view, payloads, keys)
             self._add_to_part(made, keys, values)
 

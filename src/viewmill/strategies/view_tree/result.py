@@ -19,7 +19,7 @@ from viewmill.program.program import Trigger
 from viewmill.program.states import Indexed, Slot
 from viewmill.strategies.view_tree.block import Block, Occurrence
 from viewmill.strategies.view_tree.layout import Layout
-from viewmill.strategies.view_tree.rings.ring import Payload, Spot
+from viewmill.strategies.view_tree.rings.ring import Payload, SlotRef
 from viewmill.strategies.view_tree.rows import key_text, key_word, read_rows, value_of
 
 STATE = "root"
@@ -53,10 +53,10 @@ class Result:
         values = () if self.block.beside is None else self.block.beside.values
         return [slot for i in range(len(values)) for slot in (f"beside_{i}", f"beside_{i}_null")]
 
-    def _spot(self) -> Spot:
+    def _slot_ref(self) -> SlotRef:
         kind = self.kind
         words = {slot.name: kind.word(slot.name) for slot in kind.payload}
-        return Spot(STATE, "e", words, {name: kind.low_word(name) for name in words})
+        return SlotRef(STATE, "e", words, {name: kind.low_word(name) for name in words})
 
     # Changes.
 
@@ -76,15 +76,15 @@ class Result:
         link: str = "",
     ) -> None:
         """Write what adds a change of the root; `link` says which entry remembers its place."""
-        spot, fields, root = self._spot(), self.fields, self.layout.root
+        ref, fields, root = self._slot_ref(), self.fields, self.layout.root
         if not fields:
             for ring, total, payload in zip(self.layout.rings, totals, payloads, strict=True):
-                ring.gather(source, total, payload, spot)
+                ring.gather(source, total, payload, ref)
             return
         key = key_text([keys[field.name] for field in fields], fields)
         source.line(f"e = {'linked' if link else 'indexed'}_touch({STATE}, {key}{link})")
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
-            ring.add(source, root, payload, spot)
+            ring.add(source, root, payload, ref)
 
     def write_beside(self, source: Source, states: list[str]) -> Trigger | None:
         """The trigger of the values beside the groups, each of which is one row or none."""
@@ -136,7 +136,7 @@ class Result:
         """Write what adds the sums of a batch."""
         if not self.fields:
             for ring, total in zip(self.layout.rings, totals, strict=True):
-                ring.end(source, total, self._spot())
+                ring.end(source, total, self._slot_ref())
 
     # Showing.
 
@@ -216,7 +216,7 @@ class Result:
         needed = self._needed()
         for name, call in self.block.aggregates:
             if name in needed:
-                bound[name] = self.layout.ring_of[name].finish(name, call, scalar, self._spot())
+                bound[name] = self.layout.ring_of[name].finish(name, call, scalar, self._slot_ref())
         for condition in self.block.having:
             with source.block(f"if not {scalar.is_true(condition)}:"):
                 source.line("continue")

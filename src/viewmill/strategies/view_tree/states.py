@@ -1,8 +1,8 @@
 """The states of a tree: which kept views share one, and how each is reached.
 
 takes  the kept views, the paths of all changes
-gives  `Place`s: an `Indexed` state for views looked up by whole keys (siblings with equal keys are
-       fused into one), a `Listed` one for each way of visiting a view by part of its key
+gives  `StateRef`s: an `Indexed` state for views looked up by whole keys (siblings with equal keys
+       share one), a `Listed` one for each way of visiting a view by part of its key
 next   emit, definitions
 """
 
@@ -18,12 +18,12 @@ from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.indicators import holders, same_as_table
 from viewmill.strategies.view_tree.layout import Layout
-from viewmill.strategies.view_tree.rings.ring import NARROW_FUNCTIONS, Spot
+from viewmill.strategies.view_tree.rings.ring import NARROW_FUNCTIONS, SlotRef
 from viewmill.strategies.view_tree.tree import View, parents
 
 
 @dataclass(frozen=True)
-class Place:
+class StateRef:
     """A state, the views it holds, and the name of each view's slots in it."""
 
     state: str
@@ -47,7 +47,7 @@ class Place:
         is_narrow = isinstance(self.kind, Listed) and self.kind.may_be_narrow
         return NARROW_FUNCTIONS[name] if is_narrow else name
 
-    def spot(self, view: View, entry: str) -> Spot:
+    def slot_ref(self, view: View, entry: str) -> SlotRef:
         """Where the payload of a view lies in an entry."""
         own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
         words = {slot: self.kind.word(name) for slot, name in own.items()}
@@ -56,18 +56,18 @@ class Place:
             halves = {slot.name: slot.size // 2 for slot in self.kind.payload}
             lows = {slot: words[slot] + halves[name] for slot, name in own.items()}
             narrow = self.kind.may_be_narrow
-            return Spot(self.state, entry, words, lows, is_listed=True, is_narrow=narrow)
+            return SlotRef(self.state, entry, words, lows, is_listed=True, is_narrow=narrow)
         lows = {slot: self.kind.low_word(name) for slot, name in own.items()}
-        return Spot(self.state, entry, words, lows, self.kind.roomy)
+        return SlotRef(self.state, entry, words, lows, self.kind.roomy)
 
 
 @dataclass
-class Places:
+class StateRefs:
     """Where every kept view is."""
 
     block: Block
     layout: Layout
-    all: list[Place] = field(default_factory=list)
+    all: list[StateRef] = field(default_factory=list)
     journal: bool = False  # every state has one
     same: dict[str, View] = field(default_factory=dict)  # the table that an indicator is read from
 
@@ -76,12 +76,12 @@ class Places:
         variable = self.block.variable(name)
         return Field(name, variable.type, variable.nullable)
 
-    def of(self, view: View) -> list[Place]:
+    def of(self, view: View) -> list[StateRef]:
         """The places of a view; a view with several is written to all and read from one."""
         name = self.same.get(view.name, view).name
         return [each for each in self.all if name in [view.name for view in each.views]]
 
-    def zero_test(self, view: View, entry: str, place: Place) -> str:
+    def zero_test(self, view: View, entry: str, place: StateRef) -> str:
         """What is true while an entry holds nothing of a view."""
         stored = self.same.get(view.name, view)
         slots = self.layout.slots(stored)
@@ -90,20 +90,20 @@ class Places:
         function = "list_is_zero" if isinstance(place.kind, Listed) else "indexed_is_zero"
         return f"{function}({place.state}, {entry}, {first}, {words})"
 
-    def for_lookup(self, view: View) -> Place:
+    def for_lookup(self, view: View) -> StateRef:
         """The place to look a whole key up."""
         return self.of(view)[0]
 
-    def for_visit(self, view: View, bound: tuple[str, ...]) -> Place:
+    def for_visit(self, view: View, bound: tuple[str, ...]) -> StateRef:
         """The place to visit by some of the key."""
         return next(p for p in self.of(view) if isinstance(p.kind, Listed) and p.first == bound)
 
 
 def place_views(
     block: Block, layout: Layout, root: View, kept: dict[str, str], paths: list[Path]
-) -> Places:
+) -> StateRefs:
     """A place for every kept view but the root, and for the indicators."""
-    places = Places(block, layout)
+    places = StateRefs(block, layout)
     indicators = {each.name: each for each, _ in holders(root)}
     # What an indicator says of floats depends on rounding: only a journal leads back exactly.
     if indicators:
@@ -129,16 +129,16 @@ def place_views(
             continue
         if visits.get(view.name):
             for bound in visits[view.name]:
-                places.all.append(listed_place(places, view, bound, len(visits[view.name]) > 1))
+                places.all.append(listed_state(places, view, bound, len(visits[view.name]) > 1))
         else:
             together = above[view.name].name if view.name in above else view.name
             fused.setdefault((together, view.keys), []).append(view)
     for views in fused.values():
-        places.all.append(indexed_place(places, views))
+        places.all.append(indexed_state(places, views))
     return places
 
 
-def indexed_place(places: Places, views: list[View]) -> Place:
+def indexed_state(places: StateRefs, views: list[View]) -> StateRef:
     """A state that whole keys are looked up in; views with equal keys lie side by side."""
     view, layout = views[0], places.layout
     if len(views) == 1:
@@ -146,7 +146,7 @@ def indexed_place(places: Places, views: list[View]) -> Place:
         journal = not _is_exact(views, slots) or places.journal
         kind = Indexed(_fields(places, view.keys), slots, journal=journal)
         names = {(view.name, slot.name): slot.name for slot in slots}
-        return Place(_state_name(places, f"v_{view.name}"), kind, (view,), (), names)
+        return StateRef(_state_name(places, f"v_{view.name}"), kind, (view,), (), names)
     names = {}
     together: list[Slot] = []
     for each in views:
@@ -157,12 +157,12 @@ def indexed_place(places: Places, views: list[View]) -> Place:
     state = _state_name(places, wish)
     journal = not _is_exact(views, together) or places.journal
     kind = Indexed(_fields(places, view.keys), tuple(together), journal=journal)
-    return Place(state, kind, tuple(views), (), names)
+    return StateRef(state, kind, tuple(views), (), names)
 
 
-def listed_place(
-    places: Places, view: View, bound: tuple[str, ...], several: bool = False
-) -> Place:
+def listed_state(
+    places: StateRefs, view: View, bound: tuple[str, ...], several: bool = False
+) -> StateRef:
     """A state whose entries are visited by some of their keys."""
     rest = tuple(key for key in view.keys if key not in bound)
     slots = tuple(
@@ -178,10 +178,10 @@ def listed_place(
     )
     names = {(view.name, slot.name): slot.name for slot in slots}
     wish = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
-    return Place(_state_name(places, wish), kind, (view,), bound, names)
+    return StateRef(_state_name(places, wish), kind, (view,), bound, names)
 
 
-def _state_name(places: Places, wish: str) -> str:
+def _state_name(places: StateRefs, wish: str) -> str:
     """A name that triggers can say, and that no other state has; columns may have any."""
     return Names(place.state for place in places.all).new(wish)
 
@@ -198,5 +198,5 @@ def _has_floats(slots: Iterable[Slot]) -> bool:
     return not all(slot.is_exact for slot in slots)
 
 
-def _fields(places: Places, names: tuple[str, ...]) -> tuple[Field, ...]:
+def _fields(places: StateRefs, names: tuple[str, ...]) -> tuple[Field, ...]:
     return tuple(places.field_of(name) for name in names)

@@ -11,19 +11,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Expression
+from viewmill.codegen.pushed_filter import pushed_filter_of
 from viewmill.codegen.scalar import Operand
-from viewmill.codegen.sieve import sieve_of
 from viewmill.codegen.source import Source
 from viewmill.program.program import Trigger
 from viewmill.program.states import Listed
-from viewmill.strategies.view_tree.ahead import write_ahead, write_ahead_in_list, write_is_far
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path, Reaction, Step, Visit
 from viewmill.strategies.view_tree.layout import Layout
+from viewmill.strategies.view_tree.prefetch import (
+    emit_cache_tests,
+    emit_list_prefetch,
+    emit_prefetch,
+)
 from viewmill.strategies.view_tree.result import STATE, Result
-from viewmill.strategies.view_tree.rings.ring import Payload, Spot
+from viewmill.strategies.view_tree.rings.ring import Payload, SlotRef
 from viewmill.strategies.view_tree.rows import Rows, key_text, key_word, read_rows
-from viewmill.strategies.view_tree.states import Place, Places
+from viewmill.strategies.view_tree.states import StateRef, StateRefs
 from viewmill.strategies.view_tree.tree import View
 
 RESERVED = (
@@ -59,11 +63,11 @@ class TriggerWriter:
     source: Source
     block: Block
     layout: Layout
-    places: Places
+    places: StateRefs
     result: Result
-    # The entries of lists at hand, the innermost last.
-    near: list[tuple[Place, str]] = field(default_factory=list, init=False)
-    visited: frozenset[str] = field(default=frozenset(), init=False)  # lists asked for ahead
+    # The list entries that the enclosing loops are at, the innermost last.
+    matched_entries: list[tuple[StateRef, str]] = field(default_factory=list, init=False)
+    visited: frozenset[str] = field(default=frozenset(), init=False)  # lists that are prefetched
 
     def write(
         self, paths: Sequence[Path], reactions: Sequence[Reaction], states: list[str]
@@ -79,13 +83,13 @@ class TriggerWriter:
         with source.block(f"def {function}({', '.join(arguments)}):"):
             totals = self.result.begin(self.source)
             source.line("done = size")
-            wanted = write_is_far(source, self.block, self.places, path)
+            wanted = emit_cache_tests(source, self.block, self.places, path)
             self.visited = wanted.visited
             is_picky = bool(wanted.places and occurrence.where)
             if is_picky:
                 source.line("taken = 0")
             with source.block("for i in range(start, size):"):
-                write_ahead(source, self.block, path, rows, wanted)
+                emit_prefetch(source, self.block, path, rows, wanted)
                 if is_picky:  # asking for rows that are not taken would cost more than waiting
                     source.line("far = far and (i - start < 64 or taken * 16 > i - start)")
                 source.line("m = multiplicity[i]")
@@ -104,8 +108,8 @@ class TriggerWriter:
             source.line("return done")
         source.line()
         own = dict(zip(occurrence.scan.schema.names, rows.input.schema.names, strict=True))
-        sieve = sieve_of(occurrence.where, own)
-        return Trigger(rows.input.name, function, rows.columns, sieve=sieve)
+        pushed = pushed_filter_of(occurrence.where, own)
+        return Trigger(rows.input.name, function, rows.columns, pushed_filter=pushed)
 
     def used(self, leaf: View) -> list[Expression]:
         """What a trigger reads of the rows of a table."""
@@ -163,7 +167,7 @@ class TriggerWriter:
             link = self._link_text(STATE, step.view.keys)
             self.result.add(self.source, payloads, keys, totals, link)
             return
-        settled: list[tuple[Place, str]] = []
+        settled: list[tuple[StateRef, str]] = []
         if step.is_stored:
             for place in self.places.of(step.view):
                 first = watch if not settled else None
@@ -184,7 +188,7 @@ class TriggerWriter:
             self._settle(place, entry, keys)
 
     def _store(
-        self, place: Place, view: View, payloads: list[Payload], keys: dict[str, Operand],
+        self, place: StateRef, view: View, payloads: list[Payload], keys: dict[str, Operand],
         watch: _Watch | None = None,
     ) -> str:  # fmt: skip
         """Add a change to the view's state; its entry."""
@@ -193,34 +197,34 @@ class TriggerWriter:
         zero = self.places.zero_test(view, entry, place)
         if watch is not None:
             source.line(f"{watch.was} = int({zero})")
-        spot = place.spot(view, entry)
+        ref = place.slot_ref(view, entry)
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
-            ring.add(source, view, payload, spot)
+            ring.add(source, view, payload, ref)
         if watch is not None:
             source.line(f"{watch.now} = int({zero})")
         return entry
 
-    def _touch(self, place: Place, view: View, keys: dict[str, Operand]) -> str:
+    def _touch(self, place: StateRef, view: View, keys: dict[str, Operand]) -> str:
         if isinstance(place.kind, Listed):
             first, rest = self._parts(place, keys)
             return f"list_touch({place.state}, {first}, {rest})"
         key, link = self._key_text(view.keys, keys), self._link_text(place.state, view.keys)
         return f"{'linked' if link else 'indexed'}_touch({place.state}, {key}{link})"
 
-    def _hold(self, place: Place, entry: str, stack: ExitStack) -> None:
+    def _hold(self, place: StateRef, entry: str, stack: ExitStack) -> None:
         """An entry of a list is at hand until the stack is closed."""
         if isinstance(place.kind, Listed):
-            self.near.append((place, entry))
-            stack.callback(self.near.pop)
+            self.matched_entries.append((place, entry))
+            stack.callback(self.matched_entries.pop)
 
     def _link_text(self, state: str, names: tuple[str, ...]) -> str:
         """The arguments that say which entry at hand remembers where a key is in a state."""
-        for place, entry in reversed(self.near):
+        for place, entry in reversed(self.matched_entries):
             if state in place.links and set(names) <= set(place.keys):
                 return f", {place.state}, {entry}, {place.link(state)}"
         return ""
 
-    def _settle(self, place: Place, entry: str, keys: dict[str, Operand]) -> None:
+    def _settle(self, place: StateRef, entry: str, keys: dict[str, Operand]) -> None:
         if isinstance(place.kind, Listed):
             first, _ = self._parts(place, keys)
             self.source.line(f"list_settle({place.state}, {first}, {entry})")
@@ -230,7 +234,7 @@ class TriggerWriter:
     def _key_text(self, names: tuple[str, ...], keys: dict[str, Operand]) -> str:
         return key_text([keys[n] for n in names], [self.places.field_of(n) for n in names])
 
-    def _parts(self, place: Place, keys: dict[str, Operand]) -> tuple[str, str]:
+    def _parts(self, place: StateRef, keys: dict[str, Operand]) -> tuple[str, str]:
         assert isinstance(place.kind, Listed)
         rest = tuple(field.name for field in place.kind.rest)
         return self._key_text(place.first, keys), self._key_text(rest, keys)
@@ -260,7 +264,7 @@ class TriggerWriter:
         source.line(f"{found} = list_of({place.state}, {first})")
         loop = f"for {j} in range(list_size({place.state}, {found})):"
         stack.enter_context(source.block(loop))
-        write_ahead_in_list(source, place, found, j, self.visited)
+        emit_list_prefetch(source, place, found, j, self.visited)
         entry = source.name(f"e_{view.name}")
         source.line(f"{entry} = list_at({place.state}, {found}, {j})")
         self._hold(place, entry, stack)
@@ -299,14 +303,14 @@ class TriggerWriter:
         here = {place.state: entry for place, entry in zip(places, found, strict=True)}
         return {**keys, **known}, {**entries, **here}
 
-    def _find(self, place: Place, view: View, keys: dict[str, Operand]) -> str:
+    def _find(self, place: StateRef, view: View, keys: dict[str, Operand]) -> str:
         if isinstance(place.kind, Listed):
             first, rest = self._parts(place, keys)
             return f"list_find({place.state}, {first}, {rest})"
         key, link = self._key_text(view.keys, keys), self._link_text(place.state, view.keys)
         return f"{'linked' if link else 'indexed'}_find({place.state}, {key}{link})"
 
-    def _rest(self, place: Place, entry: str) -> dict[str, Operand]:
+    def _rest(self, place: StateRef, entry: str) -> dict[str, Operand]:
         """The variables that a visited entry makes known."""
         assert isinstance(place.kind, Listed)
         known: dict[str, Operand] = {}
@@ -384,15 +388,15 @@ class TriggerWriter:
     ) -> list[Payload]:  # fmt: skip
         """What the view above keeps, of this change and its siblings."""
         joined_views = [visit.view for visit in step.visits if not visit.view.indicates]
-        spots = [(view, self._spot(view, entries)) for view in joined_views]
+        refs = [(view, self._slot_ref(view, entries)) for view in joined_views]
         joined = []
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             parts = [(step.view, payload)]
-            parts += [(view, ring.stored(view, spot)) for view, spot in spots]
+            parts += [(view, ring.stored(view, ref)) for view, ref in refs]
             joined.append(ring.join(self.source, above, parts, keys))
         return joined
 
-    def _spot(self, view: View, entries: dict[str, str]) -> Spot:
+    def _slot_ref(self, view: View, entries: dict[str, str]) -> SlotRef:
         """Where a view that was visited is."""
         place = next(each for each in self.places.of(view) if each.state in entries)
-        return place.spot(view, entries[place.state])
+        return place.slot_ref(view, entries[place.state])

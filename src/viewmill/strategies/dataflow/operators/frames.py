@@ -24,7 +24,7 @@ def shifted(w, d):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The frame of a call in a sequence of rows; `partition` and `peers` count places."""
+    """The frame of a call in a sequence of rows; `partition` and `peers` count columns."""
 
     order: RowOrder
     state: str
@@ -102,15 +102,15 @@ class Bounds:
         if distance == 0:
             source.line(among)
             return
-        place = self.order.places[self.peers - 1]
+        column = self.order.columns[self.peers - 1]
         last = self.order.words(self.peers) - 1
         before = self.order.key_at(state, position, last)[1:-1]
         moved = f"({before} shifted(sorted_key({state}, {position}, {last}), {distance}),)"
         away = f"{name} = {search}({self.state}, {moved})"
-        if not place.field.nullable:
+        if not column.field.nullable:
             source.line(away)
             return
-        null = 0 if place.nulls_first else 1
+        null = 0 if column.nulls_first else 1
         with source.block(f"if sorted_key({state}, {position}, {last - 1}) == {null}:"):
             source.line(among)  # NULL is near to NULL alone
         with source.block("else:"):

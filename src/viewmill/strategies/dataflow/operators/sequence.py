@@ -22,7 +22,7 @@ WordKind = OneOf["number", "text", "text_down", "wide", "wide_down"]
 
 
 @dataclass(frozen=True)
-class Place:
+class OrderColumn:
     """A column and how it is ordered; `grouped` strings and wide decimals need no order."""
 
     field: Field
@@ -73,40 +73,40 @@ class Place:
 
 
 class RowOrder:
-    """The places of a row, in the order in which rows are compared, and its number among equals."""
+    """The columns that order rows, most significant first, and a number that tells equals apart."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
-        self.places = (*places, Place(COPY))
+    def __init__(self, columns: Sequence[OrderColumn]) -> None:
+        self.columns = (*columns, OrderColumn(COPY))
         self.starts: list[int] = [0]
-        for place in self.places:
-            self.starts.append(self.starts[-1] + len(place.kinds))
-        self.index = {place.field.name: i for i, place in enumerate(self.places)}
+        for column in self.columns:
+            self.starts.append(self.starts[-1] + len(column.kinds))
+        self.index = {column.field.name: i for i, column in enumerate(self.columns)}
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The columns of a row, its number left out."""
-        return tuple(place.field for place in self.places[:-1])
+        return tuple(column.field for column in self.columns[:-1])
 
     @property
     def has_texts(self) -> bool:
         """Whether strings are compared."""
-        return any(kind.startswith("text") for place in self.places for kind in place.kinds)
+        return any(kind.startswith("text") for column in self.columns for kind in column.kinds)
 
     def kind(self, payload: Sequence[Slot] = (), *, passing: bool = False) -> Sorted:
         """The state of such rows."""
-        words = tuple(kind for place in self.places for kind in place.kinds)
-        fields = tuple(place.field for place in self.places)
+        words = tuple(kind for column in self.columns for kind in column.kinds)
+        fields = tuple(column.field for column in self.columns)
         return Sorted(fields, words, tuple(payload), passing)
 
     def words(self, count: int) -> int:
-        """How many words the first `count` places have."""
+        """How many words the first `count` columns have."""
         return self.starts[count]
 
     def encode(self, row: Mapping[str, Operand], copy: str) -> str:
         """The key of a row."""
-        operands = [row[place.field.name] for place in self.places[:-1]]
-        pairs = zip(self.places, [*operands, Operand(copy)], strict=True)
-        words = [word for place, operand in pairs for word in place.encode(operand)]
+        operands = [row[column.field.name] for column in self.columns[:-1]]
+        pairs = zip(self.columns, [*operands, Operand(copy)], strict=True)
+        words = [word for column, operand in pairs for word in column.encode(operand)]
         return f"({', '.join(words)},)"
 
     def key_at(self, state: str, position: str, words: int) -> str:
@@ -118,4 +118,4 @@ class RowOrder:
         """A column of the row at a position."""
         i = self.index[name]
         span = range(self.starts[i], self.starts[i + 1])
-        return self.places[i].decode([f"sorted_key({state}, {position}, {w})" for w in span])
+        return self.columns[i].decode([f"sorted_key({state}, {position}, {w})" for w in span])

@@ -41,7 +41,7 @@ from viewmill.strategies.dataflow.operators.frames import (
     frame_among_equals,
     frame_of,
 )
-from viewmill.strategies.dataflow.operators.sequence import Place, RowOrder
+from viewmill.strategies.dataflow.operators.sequence import OrderColumn, RowOrder
 from viewmill.strategies.dataflow.operators.window_calls import (
     CALLS,
     Ranking,
@@ -86,7 +86,7 @@ class _Window:
             each.at = at
             at += each.width
         slots = tuple(Slot(f"word_{i}", "int") for i in range(at))
-        nothing = Values((), Schema(tuple(place.field for place in self.order.places)))
+        nothing = Values((), Schema(tuple(column.field for column in self.order.columns)))
         kept = self.order.kind(slots)
         self.state = writer.state("sequence", kept, _empty(kept.schema))
         for each in self.calls:
@@ -103,20 +103,20 @@ class _Window:
     # What is kept.
 
     def _order(self, partition: Sequence[Expression], keys: Sequence[SortKey]) -> RowOrder:
-        places: dict[str, Place] = {}
+        ordered: dict[str, OrderColumn] = {}
         for each in partition:
             name = column_name(each, self.window)
-            places[name] = Place(self._field(name), grouped=True)
-        self.partition_places = len(places)
-        self.peer_places = [len(places)]
+            ordered[name] = OrderColumn(self._field(name), grouped=True)
+        self.partition_columns = len(ordered)
+        self.peer_columns = [len(ordered)]
         for key in keys:
             name = column_name(key.expression, self.window)
-            if name not in places:
-                places[name] = Place(self._field(name), key.descending, key.nulls_first)
-            self.peer_places.append(len(places))
+            if name not in ordered:
+                ordered[name] = OrderColumn(self._field(name), key.descending, key.nulls_first)
+            self.peer_columns.append(len(ordered))
         for name in self.columns:
-            places.setdefault(name, Place(self._field(name)))
-        return RowOrder(list(places.values()))
+            ordered.setdefault(name, OrderColumn(self._field(name)))
+        return RowOrder(list(ordered.values()))
 
     def _field(self, name: str) -> Field:
         expression = self.columns[name]
@@ -132,11 +132,11 @@ class _Window:
         if kind is None:
             raise NotTaken(f"{over.function} over a window is not incremental yet", over.span)
         arguments = tuple(column_name(each, self.window) for each in value_arguments(over))
-        peers = self.peer_places[len(over.order)]
+        peers = self.peer_columns[len(over.order)]
         frame = frame_of(over)
-        if peers <= self.partition_places:
+        if peers <= self.partition_columns:
             frame = frame_among_equals(frame, over)
-        bounds = Bounds(self.order, "", frame, self.partition_places, peers)
+        bounds = Bounds(self.order, "", frame, self.partition_columns, peers)
         return kind(name, over, arguments, self.order, "", bounds, self.source)
 
     def _limit(self) -> tuple[WindowCall, int] | None:
@@ -272,9 +272,9 @@ class _Window:
     def _sweep(self) -> None:
         """Write what visits the rows that feel touched row t, then goes to the next."""
         source, state, touched = self.source, self.state, self.touched
-        whole = len(self.order.places)
+        whole = len(self.order.columns)
         own = self.order.key_at(touched, "t", self.order.words(whole))
-        partition = self.order.key_at(touched, "t", self.order.words(self.partition_places))
+        partition = self.order.key_at(touched, "t", self.order.words(self.partition_columns))
         source.line(f"begin = sorted_from({state}, {partition})")
         source.line(f"end = sorted_after({state}, {partition})")
         with source.block("if begin < end:"):
@@ -366,7 +366,7 @@ class _Window:
 
     def _rebuild(self) -> None:
         source, rows, state = self.source, self.rows, self.state
-        partition = self.order.key_at(state, "q", self.order.words(self.partition_places))
+        partition = self.order.key_at(state, "q", self.order.words(self.partition_columns))
         with source.block(f"def rebuild({self._states}, texts, errors):"):
             with source.block(f"for t in range(indexed_count({rows})):"):
                 source.line(f"e = indexed_at({rows}, t)")

@@ -289,7 +289,7 @@ class Fold(WindowCall):
         """Of what is aggregated; None for count(*)."""
         if not self.arguments:
             return None
-        return self.order.places[self.order.index[self.arguments[0]]].field.type
+        return self.order.columns[self.order.index[self.arguments[0]]].field.type
 
     @property
     def _way(self) -> str:

@@ -18,7 +18,7 @@ from viewmill.algebra.types import Boolean, Date, Decimal, Integer, Type
 from viewmill.codegen.source import Source
 from viewmill.program.states import EXACT_ROOM, Slot
 from viewmill.strategies.view_tree.polynomials import Factor
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 
 Kind = OneOf["int", "wide", "sum"]
 
@@ -118,23 +118,23 @@ def _as_floats(coefficient: Fraction) -> list[float]:
     return found
 
 
-def add(source: Source, spot: Spot, slot: Slot, value: Value) -> None:
+def add(source: Source, ref: SlotRef, slot: Slot, value: Value) -> None:
     """Write what adds a value to a slot."""
-    place = spot.at(slot.name)
+    place = ref.at(slot.name)
     match slot.kind:
         case "int":
             assert value.kind == "int"
-            source.line(f"{spot.function('indexed_add')}({place}, {value.text})")
+            source.line(f"{ref.function('indexed_add')}({place}, {value.text})")
         case "wide":
-            source.line(f"{spot.function('indexed_add_wide')}({place}, {as_wide(value)})")
+            source.line(f"{ref.function('indexed_add_wide')}({place}, {as_wide(value)})")
         case "sum":
             source.line(f"exact_add_number({place}, {as_sum(value)})")
 
 
-def read(spot: Spot, slot: Slot) -> Value:
+def read(ref: SlotRef, slot: Slot) -> Value:
     """The value of a slot."""
     function = {"int": "int_at", "wide": "wide_at", "sum": "exact_at"}[slot.kind]
-    return Value(f"{spot.function(function)}({spot.at(slot.name)})", kind_of(slot))
+    return Value(f"{ref.function(function)}({ref.at(slot.name)})", kind_of(slot))
 
 
 def kind_of(slot: Slot) -> Kind:

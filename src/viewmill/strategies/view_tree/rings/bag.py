@@ -15,7 +15,7 @@ from viewmill.algebra.types import Boolean, Float
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
-from viewmill.strategies.view_tree.rings.ring import Ring, Spot
+from viewmill.strategies.view_tree.rings.ring import Ring, SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
@@ -49,9 +49,9 @@ class Bag:
         """A whole number."""
         return times
 
-    def stored(self, view: View, spot: Spot) -> str:
+    def stored(self, view: View, ref: SlotRef) -> str:
         """What reads it."""
-        return f"int_at({spot.at(SLOT.name)})"
+        return f"int_at({ref.at(SLOT.name)})"
 
     def join(
         self,
@@ -72,10 +72,10 @@ class Bag:
         """A word."""
         return f"{payload} != 0"
 
-    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: str, ref: SlotRef) -> None:
         """Add it; without rows there are no floats."""
-        source.line(f"bag_add({spot.at(SLOT.name)}, {payload})")
-        self._clear(source, view, spot)
+        source.line(f"bag_add({ref.at(SLOT.name)}, {payload})")
+        self._clear(source, view, ref)
 
     def begin(self, source: Source) -> str:
         """A variable."""
@@ -83,36 +83,36 @@ class Bag:
         source.line(f"{name} = 0")
         return name
 
-    def gather(self, source: Source, total: str, payload: str, spot: Spot) -> None:
+    def gather(self, source: Source, total: str, payload: str, ref: SlotRef) -> None:
         """Add modulo 2^64."""
         source.line(f"{total} = bag_plus({total}, {payload})")
 
-    def end(self, source: Source, total: str, spot: Spot) -> None:
+    def end(self, source: Source, total: str, ref: SlotRef) -> None:
         """The rows of the batch are added already."""
-        self.add(source, self.root, total, spot)
+        self.add(source, self.root, total, ref)
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Nobody asks."""
         raise AssertionError(f"{name} is no aggregate of a bag")
 
-    def _clear(self, source: Source, view: View, spot: Spot) -> None:
+    def _clear(self, source: Source, view: View, ref: SlotRef) -> None:
         left = [slot for ring in self.watched for slot in ring.slots(view) if slot.kind == "floats"]
         if view.is_leaf and view is not self.root:
             left = [slot for slot in left if not slot.lows]  # of a table they come back to zero
         if not left:
             return
         count = self.rows.slots(view)[0]
-        empty = f"int_at({spot.at(SLOT.name)}) == 0 and "
+        empty = f"int_at({ref.at(SLOT.name)}) == 0 and "
         if count.kind == "int":
-            empty += f"int_at({spot.at(count.name)}) == 0"
+            empty += f"int_at({ref.at(count.name)}) == 0"
         else:
-            empty += f"wide_is_zero(wide_at({spot.at(count.name)}))"
+            empty += f"wide_is_zero(wide_at({ref.at(count.name)}))"
         with source.block(f"if {empty}:"):
             for slot in left:
-                source.line(f"floats_clear({spot.at(slot.name)}, {slot.words})")
+                source.line(f"floats_clear({ref.at(slot.name)}, {slot.words})")
                 if slot.lows:
-                    low = f"{spot.state}, {spot.entry}, {spot.lows[slot.name]}"
-                    function = "floats_clear" if spot.is_listed else "floats_clear_low"
+                    low = f"{ref.state}, {ref.entry}, {ref.lows[slot.name]}"
+                    function = "floats_clear" if ref.is_listed else "floats_clear_low"
                     source.line(f"{function}({low}, {slot.lows})")
 
 

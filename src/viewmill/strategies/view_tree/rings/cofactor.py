@@ -23,7 +23,7 @@ from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import columns_in
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
@@ -184,11 +184,11 @@ class Cofactor:
         source.line(f"floats_put({block}, 0, float({times}))")
         return Pair(block, "0")
 
-    def stored(self, view: View, spot: Spot) -> Pair:
+    def stored(self, view: View, ref: SlotRef) -> Pair:
         """The block in the entry."""
-        place = f"{spot.state}, {spot.entry}, {spot.lows[self.slot]}"
-        low = f"floats_low({place}, {self._size(view)}, {int(spot.is_listed)})"
-        return Pair(f"floats_at({spot.at(self.slot)})", low)
+        place = f"{ref.state}, {ref.entry}, {ref.lows[self.slot]}"
+        low = f"floats_low({place}, {self._size(view)}, {int(ref.is_listed)})"
+        return Pair(f"floats_at({ref.at(self.slot)})", low)
 
     def join(
         self,
@@ -246,25 +246,25 @@ class Cofactor:
     def nonzero(self, payload: Pair | Product) -> None:
         """Most of its words would have to be read."""
 
-    def add(self, source: Source, view: View, payload: Pair | Product, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: Pair | Product, ref: SlotRef) -> None:
         """Add float by float."""
         if self._pad(view) > 1:
             total = self._begin(source)
-            self._gather(source, total, payload, spot)
+            self._gather(source, total, payload, ref)
             payload = self._gathered(source, total)
         assert isinstance(payload, Pair)
         if view.name == self.root.name:
-            self._add_total(source, payload, spot)
+            self._add_total(source, payload, ref)
             return
-        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload.block}, {payload.low}"
+        inside = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {payload.block}, {payload.low}"
         inside += f", {self._size(view)}"
-        if spot.is_fixed:
+        if ref.is_fixed:
             source.line(f"cofactor_add({inside})")
         else:
-            source.line(f"{spot.entry} = cofactor_add_whole({inside})")
+            source.line(f"{ref.entry} = cofactor_add_whole({inside})")
 
-    def _add_total(self, source: Source, payload: Pair, spot: Spot) -> None:
-        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload.block}, {payload.low}"
+    def _add_total(self, source: Source, payload: Pair, ref: SlotRef) -> None:
+        inside = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {payload.block}, {payload.low}"
         source.line(f"cofactor_add_total({inside}, {self._size(self.root)})")
 
     def begin(self, source: Source) -> str | None:
@@ -286,14 +286,14 @@ class Cofactor:
         return _VECTOR + 2 * _WAITING * (end + _VECTOR) + inside + end * (end + _VECTOR) // 2
 
     def gather(
-        self, source: Source, total: str | None, payload: Pair | Product, spot: Spot
+        self, source: Source, total: str | None, payload: Pair | Product, ref: SlotRef
     ) -> None:
         """To the total, or to the entry right away."""
         shape = self._shape(payload)
         if isinstance(total, Total) and total.shape in (None, shape):
-            self._gather(source, total, payload, spot)
+            self._gather(source, total, payload, ref)
         else:
-            self.add(source, self.root, payload, spot)
+            self.add(source, self.root, payload, ref)
 
     def _shape(self, payload: Pair | Product) -> tuple[str, int]:
         """The sizes of the factors, and which one is a row's; a block made already is the one."""
@@ -301,7 +301,7 @@ class Cofactor:
             return payload.sizes, payload.change
         return f"({len(self.columns(self.root))},)", -1
 
-    def _gather(self, source: Source, total: Total, payload: Pair | Product, spot: Spot) -> None:
+    def _gather(self, source: Source, total: Total, payload: Pair | Product, ref: SlotRef) -> None:
         """Multiply into a wide result; with low parts, in twice the digits, into the entry."""
         total.shape = sizes, change = self._shape(payload)
         is_product = isinstance(payload, Product)
@@ -322,7 +322,7 @@ class Cofactor:
             padded = [
                 f"cofactor_pad({room}, {e}, {columns}, {pad})" for e in (made.block, made.low)
             ]
-            self._add_total(source, Pair(*padded), spot)
+            self._add_total(source, Pair(*padded), ref)
         with source.block(f"elif cofactor_gather({total}, {factors}, {change}):"):
             source.line(f"cofactor_gather_more({total}, {factors}, {change})")
 
@@ -333,18 +333,18 @@ class Cofactor:
         source.line(f"{made} = cofactor_gathered({total}, {sizes}, {change})")
         return Pair(made, "0")
 
-    def end(self, source: Source, total: str | None, spot: Spot) -> None:
+    def end(self, source: Source, total: str | None, ref: SlotRef) -> None:
         """Add the total."""
         if isinstance(total, Total) and total.shape is not None:
-            self._add_total(source, self._gathered(source, total), spot)
+            self._add_total(source, self._gathered(source, total), ref)
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Count, sums and products in the order of the arguments."""
         source, columns = scalar.source, self.columns(self.root)
         shown, m = source.name(self.slot), len(columns)
         order = [str(columns.index(i)) for i in range(m)]
         source.line(f"{shown} = scratch({2 * block_size(m)})")
-        place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
+        place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}"
         inside = f"{shown}, {place}, {_tuple(order)}, {m}, {self._pad(self.root)}"
         source.line(f"cofactor_show({inside})")
         return Operand(shown)

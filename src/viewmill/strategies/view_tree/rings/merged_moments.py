@@ -18,7 +18,7 @@ from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
@@ -63,9 +63,9 @@ class MergedMoments:
         """A single table has no indicators."""
         raise AssertionError(times)
 
-    def stored(self, view: View, spot: Spot) -> str:
+    def stored(self, view: View, ref: SlotRef) -> str:
         """A single table is not joined."""
-        raise AssertionError(spot)
+        raise AssertionError(ref)
 
     def join(
         self,
@@ -81,32 +81,32 @@ class MergedMoments:
     def nonzero(self, payload: str) -> None:
         """Its count alone does not say so."""
 
-    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: str, ref: SlotRef) -> None:
         """Add float by float."""
-        inside = f"{spot.at(self.slot)}, {spot.lows[self.slot]}, {payload}, {self._size}"
+        inside = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {payload}, {self._size}"
         if view.name == self.root.name:
             source.line(f"cofactor_add_total({inside})")
-        elif spot.is_fixed:
+        elif ref.is_fixed:
             source.line(f"cofactor_add({inside})")
         else:
-            source.line(f"{spot.entry} = cofactor_add_whole({inside})")
+            source.line(f"{ref.entry} = cofactor_add_whole({inside})")
 
     def begin(self, source: Source) -> None:
         """Rows are added as they come."""
 
-    def gather(self, source: Source, total: None, payload: str, spot: Spot) -> None:
+    def gather(self, source: Source, total: None, payload: str, ref: SlotRef) -> None:
         """To the entry right away."""
-        self.add(source, self.root, payload, spot)
+        self.add(source, self.root, payload, ref)
 
-    def end(self, source: Source, total: None, spot: Spot) -> None:
+    def end(self, source: Source, total: None, ref: SlotRef) -> None:
         """All was added."""
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Count, sums and products."""
         source, m = scalar.source, self._columns
         shown = source.name(self.slot)
         order = f"({', '.join(map(str, range(m)))}{',' if m == 1 else ''})"
         source.line(f"{shown} = scratch({2 * self._size})")
-        place = f"{spot.at(self.slot)}, {spot.lows[self.slot]}"
+        place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}"
         source.line(f"cofactor_show({shown}, {place}, {order}, {m}, 1)")
         return Operand(shown)

@@ -47,7 +47,7 @@ from viewmill.strategies.view_tree.rings.arithmetic import (
     leaf_kind,
 )
 from viewmill.strategies.view_tree.rings.finish_numbers import finish
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
@@ -211,10 +211,10 @@ class Numbers:
         """The product of nothing."""
         return {(): Value(times, "int")}
 
-    def stored(self, view: View, spot: Spot) -> Values:
+    def stored(self, view: View, ref: SlotRef) -> Values:
         """What reads each slot."""
         return {
-            signature: arithmetic.read(spot, slot)
+            signature: arithmetic.read(ref, slot)
             for signature, slot in self.by_signature[view.name].items()
         }
 
@@ -238,28 +238,28 @@ class Numbers:
         """Whether one of the products is not zero; mostly that is known from the first."""
         return " or ".join(map(arithmetic.nonzero, payload.values()))
 
-    def add(self, source: Source, view: View, payload: Values, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: Values, ref: SlotRef) -> None:
         """Add each product to its slot."""
         if view.name == self.root.name:
             for each in self.root_slots:
                 for value in self._root_values(each, payload):
-                    arithmetic.add(source, spot, each.slot, value)
+                    arithmetic.add(source, ref, each.slot, value)
             return
-        self.add_values(source, self.by_signature[view.name].items(), payload, spot)
+        self.add_values(source, self.by_signature[view.name].items(), payload, ref)
 
     def add_values(
         self,
         source: Source,
         slots: Iterable[tuple[Signature, Slot]],
         payload: Values,
-        spot: Spot,
+        ref: SlotRef,
     ) -> None:
         """Add products to slots; what is known to fit 64 bits need not be multiplied in 64."""
         for signature, slot in slots:
             value = payload[signature]
             if slot.kind == "int" and value.kind == "wide":
                 value = Value(f"wide_low({value.text})", "int")
-            arithmetic.add(source, spot, slot, value)
+            arithmetic.add(source, ref, slot, value)
 
     def _root_values(self, root_slot: RootSlot, payload: Values) -> list[Value]:
         return [
@@ -276,27 +276,27 @@ class Numbers:
                 source.line(f"{name} = {arithmetic.zero(kind_of(each.slot))}")
         return totals
 
-    def gather(self, source: Source, total: dict[str, str], payload: Values, spot: Spot) -> None:
+    def gather(self, source: Source, total: dict[str, str], payload: Values, ref: SlotRef) -> None:
         """Add each sum of products."""
         for each in self.root_slots:
             name = total.get(each.slot.name)
             for value in self._root_values(each, payload):
                 if name is None:
-                    arithmetic.add(source, spot, each.slot, value)
+                    arithmetic.add(source, ref, each.slot, value)
                 else:
                     source.line(f"{name} = {arithmetic.plus(name, value, kind_of(each.slot))}")
 
-    def end(self, source: Source, total: dict[str, str], spot: Spot) -> None:
+    def end(self, source: Source, total: dict[str, str], ref: SlotRef) -> None:
         """Add the totals of the batch."""
         for each in self.root_slots:
             if each.slot.name in total:
                 value = Value(total[each.slot.name], kind_of(each.slot))
-                arithmetic.add(source, spot, each.slot, value)
+                arithmetic.add(source, ref, each.slot, value)
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """The count, the sum or the average."""
         shown = self.shown[name]
-        return finish(call, shown.count, shown.total, shown.specials, shown.about, scalar, spot)
+        return finish(call, shown.count, shown.total, shown.specials, shown.about, scalar, ref)
 
 
 # Lines.

@@ -29,7 +29,7 @@ NARROW_FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Spot:
+class SlotRef:
     """Where the payload of a view lies: an entry of a state, and the word each slot begins at."""
 
     state: str
@@ -64,7 +64,7 @@ class Ring(Protocol):
     def one(self, source: Source, times: str) -> Payload:
         """Write the ring's one, so many times: a change of an indicator."""
 
-    def stored(self, view: View, spot: Spot) -> Payload:
+    def stored(self, view: View, ref: SlotRef) -> Payload:
         """The payload of a view that is kept."""
 
     def join(
@@ -79,7 +79,7 @@ class Ring(Protocol):
     def nonzero(self, payload: Payload) -> str | None:
         """The test whether a product that was written is not zero, None if it would cost much."""
 
-    def add(self, source: Source, view: View, payload: Payload, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: Payload, ref: SlotRef) -> None:
         """Write what adds a payload to the one that a view keeps."""
 
     # A result without keys is one entry: a ring may sum a batch before it touches it.
@@ -87,11 +87,11 @@ class Ring(Protocol):
     def begin(self, source: Source) -> Payload:
         """Write what stands for no change yet."""
 
-    def gather(self, source: Source, total: Payload, payload: Payload, spot: Spot) -> None:
+    def gather(self, source: Source, total: Payload, payload: Payload, ref: SlotRef) -> None:
         """Write what adds a change of the root to the total, or to the entry right away."""
 
-    def end(self, source: Source, total: Payload, spot: Spot) -> None:
+    def end(self, source: Source, total: Payload, ref: SlotRef) -> None:
         """Write what adds the total of a batch to the entry."""
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Write the value that SQL shows for an aggregate of this ring."""

@@ -23,7 +23,7 @@ from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.polynomials import columns_in
-from viewmill.strategies.view_tree.rings.ring import Spot
+from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
@@ -185,13 +185,13 @@ class UserRing:
         source.line(f"{name} = {self._times(source, self._one(), times)}")
         return name
 
-    def stored(self, view: View, spot: Spot) -> str:
+    def stored(self, view: View, ref: SlotRef) -> str:
         """What reads the words."""
-        return self._payload(self.made.ring.zero, self._words(spot))
+        return self._payload(self.made.ring.zero, self._words(ref))
 
-    def _words(self, spot: Spot) -> list[str]:
+    def _words(self, ref: SlotRef) -> list[str]:
         return [
-            f"int_at({spot.at(name)})" if kind == "int" else f"floats_get({spot.at(name)})"
+            f"int_at({ref.at(name)})" if kind == "int" else f"floats_get({ref.at(name)})"
             for name, kind in zip(self._names(), self.made.kinds, strict=True)
         ]
 
@@ -215,32 +215,32 @@ class UserRing:
     def nonzero(self, payload: str) -> None:
         """Only its zero is known, not what equals it."""
 
-    def add(self, source: Source, view: View, payload: str, spot: Spot) -> None:
+    def add(self, source: Source, view: View, payload: str, ref: SlotRef) -> None:
         """The user's sum, word by word back into the entry."""
         old = source.name("kept")
-        source.line(f"{old} = {self.stored(view, spot)}")
+        source.line(f"{old} = {self.stored(view, ref)}")
         total = self._same(source, f"{self.prefix}_add({old}, {payload})")
         paths = paths_of(self.made.ring.zero)
         for name, kind, path in zip(self._names(), self.made.kinds, paths, strict=True):
             function = "ints_set" if kind == "int" else "floats_set"
             value = total + "".join(f"[{i}]" for i in path)
-            source.line(f"{function}({spot.at(name)}, {value})")
+            source.line(f"{function}({ref.at(name)}, {value})")
 
     def begin(self, source: Source) -> None:
         """Nothing: changes go to the entry."""
 
-    def gather(self, source: Source, total: None, payload: str, spot: Spot) -> None:
+    def gather(self, source: Source, total: None, payload: str, ref: SlotRef) -> None:
         """To the entry right away."""
-        self.add(source, self.root, payload, spot)
+        self.add(source, self.root, payload, ref)
 
-    def end(self, source: Source, total: None, spot: Spot) -> None:
+    def end(self, source: Source, total: None, ref: SlotRef) -> None:
         """All is added."""
 
-    def finish(self, name: str, call: Aggregate, scalar: Scalar, spot: Spot) -> Operand:
+    def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """What the user's finish makes of the payload, or the payload itself."""
         source, ring = scalar.source, self.made.ring
         shown = source.name("shown_value")
-        text = self.stored(self.root, spot)
+        text = self.stored(self.root, ref)
         source.line(f"{shown} = {text if ring.finish is None else f'{self.prefix}_finish({text})'}")
         if self.made.is_single:
             return Operand(f"{self.made.results[0]}({shown})")

@@ -25,10 +25,10 @@ _NO_ARRAYS: Mapping[int, Any] = {}
 
 
 # A column, an operator, the constants that it is compared with, or the other column.
-SieveTest = tuple[int, str, tuple[int | str, ...], int | None]
+FilterTest = tuple[int, str, tuple[int | str, ...], int | None]
 
 
-class Sieve(Protocol):
+class PushedFilter(Protocol):
     """Reads columns of the rows that pass some tests, into arrays that it keeps."""
 
     room: int  # another one, other arrays
@@ -45,10 +45,12 @@ class Encode(Protocol):
     def many(
         self, table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
     ) -> Sequence[Words] | None: ...
-    def sieve(self, columns: tuple[int, ...], tests: tuple[SieveTest, ...]) -> Sieve | None: ...
+    def pushed_filter(
+        self, columns: tuple[int, ...], tests: tuple[FilterTest, ...]
+    ) -> PushedFilter | None: ...
 
 
-class LateColumns:
+class LazyColumns:
     """The columns of some rows: an Arrow table, and the words of those that were read.
 
     `encode` is one object per table, by which rows of one kind know one another. The columns of
@@ -109,16 +111,16 @@ class LateColumns:
     def forget(self) -> None:
         """Let the words go where the Arrow array is there to make them again."""
         if not self._known:
-            return  # a sieve has read what it needed
+            return  # a pushed-down filter has read what it needed
         self._arrays, self._read = _NO_ARRAYS, ((), ())
         self._known = {i: self._known[i] for i in self.made} if self.made else {}
 
-    def joined(self, others: Sequence[LateColumns]) -> LateColumns:
+    def joined(self, others: Sequence[LazyColumns]) -> LazyColumns:
         """The rows of all, in order, without copying what stays Arrow."""
         every = [self, *others]
         table = pa.concat_tables([each.table for each in every])
         known = {i: _joined_pairs([each.pair(i) for each in every]) for i in self.made}
-        return LateColumns(table, self.encode, self.made, known)
+        return LazyColumns(table, self.encode, self.made, known)
 
     @property
     def nbytes(self) -> int:
@@ -127,16 +129,16 @@ class LateColumns:
 
 
 @final
-class LateWords(Sequence[Words]):
-    """The words of late columns."""
+class LazyWords(Sequence[Words]):
+    """The words of lazy columns."""
 
-    __slots__ = ("late",)
+    __slots__ = ("lazy",)
 
-    def __init__(self, late: LateColumns) -> None:
-        self.late = late
+    def __init__(self, lazy: LazyColumns) -> None:
+        self.lazy = lazy
 
     def __len__(self) -> int:
-        return int(self.late.table.num_columns)
+        return int(self.lazy.table.num_columns)
 
     @overload
     def __getitem__(self, i: int) -> Words: ...
@@ -144,20 +146,20 @@ class LateWords(Sequence[Words]):
     def __getitem__(self, i: slice) -> Sequence[Words]: ...
     def __getitem__(self, i: int | slice) -> Words | Sequence[Words]:
         if isinstance(i, slice):
-            return tuple(self.late.pair(each)[0] for each in range(*i.indices(len(self))))
-        return self.late.pair(i if i >= 0 else i + len(self))[0]
+            return tuple(self.lazy.pair(each)[0] for each in range(*i.indices(len(self))))
+        return self.lazy.pair(i if i >= 0 else i + len(self))[0]
 
 
-class LateMasks(Sequence["Mask | None"]):
+class LazyMasks(Sequence["Mask | None"]):
     """Their masks."""
 
-    __slots__ = ("late",)
+    __slots__ = ("lazy",)
 
-    def __init__(self, late: LateColumns) -> None:
-        self.late = late
+    def __init__(self, lazy: LazyColumns) -> None:
+        self.lazy = lazy
 
     def __len__(self) -> int:
-        return int(self.late.table.num_columns)
+        return int(self.lazy.table.num_columns)
 
     @overload
     def __getitem__(self, i: int) -> Mask | None: ...
@@ -165,8 +167,8 @@ class LateMasks(Sequence["Mask | None"]):
     def __getitem__(self, i: slice) -> Sequence[Mask | None]: ...
     def __getitem__(self, i: int | slice) -> Mask | Sequence[Mask | None] | None:
         if isinstance(i, slice):
-            return tuple(self.late.pair(each)[1] for each in range(*i.indices(len(self))))
-        return self.late.pair(i if i >= 0 else i + len(self))[1]
+            return tuple(self.lazy.pair(each)[1] for each in range(*i.indices(len(self))))
+        return self.lazy.pair(i if i >= 0 else i + len(self))[1]
 
 
 def _joined_pairs(pairs: Sequence[Pair]) -> Pair:

@@ -10,7 +10,7 @@ import pytest
 
 import viewmill as vm
 from viewmill.algebra.types import DOUBLE
-from viewmill.program.rare_functions import RARE
+from viewmill.program.python_functions import PYTHON_FUNCTIONS
 
 COLUMNS = "i INT, b BIGINT, d DOUBLE, s STRING, ts TIMESTAMP, x DECIMAL(10,2)"
 ROW = (-33, 2**63 - 1, 2.5, "a,b,,c,", dt.datetime(2024, 3, 31, 5, 6, 7), Decimal("0.25"))
@@ -134,7 +134,7 @@ def _shown(row):
     return repr(tuple(each + 0.0 if isinstance(each, float) else each for each in row))
 
 
-REALS = [name for name, rare in RARE.items() if rare.parameters[0] == DOUBLE]
+REALS = [name for name, python in PYTHON_FUNCTIONS.items() if python.parameters[0] == DOUBLE]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e308, -1e308, math.inf, -math.inf, math.nan]
 
 

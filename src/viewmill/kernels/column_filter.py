@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewmill.deltas.late import SieveTest, Words
+from viewmill.deltas.lazy_columns import FilterTest, Words
 from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
@@ -26,17 +26,17 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class ColumnSieve:
+class ColumnFilter:
     """Reads columns of the rows that pass. The arrays hold them until the next table is read."""
 
     def __init__(
-        self, types: Sequence[Any], tests: Sequence[SieveTest], strings: TextStore
+        self, types: Sequence[Any], tests: Sequence[FilterTest], strings: TextStore
     ) -> None:
         self._types, self._strings = types, strings
         self._fixed = dict(filter(None, map(self._word_said, tests)))
         self._reads = np.array([i not in self._fixed for i in range(len(types))], np.int64)
         self._has_strings = any(is_text(t) for i, t in enumerate(types) if i not in self._fixed)
-        self._sift = kernel(sieve.sift_columns)
+        self._run = kernel(sieve.sift_columns)
         self._kinds = np.array([*map(kind_of, types)], np.int64)
         self._choices: list[IntArray] = []  # kept alive: kernels read them by address
         coded = [self._coded(each) for each in _cheapest_first(tests)]
@@ -75,13 +75,13 @@ class ColumnSieve:
             for row, is_float in zip(words, floats, strict=True)
         ]
 
-    def _word_said(self, test: SieveTest) -> tuple[int, int] | None:
+    def _word_said(self, test: FilterTest) -> tuple[int, int] | None:
         """A column and the word that it has in every row that passes, if a test says so."""
         column, operator, words, other = test
         word = words[0] if operator == "=" and other is None and len(words) == 1 else None
         return (column, self._strings.intern(word)) if isinstance(word, str) else None
 
-    def _coded(self, test: SieveTest) -> tuple[int, int, int, int]:
+    def _coded(self, test: FilterTest) -> tuple[int, int, int, int]:
         column, operator, words, other = test
         code = _OPERATORS[operator]
         if other is not None:
@@ -110,12 +110,12 @@ class ColumnSieve:
             return -1
         batches[0]._export_to_c(self._place)
         if self._has_strings:
-            return self._sift_strings(size)
-        return self._sift(self._place, self._handle, size)
+            return self._run_with_strings(size)
+        return self._run(self._place, self._handle, size)
 
-    def _sift_strings(self, size: int) -> int:
+    def _run_with_strings(self, size: int) -> int:
         with self._strings.lock:
-            found = self._sift(self._place, self._handle, size)
+            found = self._run(self._place, self._handle, size)
             while found == sieve.NO_ROOM:
                 try:
                     self._strings.make_room()
@@ -123,14 +123,14 @@ class ColumnSieve:
                     self._set(sieve.TAKEN, -1)
                     release_of(int(self._array[RELEASE]))(self._place)
                     raise
-                found = self._sift(self._place, self._handle, size)
+                found = self._run(self._place, self._handle, size)
         return found
 
 
-def _cheapest_first(tests: Sequence[SieveTest]) -> list[SieveTest]:
+def _cheapest_first(tests: Sequence[FilterTest]) -> list[FilterTest]:
     """Numbers compared with constants, then with columns, then strings."""
 
-    def cost(test: SieveTest) -> int:
+    def cost(test: FilterTest) -> int:
         _, _, words, other = test
         return 1 if other is not None else 2 * isinstance(words[0], str)
 

@@ -16,7 +16,7 @@ from viewmill.program.program import Test
 _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def sieve_of(where: Sequence[Expression], own: Mapping[str, str]) -> tuple[Test, ...]:
+def pushed_filter_of(where: Sequence[Expression], own: Mapping[str, str]) -> tuple[Test, ...]:
     """The tests; `own` has the names of the columns in the source.
 
     Behind a condition that is none of them there may be no other: it may fail in a row, and must.
@@ -25,7 +25,7 @@ def sieve_of(where: Sequence[Expression], own: Mapping[str, str]) -> tuple[Test,
     for condition in where:
         for each in _conjuncts(condition):
             if _is_not_null(each):
-                continue  # a sieve reads columns without NULL only
+                continue  # a pushed-down filter reads columns without NULL only
             test = _test(each, own)
             if test is None:
                 return tuple(tests)

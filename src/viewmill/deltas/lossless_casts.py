@@ -22,10 +22,10 @@ from viewmill.algebra.types import (
 )
 from viewmill.deltas.arrow import arrow_type, encode_array
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.late import Pair
+from viewmill.deltas.lazy_columns import Pair
 
 
-def is_sure(given: Any, type_: Type) -> bool:
+def is_lossless(given: Any, type_: Type) -> bool:
     """Whether every value of an Arrow type is a value of `type_`."""
     match type_:
         case Decimal(precision, scale):
@@ -52,7 +52,7 @@ def is_word(given: Any) -> bool:
 def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
     """What makes words and a mask of columns of an Arrow type; all is decided before they come."""
     type_ = field.type
-    if not is_sure(given, type_) or isinstance(type_, Boolean):
+    if not is_lossless(given, type_) or isinstance(type_, Boolean):
         return lambda array: encode_array(array, field, dictionary)
     if isinstance(type_, String):
         encode = dictionary.encode

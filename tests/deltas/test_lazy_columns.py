@@ -49,10 +49,10 @@ def rows(count: int, *, with_nulls: bool = False) -> pa.Table:
 @pytest.mark.parametrize("cut", [(0, 40), (7, 20), (39, 1), (5, 0)], ids=str)
 def test_late_words_are_those_made_at_once(with_nulls: bool, cut: tuple[int, int]) -> None:
     dictionary, table = Dictionary(), rows(40, with_nulls=with_nulls).slice(*cut)
-    late, now = to_delta(table, SCHEMA, dictionary), encode_columns(SCHEMA, table, dictionary)
-    assert late.late is not None
-    assert late.words().tolist() == now.words().tolist()
-    assert decode_delta(late, dictionary).to_pylist() == table.to_pylist()
+    lazy, now = to_delta(table, SCHEMA, dictionary), encode_columns(SCHEMA, table, dictionary)
+    assert lazy.lazy is not None
+    assert lazy.words().tolist() == now.words().tolist()
+    assert decode_delta(lazy, dictionary).to_pylist() == table.to_pylist()
 
 
 def test_joined_late_rows_keep_their_order_and_are_not_made_words() -> None:
@@ -62,7 +62,7 @@ def test_joined_late_rows_keep_their_order_and_are_not_made_words() -> None:
     ]
     assert len(deltas[0].columns[2]) == 9  # a view has read it
     whole = concat(SCHEMA, deltas)
-    assert whole.late is not None
+    assert whole.lazy is not None
     assert decode_delta(whole, dictionary).to_pylist() == table.to_pylist()
     signed = concat(SCHEMA, [deltas[0], deltas[2].negated()])
     assert signed.multiplicities().tolist() == [1] * 9 + [-1] * 21

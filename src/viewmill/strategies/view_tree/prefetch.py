@@ -1,6 +1,6 @@
-"""Ask for memory ahead of time: what a batch will touch is known before it is needed.
+"""Prefetch the state entries that later rows of a batch will touch.
 
-takes  the path of a change, the places of the views
+takes  the path of a change, the states of the views
 gives  lines at the top of a trigger's loops, which change nothing but the speed
 
 A lookup in a large state waits for memory twice: for the slot that says where the entry is, then
@@ -20,9 +20,9 @@ from viewmill.program.states import Listed
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.rows import Rows
-from viewmill.strategies.view_tree.states import Place, Places
+from viewmill.strategies.view_tree.states import StateRef, StateRefs
 
-# How many rows ahead each step of asking is.
+# How many rows ahead each step prefetches: the slot, the entry, the list, what the list links to.
 _FIRST, _SECOND, _THIRD, _FOURTH = 24, 12, 6, 2
 
 
@@ -33,16 +33,16 @@ _COMPARED = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 class Wanted:
     """What later rows look up by their own keys; `visited` are lists whose links they follow.
 
-    `flags` are the variables that say whether a state is far.
+    `flags` are the variables that say whether a state exceeds the CPU caches.
     """
 
-    places: tuple[tuple[Place, tuple[str, ...]], ...]
+    places: tuple[tuple[StateRef, tuple[str, ...]], ...]
     visited: frozenset[str]
     flags: dict[str, str]
 
 
-def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wanted:
-    """What later rows look up, and the lines that say whether to ask for it."""
+def emit_cache_tests(source: Source, block: Block, places: StateRefs, path: Path) -> Wanted:
+    """Write the lines that test which states exceed the cache; return what later rows look up."""
     wanted = tuple(
         (place, names)
         for place, names in dict.fromkeys(_reached(places, path))
@@ -59,7 +59,7 @@ def write_is_far(source: Source, block: Block, places: Places, path: Path) -> Wa
 
 
 def _asked(
-    wanted: Sequence[tuple[Place, tuple[str, ...]]], visited: frozenset[str]
+    wanted: Sequence[tuple[StateRef, tuple[str, ...]]], visited: frozenset[str]
 ) -> Iterator[str]:
     """The states that are looked up, and those that visited lists lead to."""
     for place, _ in wanted:
@@ -67,8 +67,8 @@ def _asked(
         yield from place.links if place.state in visited else ()
 
 
-def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
-    """Ask for what later rows look up, if they may be taken."""
+def emit_prefetch(source: Source, block: Block, path: Path, rows: Rows, wanted: Wanted) -> None:
+    """Write the prefetch of what later rows look up, unless the filter is going to drop them."""
     likely = _likely(rows, block.occurrence(path.leaf).where)
     for distance, functions in (
         (_FIRST, ("indexed_fetch", "list_fetch")),
@@ -101,7 +101,7 @@ def write_ahead(source: Source, block: Block, path: Path, rows: Rows, wanted: Wa
 
 
 def _likely(rows: Rows, conditions: Sequence[Expression]) -> str:
-    """What says cheaply whether a row will be taken: its columns compared with constants."""
+    """The cheap part of the filter, comparisons with constants: rows that fail get no prefetch."""
     tests = []
     for each in conditions:
         if not isinstance(each, Call) or each.function not in _COMPARED:
@@ -119,7 +119,7 @@ def _likely(rows: Rows, conditions: Sequence[Expression]) -> str:
     return "".join(tests)
 
 
-def _visited(places: Places, path: Path) -> Iterator[str]:
+def _visited(places: StateRefs, path: Path) -> Iterator[str]:
     """The lists that a change of this path goes through, but for the shorter one of two."""
     for step in path.steps:
         for visit in step.visits:
@@ -127,7 +127,7 @@ def _visited(places: Places, path: Path) -> Iterator[str]:
                 yield places.for_visit(visit.view, visit.bound).state
 
 
-def _reached(places: Places, path: Path) -> Iterator[tuple[Place, tuple[str, ...]]]:
+def _reached(places: StateRefs, path: Path) -> Iterator[tuple[StateRef, tuple[str, ...]]]:
     """The places that a row reaches by its own keys, and the variables that lead there."""
     own = set(path.steps[0].view.keys)
     for step in path.steps:
@@ -147,7 +147,7 @@ def _reached(places: Places, path: Path) -> Iterator[tuple[Place, tuple[str, ...
                 return
 
 
-def _led(place: Place, keys: tuple[str, ...]) -> tuple[str, ...]:
+def _led(place: StateRef, keys: tuple[str, ...]) -> tuple[str, ...]:
     return place.first if isinstance(place.kind, Listed) else keys
 
 
@@ -164,10 +164,13 @@ def _word(block: Block, name: str, alias: str, rows: Rows, distance: int) -> str
     return operand.value.replace("[i]", f"[i + {distance}]")
 
 
-def write_ahead_in_list(
-    source: Source, place: Place, list_: str, j: str, visited: frozenset[str]
+def emit_list_prefetch(
+    source: Source, place: StateRef, list_: str, j: str, visited: frozenset[str]
 ) -> None:
-    """Ask for what the next entries of a list lead to; the first ones of `visited` are at hand."""
+    """Write the prefetch of what the next entries of a list link to.
+
+    The first entries of `visited` lists were prefetched with the row.
+    """
     if not place.links:
         return
     later = f" and {j} > 0" if place.state in visited else ""

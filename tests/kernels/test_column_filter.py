@@ -17,7 +17,7 @@ from viewmill.algebra import types
 from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.late import SieveTest
+from viewmill.deltas.lazy_columns import FilterTest
 from viewmill.kernels import column_reader
 
 SQL_TYPES: list[types.Type] = [types.BIGINT, types.Integer(8), types.Integer(16), types.Integer(32),
@@ -47,7 +47,7 @@ def rows(source: random.Random, count: int) -> pa.Table:
     return pa.table(arrays, names=NAMES).slice(13, count)
 
 
-def drawn_test(source: random.Random) -> tuple[SieveTest, Callable[[dict[str, Any]], bool]]:
+def drawn_test(source: random.Random) -> tuple[FilterTest, Callable[[dict[str, Any]], bool]]:
     """A test, and the same in Python over the words of a row."""
     sign = source.choice(list(OPERATORS))
     compare = OPERATORS[sign]
@@ -84,9 +84,9 @@ def test_rows_that_pass_are_those_of_python() -> None:
         texts = {name: table.column(name).to_pylist() for name in ("word", "name")}
         for _ in range(40):
             drawn = [drawn_test(source) for _ in range(source.randrange(1, 4))]
-            sieve = dictionary.sieve(TYPES, [test for test, _ in drawn])
-            assert sieve is not None
-            found = sieve.read(table, table.num_rows)
+            pushed = dictionary.pushed_filter(TYPES, [test for test, _ in drawn])
+            assert pushed is not None
+            found = pushed.read(table, table.num_rows)
             passing = [
                 i
                 for i in range(count)
@@ -98,9 +98,9 @@ def test_rows_that_pass_are_those_of_python() -> None:
             ]  # fmt: skip
             assert found == len(passing)
             if found < count:
-                assert sieve.rows[:found].tolist() == passing
+                assert pushed.rows[:found].tolist() == passing
             for c in range(len(NAMES)):
-                assert sieve.columns[c][:found].tolist() == [words[c][i] for i in passing]
+                assert pushed.columns[c][:found].tolist() == [words[c][i] for i in passing]
 
 
 def test_what_is_skipped_is_skipped_by_the_view() -> None:
@@ -143,9 +143,9 @@ def test_a_mask_is_looked_at(none: int | None) -> None:
     mask = pa.array([i != none for i in range(20)], pa.bool_()).buffers()[1]
     numbers = pa.array(range(20), pa.int64()).buffers()[1]
     array = pa.Array.from_buffers(pa.int64(), 20, [mask, numbers])
-    sieve = dictionary.sieve([pa.int64()], [(0, ">", (7,), None)])
-    assert sieve is not None
-    found = sieve.read(pa.table([array], names=["x"]).slice(6, 9), 9)
+    pushed = dictionary.pushed_filter([pa.int64()], [(0, ">", (7,), None)])
+    assert pushed is not None
+    found = pushed.read(pa.table([array], names=["x"]).slice(6, 9), 9)
     assert found == 7 if none not in (6, 14) else found < 0
 
 

@@ -37,7 +37,7 @@ from viewmill.program.text_values import read_date, read_real, read_timestamp
 
 
 class Unfit(ValueError):
-    """There is no value."""
+    """The arguments have no result: Spark would raise an error of this kind."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -45,8 +45,8 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True)
-class Rare:
-    """A function, the types of its parameters, of which the first ones are required."""
+class PythonFunction:
+    """A Python function and the types of its parameters; the first `required` are mandatory."""
 
     function: Callable[..., Any]
     parameters: tuple[Type, ...]
@@ -295,6 +295,10 @@ def _luhn_check(text: str) -> bool:
     return total % 10 == 0
 
 
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 def _url_encode(text: str) -> str:
     return quote_plus(text, safe="*").replace("~", "%7E")
 
@@ -456,70 +460,70 @@ def _whole_months_between(start: dt.datetime, end: dt.datetime) -> int:
 _LONGS, _INTS = (BIGINT, INT), (INT, INT)
 _MATH = (DOUBLE,)
 
-RARE: dict[str, Rare] = {
-    "shiftleft": Rare(_shift(32, "left"), _INTS, INT),
-    "shiftright": Rare(_shift(32, "right"), _INTS, INT),
-    "shiftrightunsigned": Rare(_shift(32, "unsigned"), _INTS, INT),
-    "shiftleft_long": Rare(_shift(64, "left"), _LONGS, BIGINT),
-    "shiftright_long": Rare(_shift(64, "right"), _LONGS, BIGINT),
-    "shiftrightunsigned_long": Rare(_shift(64, "unsigned"), _LONGS, BIGINT),
-    "try_add": Rare(_try(lambda a, b: a + b), (BIGINT, BIGINT), BIGINT),
-    "try_subtract": Rare(_try(lambda a, b: a - b), (BIGINT, BIGINT), BIGINT),
-    "try_multiply": Rare(_try(lambda a, b: a * b), (BIGINT, BIGINT), BIGINT),
-    "exact": Rare(_exact, (STRING, STRING, STRING, INT, INT), STRING),
-    "try_exact": Rare(_try_exact, (STRING, STRING, STRING, INT, INT), STRING),
-    "bround": Rare(_half_even, (DOUBLE, INT), DOUBLE),
-    "bround_text": Rare(_half_even_text, (STRING, INT), STRING),
-    "round_float": Rare(rounded, (DOUBLE, INT), DOUBLE),
-    "rint": Rare(_rint, _MATH, DOUBLE),
-    "factorial": Rare(_factorial, (INT,), BIGINT),
-    "width_bucket": Rare(_width_bucket, (DOUBLE, DOUBLE, DOUBLE, BIGINT), BIGINT),
-    "hypot": Rare(_real(math.hypot), (DOUBLE, DOUBLE), DOUBLE),
-    "expm1": Rare(_real(math.expm1), _MATH, DOUBLE),
-    "log1p": Rare(_log1p, _MATH, DOUBLE),
-    "sinh": Rare(_real(math.sinh), _MATH, DOUBLE),
-    "cosh": Rare(_real(math.cosh), _MATH, DOUBLE),
-    "tanh": Rare(_real(math.tanh), _MATH, DOUBLE),
-    "cot": Rare(_inverse(math.tan), _MATH, DOUBLE),
-    "sec": Rare(_inverse(math.cos), _MATH, DOUBLE),
-    "csc": Rare(_inverse(math.sin), _MATH, DOUBLE),
-    "bin": Rare(lambda n: f"{n % _WORD:b}", (BIGINT,), STRING),
-    "conv": Rare(_conv, (STRING, INT, INT), STRING),
-    "crc32": Rare(lambda text: zlib.crc32(text.encode()), (STRING,), BIGINT),
-    "soundex": Rare(_soundex, (STRING,), STRING),
-    "levenshtein": Rare(_levenshtein, (STRING, STRING, INT), INT, 2),
-    "format_number": Rare(_format_float, (DOUBLE, INT), STRING),
-    "format_exact": Rare(_format_exact, (STRING, INT), STRING),
-    "space": Rare(lambda n: " " * max(n, 0), (INT,), STRING),
-    "find_in_set": Rare(_find_in_set, (STRING, STRING), INT),
-    "overlay": Rare(_overlay, (STRING, STRING, INT, INT), STRING, 3),
-    "bit_length": Rare(lambda text: 8 * len(text.encode()), (STRING,), INT),
-    "base64": Rare(lambda text: base64.b64encode(text.encode()).decode(), (STRING,), STRING),
-    "url_encode": Rare(_url_encode, (STRING,), STRING),
-    "url_decode": Rare(_url_decode, (STRING,), STRING),
-    "luhn_check": Rare(_luhn_check, (STRING,), BOOLEAN),
-    "java_like": Rare(regexp_like, (STRING, STRING), BOOLEAN),
-    "java_extract": Rare(regexp_extract, (STRING, STRING, INT), STRING, 2),
-    "java_replace": Rare(regexp_replace, (STRING, STRING, STRING), STRING),
-    "regexp_count": Rare(_regexp_count, (STRING, STRING), INT),
-    "regexp_substr": Rare(_regexp_substr, (STRING, STRING), STRING),
-    "regexp_instr": Rare(_regexp_instr, (STRING, STRING, INT), INT, 2),
-    "get_json_object": Rare(get_json_object, (STRING, STRING), STRING),
-    "split_at": Rare(_split_at, (STRING, STRING, INT), STRING),
-    "split_get": Rare(_split_get, (STRING, STRING, INT), STRING),
-    "split_element": Rare(_split_element, (STRING, STRING, INT), STRING),
-    "split_size": Rare(lambda text, by: len(split(text, by)), (STRING, STRING), INT),
-    "split_contains": Rare(
+PYTHON_FUNCTIONS: dict[str, PythonFunction] = {
+    "shiftleft": PythonFunction(_shift(32, "left"), _INTS, INT),
+    "shiftright": PythonFunction(_shift(32, "right"), _INTS, INT),
+    "shiftrightunsigned": PythonFunction(_shift(32, "unsigned"), _INTS, INT),
+    "shiftleft_long": PythonFunction(_shift(64, "left"), _LONGS, BIGINT),
+    "shiftright_long": PythonFunction(_shift(64, "right"), _LONGS, BIGINT),
+    "shiftrightunsigned_long": PythonFunction(_shift(64, "unsigned"), _LONGS, BIGINT),
+    "try_add": PythonFunction(_try(lambda a, b: a + b), (BIGINT, BIGINT), BIGINT),
+    "try_subtract": PythonFunction(_try(lambda a, b: a - b), (BIGINT, BIGINT), BIGINT),
+    "try_multiply": PythonFunction(_try(lambda a, b: a * b), (BIGINT, BIGINT), BIGINT),
+    "exact": PythonFunction(_exact, (STRING, STRING, STRING, INT, INT), STRING),
+    "try_exact": PythonFunction(_try_exact, (STRING, STRING, STRING, INT, INT), STRING),
+    "bround": PythonFunction(_half_even, (DOUBLE, INT), DOUBLE),
+    "bround_text": PythonFunction(_half_even_text, (STRING, INT), STRING),
+    "round_float": PythonFunction(rounded, (DOUBLE, INT), DOUBLE),
+    "rint": PythonFunction(_rint, _MATH, DOUBLE),
+    "factorial": PythonFunction(_factorial, (INT,), BIGINT),
+    "width_bucket": PythonFunction(_width_bucket, (DOUBLE, DOUBLE, DOUBLE, BIGINT), BIGINT),
+    "hypot": PythonFunction(_real(math.hypot), (DOUBLE, DOUBLE), DOUBLE),
+    "expm1": PythonFunction(_real(math.expm1), _MATH, DOUBLE),
+    "log1p": PythonFunction(_log1p, _MATH, DOUBLE),
+    "sinh": PythonFunction(_real(math.sinh), _MATH, DOUBLE),
+    "cosh": PythonFunction(_real(math.cosh), _MATH, DOUBLE),
+    "tanh": PythonFunction(_real(math.tanh), _MATH, DOUBLE),
+    "cot": PythonFunction(_inverse(math.tan), _MATH, DOUBLE),
+    "sec": PythonFunction(_inverse(math.cos), _MATH, DOUBLE),
+    "csc": PythonFunction(_inverse(math.sin), _MATH, DOUBLE),
+    "bin": PythonFunction(lambda n: f"{n % _WORD:b}", (BIGINT,), STRING),
+    "conv": PythonFunction(_conv, (STRING, INT, INT), STRING),
+    "crc32": PythonFunction(lambda text: zlib.crc32(text.encode()), (STRING,), BIGINT),
+    "soundex": PythonFunction(_soundex, (STRING,), STRING),
+    "levenshtein": PythonFunction(_levenshtein, (STRING, STRING, INT), INT, 2),
+    "format_number": PythonFunction(_format_float, (DOUBLE, INT), STRING),
+    "format_exact": PythonFunction(_format_exact, (STRING, INT), STRING),
+    "space": PythonFunction(lambda n: " " * max(n, 0), (INT,), STRING),
+    "find_in_set": PythonFunction(_find_in_set, (STRING, STRING), INT),
+    "overlay": PythonFunction(_overlay, (STRING, STRING, INT, INT), STRING, 3),
+    "bit_length": PythonFunction(lambda text: 8 * len(text.encode()), (STRING,), INT),
+    "base64": PythonFunction(_base64, (STRING,), STRING),
+    "url_encode": PythonFunction(_url_encode, (STRING,), STRING),
+    "url_decode": PythonFunction(_url_decode, (STRING,), STRING),
+    "luhn_check": PythonFunction(_luhn_check, (STRING,), BOOLEAN),
+    "java_like": PythonFunction(regexp_like, (STRING, STRING), BOOLEAN),
+    "java_extract": PythonFunction(regexp_extract, (STRING, STRING, INT), STRING, 2),
+    "java_replace": PythonFunction(regexp_replace, (STRING, STRING, STRING), STRING),
+    "regexp_count": PythonFunction(_regexp_count, (STRING, STRING), INT),
+    "regexp_substr": PythonFunction(_regexp_substr, (STRING, STRING), STRING),
+    "regexp_instr": PythonFunction(_regexp_instr, (STRING, STRING, INT), INT, 2),
+    "get_json_object": PythonFunction(get_json_object, (STRING, STRING), STRING),
+    "split_at": PythonFunction(_split_at, (STRING, STRING, INT), STRING),
+    "split_get": PythonFunction(_split_get, (STRING, STRING, INT), STRING),
+    "split_element": PythonFunction(_split_element, (STRING, STRING, INT), STRING),
+    "split_size": PythonFunction(lambda text, by: len(split(text, by)), (STRING, STRING), INT),
+    "split_contains": PythonFunction(
         lambda text, by, part: part in split(text, by), (STRING, STRING, STRING), BOOLEAN
     ),
-    "text_upper": Rare(str.upper, (STRING,), STRING),
-    "text_lower": Rare(str.lower, (STRING,), STRING),
-    "text_initcap": Rare(initcap, (STRING,), STRING),
-    "text_date": Rare(read_date, (STRING,), DATE),
-    "text_timestamp": Rare(read_timestamp, (STRING,), TIMESTAMP),
-    "date_text": Rare(date_text, (TIMESTAMP, STRING), STRING),
-    "text_real": Rare(read_real, (STRING,), DOUBLE),
-    "make_timestamp": Rare(_make_timestamp, (INT, INT, INT, INT, INT, DOUBLE), TIMESTAMP),
-    "whole_months_between": Rare(_whole_months_between, (TIMESTAMP, TIMESTAMP), BIGINT),
-    "timestamp_add_months": Rare(add_months, (TIMESTAMP, INT), TIMESTAMP),
+    "text_upper": PythonFunction(str.upper, (STRING,), STRING),
+    "text_lower": PythonFunction(str.lower, (STRING,), STRING),
+    "text_initcap": PythonFunction(initcap, (STRING,), STRING),
+    "text_date": PythonFunction(read_date, (STRING,), DATE),
+    "text_timestamp": PythonFunction(read_timestamp, (STRING,), TIMESTAMP),
+    "date_text": PythonFunction(date_text, (TIMESTAMP, STRING), STRING),
+    "text_real": PythonFunction(read_real, (STRING,), DOUBLE),
+    "make_timestamp": PythonFunction(_make_timestamp, (INT, INT, INT, INT, INT, DOUBLE), TIMESTAMP),
+    "whole_months_between": PythonFunction(_whole_months_between, (TIMESTAMP, TIMESTAMP), BIGINT),
+    "timestamp_add_months": PythonFunction(add_months, (TIMESTAMP, INT), TIMESTAMP),
 }  # fmt: skip
