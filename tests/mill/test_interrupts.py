@@ -17,7 +17,7 @@ import pytest
 
 import viewmill as vm
 from viewmill.engines.duckdb import DuckdbEngine
-from viewmill.mill import twins
+from viewmill.mill import uninterruptible
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("uncompiled")
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a program with one thread, where calls are made in place; tests may have others."""
-    monkeypatch.setattr(twins, "_threads", lambda: 0)
+    monkeypatch.setattr(uninterruptible, "_threads", lambda: 0)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import viewmill as vm
 from viewmill.mill import memory
-from viewmill.mill.held_states import turn_full
+from viewmill.mill.held_states import switch_to_full
 from viewmill.planner.allot import SELECTORS, Claim
 from viewmill.planner.select_states import Selection, reasons
 
@@ -104,10 +104,10 @@ def test_whatever_is_kept_by_chance_the_views_equal_recompute(
                 mill.sql(f"{head} AS {VIEWS[name]}")
             for i, (table, coming, deletes) in enumerate(steps):
                 _change(mill, table, coming, deletes)
-                for entry in mill.core.catalog.keepers():
-                    assert entry.keeping is not None
-                    entry.keeping.selection = None  # choose anew each time
-                memory.rest(mill.core)
+                for entry in mill.core.catalog.budgeted_views():
+                    assert entry.budgeted is not None
+                    entry.budgeted.selection = None  # choose anew each time
+                memory.release_states(mill.core)
                 if i % 2:
                     mill[later[0]].refresh()
                 _check(mill, now + later)
@@ -382,11 +382,11 @@ def test_who_follows_a_view_hears_of_digits_that_change_when_it_turns_incrementa
         mill.sql("CREATE MATERIALIZED VIEW n AS SELECT count(DISTINCT k, a) AS n FROM v")
         mill["v"].subscribe(lambda change: told.update(_signed(change)))
         entry = mill.core.catalog.view("v")
-        assert entry.keeping is not None
+        assert entry.budgeted is not None
         for step in range(8):
             if step % 3 == 1:
-                turn_full(mill.core, entry, entry.keeping)
-                entry.keeping.selection = None
+                switch_to_full(mill.core, entry, entry.budgeted)
+                entry.budgeted.selection = None
             mill.insert("e", [(chance.randint(1, 4), 1e5 * chance.random()) for _ in range(8)])
             shown = sorted(mill["v"].rows())
             assert sorted(mill["w"].rows()) == shown

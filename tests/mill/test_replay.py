@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 import viewmill as vm
-from viewmill.mill import adapt
+from viewmill.mill import adaptive_recompute
 
 TABLE = "broker INT, volume BIGINT, price DECIMAL(6,1)"
 VWAP = (
@@ -86,7 +86,9 @@ def test_a_long_replay_is_not_computed_again(mill, monkeypatch):
     mill.sql(f"CREATE TABLE bids ({TABLE})")
     mill.sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES['by key']}")
     mill.insert("bids", [(1, 1, Decimal(1))] * 100)
-    monkeypatch.setattr(adapt.Prospect, "is_better_again", lambda self, rows: True)
+    monkeypatch.setattr(
+        adaptive_recompute.RecomputeEstimate, "is_cheaper_for", lambda self, rows: True
+    )
     row = {"broker": 1, "volume": 1, "price": Decimal(1)}
     rows = [{**row, "m": 1 - 2 * (n % 2)} for n in range(10_001)]
     shown = mill.replay("bids", rows, view="v", multiplicity="m")

@@ -20,7 +20,7 @@ import pytest
 from tests.mill.test_interrupts import check, filled
 
 import viewmill as vm
-from viewmill.mill import twins
+from viewmill.mill import uninterruptible
 
 TRIALS = int(os.environ.get("VIEWMILL_INTERRUPTS", "60"))
 
@@ -203,7 +203,7 @@ def test_a_signal_at_any_instruction_of_the_only_thread(
     durable: bool, tmp_path: Path, uncompiled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there is no other thread the call is made in place, and signals are put off."""
-    monkeypatch.setattr(twins, "_threads", lambda: 0)
+    monkeypatch.setattr(uninterruptible, "_threads", lambda: 0)
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
     path = tmp_path / "m.mill" if durable else None
     mill = filled(path, "")
@@ -257,7 +257,7 @@ def test_a_batch_belongs_to_the_caller_whoever_does_the_work(uncompiled: None) -
 def test_who_is_interrupted_in_a_long_call_does_not_wait_for_its_end(
     uncompiled: None, interrupter: Interrupter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(twins, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(uninterruptible, "_PATIENCE_S", 0.05)
     with vm.connect() as mill:
         mill.sql("CREATE TABLE t (x BIGINT)")
         go, began = threading.Event(), threading.Event()

@@ -161,8 +161,8 @@ def test_a_reader_tells_what_a_thread_that_ended_did_not(
     told: list[list[tuple[tuple[int, ...], int]]] = []
     mill["v"].subscribe(lambda change: told.append(list(change)))
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("viewmill.mill.mill.tell", lambda core: None)
-        interrupted.setattr("viewmill.mill.twins.tell", lambda core: None)
+        interrupted.setattr("viewmill.mill.mill.deliver_notices", lambda core: None)
+        interrupted.setattr("viewmill.mill.uninterruptible.deliver_notices", lambda core: None)
         in_thread(lambda: mill.insert("t", [(1, 1)]))
     assert told == []
     mill["v"].rows()

@@ -63,12 +63,12 @@ def check(mill: vm.Mill) -> None:
         assert mill[name].verify() == [], name
 
 
-def go_over(mill: vm.Mill) -> None:
+def switch_to_compiled(mill: vm.Mill) -> None:
     core = mill.core
     for name in VIEWS:
         for block in core.catalog.view(name).blocks:
             if isinstance(block.program.body, Triggers) and not block.maintainer.compiled:  # type: ignore[attr-defined]
-                core.tiers.go_over(core, block.maintainer)
+                core.tiers.switch_to_compiled(core, block.maintainer)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,7 +83,7 @@ def test_a_view_goes_over_to_compiled_kernels_between_any_two_batches(seed: int)
             change(mill, source, held)
         check(mill)
         before = {name: sorted(map(repr, mill[name].rows())) for name in VIEWS}
-        go_over(mill)
+        switch_to_compiled(mill)
         assert {mill[name].status()["tier"] for name in VIEWS} == {"compiled"}
         assert before == {name: sorted(map(repr, mill[name].rows())) for name in VIEWS}
         for _ in range(5):
@@ -99,7 +99,7 @@ def test_a_float_sum_keeps_every_digit_when_its_view_goes_over() -> None:
         mill.sql("CREATE MATERIALIZED VIEW v AS SELECT SUM(x) AS s FROM t")
         mill.insert("t", [(0.1,), (1e300,), (1e-300,), (1.0,), (1e16,)])
         (block,) = mill.core.catalog.view("v").blocks
-        mill.core.tiers.go_over(mill.core, block.maintainer)
+        mill.core.tiers.switch_to_compiled(mill.core, block.maintainer)
         mill.delete("t", [(1e300,), (1e16,), (1.0,), (0.1,)])
         assert mill["v"].rows() == [(1e-300,)]
 

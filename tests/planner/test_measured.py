@@ -84,15 +84,15 @@ def test_a_view_that_is_dear_to_build_is_computed_again(monkeypatch: pytest.Monk
     mill.insert("r", [(i % 500, i) for i in range(5000)])
     mill.expect("r", rows=100, deltas=3)
     mill.sql("CREATE MATERIALIZED VIEW v MEMORY '10 MB' AS SELECT a, sum(b) AS s FROM r GROUP BY a")
-    keeping = mill.core.catalog.view("v").keeping
-    assert keeping is not None
-    keeping.measured.note_full(1000.0)
-    for unit, _ in held_states.units(keeping):
-        keeping.measured.builds[unit] = 50.0
-    held_states.turn_full(mill.core, mill.core.catalog.view("v"), keeping)
-    keeping.selection = None
-    memory.rest(mill.core)
-    assert keeping.mode == "full"
+    budgeted = mill.core.catalog.view("v").budgeted
+    assert budgeted is not None
+    budgeted.measured.note_full(1000.0)
+    for unit, _ in held_states.units(budgeted):
+        budgeted.measured.builds[unit] = 50.0
+    held_states.switch_to_full(mill.core, mill.core.catalog.view("v"), budgeted)
+    budgeted.selection = None
+    memory.release_states(mill.core)
+    assert budgeted.mode == "full"
     mill.insert("r", [(1, 1)] * 100)
     assert mill["v"].verify() == []
 
@@ -110,13 +110,13 @@ def test_a_view_that_builds_states_at_each_delta_learns_what_computing_it_again_
         "CREATE MATERIALIZED VIEW v MEMORY '10 MB' AS "
         "SELECT r.a, sum(r.b * s.b) AS x FROM r JOIN s ON r.a = s.a GROUP BY r.a"
     )
-    keeping = mill.core.catalog.view("v").keeping
-    assert keeping is not None
+    budgeted = mill.core.catalog.view("v").budgeted
+    assert budgeted is not None
     mill.insert("r", [(1, 1)])
-    assert not keeping.measured.knows_full  # nothing was missing
-    away = {("v", "by_a")}
-    held_states.release(keeping, {unit for unit, _ in held_states.units(keeping)} - away)
+    assert not budgeted.measured.knows_full  # nothing was missing
+    released = {("v", "by_a")}
+    held_states.release(budgeted, {unit for unit, _ in held_states.units(budgeted)} - released)
     mill.insert("r", [(2, 2)])
-    assert keeping.rebuilt
-    assert keeping.measured.knows_full
+    assert budgeted.rebuilt
+    assert budgeted.measured.knows_full
     assert mill["v"].verify() == []

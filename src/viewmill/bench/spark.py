@@ -28,7 +28,7 @@ QUERY = (
     " FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.region"
 )
 CUSTOMERS, REGIONS = 10_000, 50
-WAYS: tuple[dict[str, Any], ...] = (
+VARIANTS: tuple[dict[str, Any], ...] = (
     {"placement": "driver", "shards": 1},
     {"placement": "shards", "shards": 1},
     {"placement": "shards", "shards": 2},
@@ -81,11 +81,11 @@ def spark(*, seed: int, quick: bool, say: Say) -> Report:
         with tempfile.TemporaryDirectory(prefix="viewmill-bench-") as folder:
             sizes = (bulk_files, bulk_rows, warm, batches)
             ours = []
-            for number, way in enumerate(WAYS):
+            for number, variant in enumerate(VARIANTS):
                 root = Path(folder) / str(number)
                 files = Files(root, seed)  # the same rows for each
                 files.add(2, SMALL)  # compiled and warm before the clock starts
-                ours.append(_ours(report, session, root, files, sizes, way, say))
+                ours.append(_ours(report, session, root, files, sizes, variant, say))
             say(f"spark computes the view again over {files.rows:,} rows")
             expected = _recompute(report, session, root, files)
             say(f"viewmill refreshes the view after {SMALL:,} rows more, without a stream")
@@ -112,11 +112,13 @@ def _compare(report: Report, rows: int) -> None:
             for metric in ("p50_ms", "cpu_ms")
         )
         workload = {"batch": SMALL, "rows": rows, "against": result, "files": kind}
-        for way in WAYS:
-            fast = report.value("viewmill", "p50_ms", batch=SMALL, **way)
-            report.add("viewmill", {**way, **workload, "measure": "clock"}, speedup=clock / fast)
-            fast = report.value("viewmill", "cpu_ms", batch=SMALL, **way)
-            report.add("viewmill", {**way, **workload, "measure": "cpu"}, speedup=cpu / fast)
+        for variant in VARIANTS:
+            fast = report.value("viewmill", "p50_ms", batch=SMALL, **variant)
+            report.add(
+                "viewmill", {**variant, **workload, "measure": "clock"}, speedup=clock / fast
+            )
+            fast = report.value("viewmill", "cpu_ms", batch=SMALL, **variant)
+            report.add("viewmill", {**variant, **workload, "measure": "cpu"}, speedup=cpu / fast)
         fast = report.value("viewmill", "p50_ms", batch=SMALL, **refreshed)
         report.add("viewmill", {**refreshed, **workload}, speedup=clock / fast)
 
@@ -192,9 +194,9 @@ def _kernel_ms(pipe: Any, workload: dict[str, Any]) -> list[float]:
 
 
 def _pipeline(
-    session: Any, root: Path, files: Files, way: dict[str, Any], *, per_batch: int
+    session: Any, root: Path, files: Files, variant: dict[str, Any], *, per_batch: int
 ) -> Any:
-    settings = way if way["placement"] == "shards" else {}
+    settings = variant if variant["placement"] == "shards" else {}
     pipe = vm.Pipeline(session, storage=root / "storage", **settings)
     pipe.source("orders", files.stream(session, per_batch))
     pipe.source("customers", session.createDataFrame(files.customers))
@@ -210,19 +212,19 @@ def _recompute(report: Report, session: Any, root: Path, files: Files) -> set[tu
     """
     session.createDataFrame(files.customers).createOrReplaceTempView("customers")
     table = str(root / "recomputed")
-    ways: dict[str, Callable[[], Any]] = {
+    runs: dict[str, Callable[[], Any]] = {
         "table": lambda: session.sql(QUERY).write.mode("overwrite").parquet(table),
         "collected": lambda: session.sql(QUERY).collect(),
     }
     for kind, folder in (("as they came", files.folder), ("large", _compact(root, files))):
         session.read.schema(COLUMNS).parquet(str(folder)).createOrReplaceTempView("orders")
-        for name, way in ways.items():
+        for name, run in runs.items():
             for _ in range(_WARM):
-                way()
+                run()
             spent, times = tree_cpu_s(), []
             for _ in range(_TIMED):
                 start = time.perf_counter()
-                way()
+                run()
                 times.append((time.perf_counter() - start) * 1000)
             workload = {"batch": SMALL, "rows": files.rows, "result": name, "files": kind}
             _add(report, "spark", workload, times)

@@ -14,7 +14,7 @@ from sqlglot import exp, parse_one
 
 from viewmill.sql.dialect import Viewmill
 
-_FEW = 100  # rows of a table that comes first
+_STATIC_ROWS = 100  # tables of at most so many rows are loaded first
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def stream(tables: Mapping[str, pa.Table], size: int) -> list[Batch]:
     for name, rows in tables.items():
         batches = list(Batch(name, rows).cut(size))
         for i, batch in enumerate(batches):
-            place = -1.0 if rows.num_rows <= _FEW else (i + 0.5) / len(batches)
+            place = -1.0 if rows.num_rows <= _STATIC_ROWS else (i + 0.5) / len(batches)
             placed.append((place, batch))
     return [batch for _, batch in sorted(placed, key=lambda pair: pair[0])]
 

@@ -19,8 +19,8 @@ from viewmill.mill.core import Core
 from viewmill.planner.blocks import inline_blocks
 from viewmill.program.states import Replay
 
-_OFTEN = 3  # definitions that would compute a block's query
-_MOST = 200_000  # rows of a block that are held for a while
+_MIN_USES = 3  # a block that so many definitions would compute is computed once instead
+_MAX_HELD_ROWS = 200_000  # larger results are not held in memory
 
 
 class BlockRows:
@@ -52,12 +52,12 @@ class BlockRows:
         return list(dict.fromkeys([*read, *below]))
 
     def _rows_of(self, name: str) -> Any:
-        if self._uses.get(name, 0) < _OFTEN:
+        if self._uses.get(name, 0) < _MIN_USES:
             return None
         if name not in self._rows:
             query = self._queries[name]
-            rows = self.run(Limit(query, _MOST + 1))
-            self._rows[name] = rows if rows.num_rows <= _MOST else None
+            rows = self.run(Limit(query, _MAX_HELD_ROWS + 1))
+            self._rows[name] = rows if rows.num_rows <= _MAX_HELD_ROWS else None
         return self._rows[name]
 
 

@@ -27,7 +27,8 @@ from viewmill.algebra.types import BIGINT
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.dictionary import Dictionary
 
-_FEW, _MANY, _TIMES = 1_000, 100_000, 3
+_SMALL_SAMPLE, _LARGE_SAMPLE = 1_000, 100_000  # rows
+_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,11 @@ def engine_speed(engine: Any) -> EngineSpeed:
 
 def measure(engine: Any) -> EngineSpeed:
     """Group few and many rows by a key that half of them share."""
-    few, many = (min(_time(engine, size) for _ in range(_TIMES)) for size in (_FEW, _MANY))
-    row_us = max(many - few, 1.0) / (_MANY - _FEW)
-    return EngineSpeed(round(max(few - row_us * _FEW, 1.0), 1), round(row_us, 5))
+    few, many = (
+        min(_time(engine, size) for _ in range(_REPEATS)) for size in (_SMALL_SAMPLE, _LARGE_SAMPLE)
+    )
+    row_us = max(many - few, 1.0) / (_LARGE_SAMPLE - _SMALL_SAMPLE)
+    return EngineSpeed(round(max(few - row_us * _SMALL_SAMPLE, 1.0), 1), round(row_us, 5))
 
 
 def _time(engine: Any, size: int) -> float:

@@ -1,12 +1,12 @@
-"""Plan a view anew that failed for rows its query does not see.
+"""Replan a view whose plan failed for rows on which its query does not fail.
 
 takes  a view, and the tables as they are committed
-does   plans it so that nothing is evaluated that SQL does not evaluate, and fills it again
+does   plans it so that only what SQL evaluates is evaluated, and fills it again
 
-A fast plan evaluates some expressions early: the product of two columns before the join, a
-condition of a correlated subquery for rows that no row outside asks about. It fails for a row for
-which the query would not (`refresh.misjudged` asks the engine), and that is when this is done. So
-it is when numbers grow out of the 64 bits that a fast plan gives them (`Outgrown`).
+A fast plan evaluates some expressions speculatively: the product of two columns before the join, a
+condition of a correlated subquery for rows that no outer row asks for. If such a plan fails and
+the query itself does not (`refresh.views_to_replan` asks the engine), the view is replanned. It is
+also replanned when numbers outgrow the 64 bits that a fast plan gives them (`Outgrown`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def plan_carefully(core: Core, entry: ViewEntry) -> bool:
     except UnsupportedQuery:
         return False
     before = entry.block.maintainer.contents()
-    old = entry.plan, entry.keeping
-    entry.plan, entry.keeping = made, None
+    old = entry.plan, entry.budgeted
+    entry.plan, entry.budgeted = made, None
     try:
         build_again(core, entry)
     except BaseException:
-        entry.plan, entry.keeping = old
+        entry.plan, entry.budgeted = old
         raise
     attach_built(core, entry)
     entry.careful = True

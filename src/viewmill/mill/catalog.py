@@ -13,7 +13,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed
 from viewmill.errors import BrokenView, NameInUse, NameTaken, UnknownName, nearest
-from viewmill.mill.keeping import Keeping
+from viewmill.mill.budgeted_states import BudgetedStates
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.arrivals import Arrivals
@@ -80,10 +80,10 @@ class ViewEntry:
     dropped: bool = False
     placed: dict[str, Block] = field(default_factory=dict)  # by the name of a block in the plan
     adapts: bool = False  # whether a large change may be taken in by computing the view again
-    again_us: float | None = None  # what building all states cost for each row that was read
+    recompute_us: float | None = None  # what building all states cost for each row that was read
     state_reads: tuple[Plan, list[set[str]]] | None = None  # of a plan: what each state reads
     budget: int | None = None  # bytes, by MEMORY
-    keeping: Keeping | None = None  # which states are there; None: all of them, always
+    budgeted: BudgetedStates | None = None  # which states are there; None: all of them, always
     careful: bool = False  # whether it was planned to evaluate nothing that SQL does not
     sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words
 
@@ -183,7 +183,7 @@ class Catalog:
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
-        self._keepers: list[ViewEntry] = []
+        self._budgeted_views: list[ViewEntry] = []
         self._without_windows: list[ViewEntry] = []
 
     # For the lowering.
@@ -266,7 +266,7 @@ class Catalog:
             self._views = [each for each in self._views if each is not entry]
             self._immediate.discard(entry.name)
             self._deferred = [each for each in self._deferred if each is not entry]
-            self._keepers = [each for each in self._keepers if each is not entry]
+            self._budgeted_views = [each for each in self._budgeted_views if each is not entry]
             others = self._without_windows
             self._without_windows = [each for each in others if each is not entry]
 
@@ -367,17 +367,17 @@ class Catalog:
             self.in_order()
         return self._deferred
 
-    def keepers(self) -> list[ViewEntry]:
+    def budgeted_views(self) -> list[ViewEntry]:
         """The views whose states are in a budget."""
         if self._views is None:
             self.in_order()
-        return self._keepers
+        return self._budgeted_views
 
     def is_all_immediate(self) -> bool:
         """Whether every view takes every batch as it comes, and none is in a budget."""
         if self._views is None:
             self.in_order()
-        return not (self._deferred or self._keepers)
+        return not (self._deferred or self._budgeted_views)
 
     def without_windows(self) -> list[ViewEntry]:
         """The views that are more than a window of a stream, each after those that it reads."""
@@ -406,7 +406,7 @@ class Catalog:
         """The views, each after those that it reads."""
         if self._views is None:
             self._views = self._sorted_views()
-            self._immediate, self._deferred, self._keepers = set(), [], []
+            self._immediate, self._deferred, self._budgeted_views = set(), [], []
             self._without_windows = []
             for entry in self._views:
                 self._place(entry)
@@ -417,8 +417,8 @@ class Catalog:
             self._immediate.add(entry.name)
         else:
             self._deferred.append(entry)
-        if entry.keeping is not None:
-            self._keepers.append(entry)
+        if entry.budgeted is not None:
+            self._budgeted_views.append(entry)
         if not all(isinstance(block.program.body, Windowed) for block in entry.blocks):
             self._without_windows.append(entry)
 

@@ -28,7 +28,7 @@ from viewmill.mill.read_only_store import ReadOnlyStore, refused
 from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
 from viewmill.mill.tiers import Tiers
-from viewmill.mill.writing import Writing
+from viewmill.mill.write_lock import WriteLock
 from viewmill.planner.allot import Selector
 from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
@@ -45,7 +45,7 @@ ENGINES = {
 }
 
 _ARROW_BYTES = 256 << 20
-_LEAST_RENEWED = 200_000
+_MIN_COMPACTED = 200_000
 
 Notice = tuple[int, Callable[[], None]]  # the thread that made the change; tells a listener
 Preparation = Callable[[int, Mapping[str, Delta]], None]
@@ -76,7 +76,7 @@ class ArrowParts:
 
 
 class Core:
-    """The parts of a mill. Whoever reads holds `lock`, whoever changes something `writing`."""
+    """The parts of a mill. Whoever reads holds `lock`, whoever changes something `write_lock`."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Core:
         self.trouble: str | None = None  # what failed after the last commits
         self.lock = threading.RLock()
         self.closed = False
-        self.writing = Writing(self.lock, self._abandon)  # the lock, for those who change
+        self.write_lock = WriteLock(self.lock, self._abandon)  # the lock, for those who change
         self.notices: deque[Notice] = deque()
-        self.telling = False
+        self.is_delivering = False
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
         # The temporal views; each gives its catalog record when the batch under way starts it.
@@ -110,7 +110,7 @@ class Core:
         # Plans a view anew that failed for rows its query does not see; whether that was possible.
         self.plan_carefully: Callable[[ViewEntry], bool] = lambda entry: False
         self.pass_on: Callable[[ViewEntry, Delta], None] = lambda entry, change: None
-        self.is_resting = False  # whether states are being selected
+        self.is_releasing_states = False  # whether states are being selected
         # The records of the views that a change of these tables leaves behind.
         self.stale_records: Callable[[Iterable[str]], dict[str, str]] = lambda tables: {}
         self._given: dict[str, Delta] = {}  # what is read instead of sources, in lower case
@@ -124,12 +124,12 @@ class Core:
         if spark is not None:
             self.catalog.bring_in = self._bring_in
         self._engine: Any = None
-        self._near_engine: Any = None
+        self._local_engine: Any = None
         self.budget, self.selection = budget, selection  # for all states together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
         # Strings and wide numbers at which it is asked how many are dead, and never at fewer.
-        self.renew_at = self.renew_at_least = _LEAST_RENEWED
+        self.compact_at = self.compact_at_least = _MIN_COMPACTED
         self.id_holders = 0  # who has rows under ids that are not in a table or batch yet
         self.has_lost = False  # states for which there was no memory are to be filled again
         self._reshape = reshape
@@ -159,20 +159,20 @@ class Core:
         return self._engine
 
     @property
-    def near_engine(self) -> Any:
+    def local_engine(self) -> Any:
         """DuckDB, for rows that would take longer to reach Spark than to be computed here."""
         if self.spark is None:
             return self.engine
-        if self._near_engine is None:
-            self._near_engine = pkgutil.resolve_name(ENGINES["duckdb"])()
-        return self._near_engine
+        if self._local_engine is None:
+            self._local_engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+        return self._local_engine
 
     def close_engine(self) -> None:
         """Give the engine's memory back."""
-        for each in (self._engine, self._near_engine):
+        for each in (self._engine, self._local_engine):
             if each is not None:
                 each.close()
-        self._engine = self._near_engine = None
+        self._engine = self._local_engine = None
 
     @property
     def read_only(self) -> bool:
@@ -191,11 +191,11 @@ class Core:
         """In a forked child: locks are free, and what another thread was changing means nothing."""
         is_free = self.lock.acquire(False)
         self.lock = threading.RLock()
-        self.writing = Writing(self.lock, self._abandon)
+        self.write_lock = WriteLock(self.lock, self._abandon)
         self.closed = self.closed or not is_free
-        for engine in (self._engine, self._near_engine):  # their threads are the parent's
+        for engine in (self._engine, self._local_engine):  # their threads are the parent's
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # never freed here
-        self._engine = self._near_engine = None
+        self._engine = self._local_engine = None
 
     def _abandon(self) -> None:
         """A change was interrupted by force: what is in memory means nothing any more."""
@@ -222,7 +222,7 @@ class Core:
         return (time.monotonic_ns() + self._epoch) // 1000
 
     @contextmanager
-    def afterwards(self, what: str) -> Iterator[None]:
+    def after_commit(self, what: str) -> Iterator[None]:
         """What is done after a commit does not raise, for the change stands: it is noted."""
         try:
             yield
@@ -330,7 +330,7 @@ class Core:
         relation, given = cut(self, relation, tables or {}, reached or {})
         names = sources(relation)
         read = {name: given.get(name.lower(), None) for name in names}
-        with self.writing:  # reading may put rows in order: Ctrl-C waits for that
+        with self.write_lock:  # reading may put rows in order: Ctrl-C waits for that
             read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
         if view is not None:
             view.engine_calls += 1

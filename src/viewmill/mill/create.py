@@ -30,12 +30,12 @@ from viewmill.errors import (
     Span,
     UnsupportedQuery,
 )
-from viewmill.mill.adapt import note_bulk
+from viewmill.mill.adaptive_recompute import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import build, fill, fill_anew, fill_blocks, unbuilt_blocks
-from viewmill.mill.memory import attach, refresh_blocks, rest
+from viewmill.mill.memory import attach, refresh_blocks, release_states
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view, speculates
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
@@ -43,7 +43,7 @@ from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
 from viewmill.mill.window_families import leave_families, note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
-from viewmill.planner.planner import Wish, plan
+from viewmill.planner.planner import PlanOptions, plan
 from viewmill.policies.policies import is_immediate
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
@@ -190,7 +190,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         leave_families(entry)
         raise
     install_view(core, entry)
-    rest(core)
+    release_states(core)
 
 
 def prepare_view(
@@ -218,7 +218,7 @@ def prepare_view(
     )
     attach(core, entry)
     share_blocks(core, entry)
-    if entry.keeping is None or entry.keeping.mode == "incremental":
+    if entry.budgeted is None or entry.budgeted.mode == "incremental":
         for block in own_blocks(entry):
             block.maintainer = build(core, block.program, entry)
     start = time.perf_counter()
@@ -252,14 +252,16 @@ def plan_view(
             detail="The states are the result: none can be released.",
             span=statement.span,
         )
-    wish = Wish(statement.refresh_policy, statement.strategy, statement.hints, statement.result)
+    options = PlanOptions(
+        statement.refresh_policy, statement.strategy, statement.hints, statement.result
+    )
     known = replace(statistics(core, query), careful=careful)
-    made = plan(statement.name, query, known, wish)
+    made = plan(statement.name, query, known, options)
     if careful:
         why = "a faster plan failed where the query does not"
         made = replace(made, reason=f"{made.reason}; {why}")
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
-        made = _without_parts(core, statement, query, wish)
+        made = _without_parts(core, statement, query, options)
     return made, query
 
 
@@ -274,18 +276,18 @@ def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relat
 
 
 def _without_parts(
-    core: Core, statement: CreateMaterializedView, query: Relation, wish: Wish
+    core: Core, statement: CreateMaterializedView, query: Relation, options: PlanOptions
 ) -> Plan:
     """A plan whose states a budget can release: answers in parts are the view's rows."""
-    if wish.strategy is not None:
+    if options.strategy is not None:
         raise UnsupportedQuery(
             "a window in parts takes no MEMORY",
             detail="Its parts are its rows, and none can be released.",
             hint="STRATEGY shared_window does; LATENESS and RETENTION bound what parts keep.",
             span=statement.span,
         )
-    wish = replace(wish, strategy="shared_window")
-    return plan(statement.name, query, statistics(core, query), wish)
+    options = replace(options, strategy="shared_window")
+    return plan(statement.name, query, statistics(core, query), options)
 
 
 def _check_columns(schema: Schema, span: Span | None) -> None:
@@ -356,7 +358,7 @@ def replace_view(
     old.dropped = True
     new.version = core.version
     _publish_change(core, new, change, outputs)
-    rest(core)
+    release_states(core)
 
 
 def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:

@@ -22,7 +22,7 @@ from viewmill.algebra.walk import sources
 from viewmill.deltas.arrow import encode_columns, shown
 from viewmill.deltas.delta import Delta, concat
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
-from viewmill.mill.broken import in_place_of, repair
+from viewmill.mill.broken_views import repair, replacing_broken
 from viewmill.mill.catalog import BrokenEntry, PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import (
@@ -37,7 +37,7 @@ from viewmill.mill.create import (
 from viewmill.mill.histories import history_table, length_of
 from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
-from viewmill.mill.refresh import refresh_due, tell
+from viewmill.mill.refresh import deliver_notices, refresh_due
 from viewmill.mill.temporal import create_temporal_view, temporal_record
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
@@ -77,9 +77,9 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             | s.DropView()
         ):
             mill.require_no_batch()
-            with core.writing:
+            with core.write_lock:
                 _define(core, statement, sql)
-            tell(core)
+            deliver_notices(core)
         case _:
             assert_never(statement)
     return None
@@ -98,7 +98,7 @@ Definition = (
 
 def _repaired(mill: Mill, core: Core, statement: s.RefreshView) -> bool:
     """Whether a broken view was created again."""
-    with core.writing:
+    with core.write_lock:
         entry = core.catalog.get(statement.name)
         if not isinstance(entry, BrokenEntry):
             return False
@@ -109,7 +109,7 @@ def _repaired(mill: Mill, core: Core, statement: s.RefreshView) -> bool:
 
 def _define(core: Core, statement: Definition, sql: str) -> None:
     if isinstance(statement, s.CreateView | s.CreateMaterializedView | s.CreateTemporalView):
-        with in_place_of(core, statement.name) if statement.or_replace else nullcontext():
+        with replacing_broken(core, statement.name) if statement.or_replace else nullcontext():
             _create_view(core, statement, sql)
         return
     match statement:
@@ -179,7 +179,7 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
         lowered = lower(tree, sql, catalog, describe(core), _now())  # type: ignore[arg-type]
         relation = rewrite(lowered)
         names = {*sources(relation), *(each.source for each in histories)}
-        with core.writing:
+        with core.write_lock:
             refresh_due(core, reading=names)
         tables = {each.name.lower(): history_table(core, each) for each in histories}
         counted = counted_view(core, relation)
@@ -189,7 +189,7 @@ def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
             tables |= rows_for_limit(core, relation)
             table = core.run(relation, tables=tables)
             result = Result(shown(table, relation.schema, core.dictionary))
-    tell(core)
+    deliver_notices(core)
     return result
 
 

@@ -16,7 +16,7 @@ from viewmill.errors import InvalidArgument, nearest
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import save, table_record
-from viewmill.mill.memory import rest
+from viewmill.mill.memory import release_states
 from viewmill.planner.allot import SELECTORS, Selector
 from viewmill.policies.arrivals import Expectation, Late, Model, Periodic
 
@@ -43,7 +43,7 @@ def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
         arrivals.say(_hint(given), deltas=_deltas(given))
     if arrivals.model != before:  # a hint is about the next deltas only and is not kept on disk
         _save(core, entry, before)
-    rest(core)
+    release_states(core)
 
 
 def _save(core: Core, entry: TableEntry, before: Model | None) -> None:

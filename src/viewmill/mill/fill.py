@@ -133,11 +133,11 @@ def fill_anew(core: Core, entry: ViewEntry) -> None:
 
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     """Build all states of these blocks from the tables as they are now."""
-    owed: dict[str, Delta] = {}
+    negative: dict[str, Delta] = {}
     inner, blocks = BlockRows(core, entry), list(blocks)
     own = _by_name([*_own_blocks(entry), *blocks])  # those that are filled read one another
     for block in blocks:
-        _fill_block(core, entry, block, own, owed, inner)
+        _fill_block(core, entry, block, own, negative, inner)
 
 
 def restore_lost(core: Core) -> None:
@@ -213,30 +213,30 @@ def _fill_block(
     entry: ViewEntry,
     block: Block,
     own: Mapping[str, Block],
-    owed: dict[str, Delta],
+    negative: dict[str, Delta],
     inner: BlockRows,
 ) -> None:
     maintainer = block.maintainer
     if _is_fed(core, block):
-        owed[block.name] = _feed(core, entry, block, own, owed)
+        negative[block.name] = _feed(core, entry, block, own, negative)
         return
     _load_definitions(core, entry, block, block.program.states, inner=inner)
     if is_replayed(block.program):
-        owed[block.name] = _replay(core, entry, block, own, owed)
+        negative[block.name] = _replay(core, entry, block, own, negative)
     elif isinstance(block.program.body, Windowed):
-        owed[block.name] = _fill_window(block)
+        negative[block.name] = _fill_window(block)
     elif isinstance(block.program.body, WindowParts):
         window: Any = maintainer
         window.fill()
-        owed[block.name] = Delta.empty(block.program.output)
+        negative[block.name] = Delta.empty(block.program.output)
     elif isinstance(block.program.body, Queries):
         maintainer.flush()
     else:
         # The engine does not see rows that were deleted before they came; the states must.
         for each in block.program.inputs:
             source = block.renamed.get(each.source, each.source)
-            maintainer.apply(each.name, owed.get(source) or rows_owed(core, each))
-        owed[block.name] = maintainer.flush()
+            maintainer.apply(each.name, negative.get(source) or negative_rows(core, each))
+        negative[block.name] = maintainer.flush()
     maintainer.commit()
     for state in block.program.states:
         if state.passing:
@@ -271,7 +271,7 @@ def _is_fed(core: Core, block: Block) -> bool:
         or (
             program.strategy == "view_tree"
             and all(core.catalog.get(each.source) is not None for each in program.inputs)
-            and not any(rows_owed(core, each).size for each in program.inputs)
+            and not any(negative_rows(core, each).size for each in program.inputs)
         )
     )
 
@@ -281,7 +281,7 @@ def _feed(
     entry: ViewEntry,
     block: Block,
     own: Mapping[str, Block],
-    owed: Mapping[str, Delta],
+    negative: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
     """Feed a block the inputs that change; what never changes is loaded from its definition.
@@ -296,7 +296,7 @@ def _feed(
     _load_definitions(core, entry, block, program.states, nothing)
     late = []
     for each in changing:
-        rows, missing = _fed_rows(core, entry, block, each, own, owed, tables or {})
+        rows, missing = _fed_rows(core, entry, block, each, own, negative, tables or {})
         maintainer.apply(each.name, rows)
         late.append((each.name, missing))
         _commit(block)
@@ -322,14 +322,14 @@ def _fed_rows(
     block: Block,
     input_: Input,
     own: Mapping[str, Block],
-    owed: Mapping[str, Delta],
+    negative: Mapping[str, Delta],
     tables: Mapping[str, Any],
 ) -> tuple[Delta, Delta]:
     """The rows of an input as the engine sees them, and what is missing in them."""
     source = block.renamed.get(input_.source, input_.source)
     if source in own:
-        missing = owed.get(source) or Delta.empty(input_.schema)
-        shown = _shown(core, entry, own[source], input_.source, owed, tables)
+        missing = negative.get(source) or Delta.empty(input_.schema)
+        shown = _shown(core, entry, own[source], input_.source, negative, tables)
         if not missing.size:
             return shown, missing
         return consolidate(concat(input_.schema, [shown, missing.negated()])), missing
@@ -337,7 +337,7 @@ def _fed_rows(
     if given is not None:
         return to_delta(given, input_.schema, core.dictionary), Delta.empty(input_.schema)
     rows = core.contents(source)
-    missing = rows_owed(core, input_)
+    missing = negative_rows(core, input_)
     return (rows.take(rows.multiplicities() > 0) if missing.size else rows), missing
 
 
@@ -363,7 +363,7 @@ def _replay(
     entry: ViewEntry,
     block: Block,
     own: Mapping[str, Block],
-    owed: Mapping[str, Delta],
+    negative: Mapping[str, Delta],
 ) -> Delta:
     """Feed a block its inputs again, one after another; its states are empty."""
     for each in _dearest_first(block.program, block.program.inputs):
@@ -371,7 +371,7 @@ def _replay(
         if read is None:
             rows = core.contents(each.source)
         else:
-            rows = _shown(core, entry, read, each.source, owed)
+            rows = _shown(core, entry, read, each.source, negative)
         block.maintainer.apply(each.name, rows)
     return block.maintainer.flush()
 
@@ -381,7 +381,7 @@ def _shown(
     entry: ViewEntry,
     block: Block,
     name: str,
-    owed: Mapping[str, Delta],
+    negative: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
     """What a block of the view shows; one that only passes rows on is computed again.
@@ -395,7 +395,7 @@ def _shown(
     rows = core.run(inline_blocks(queries[name], queries), view=entry, tables=tables)
     named = rows.rename_columns(list(program.output.names))
     there = to_delta(named, program.output, core.dictionary)
-    less = owed.get(block.name)
+    less = negative.get(block.name)
     return there if less is None else concat(program.output, [there, less])
 
 
@@ -405,13 +405,13 @@ def _by_name(blocks: Iterable[Block]) -> dict[str, Block]:
 
 def _own_blocks(entry: ViewEntry) -> list[Block]:
     """The blocks of a view's plan, also while it is computed again as a whole."""
-    return entry.blocks if entry.keeping is None else entry.keeping.own
+    return entry.blocks if entry.budgeted is None else entry.budgeted.own
 
 
 def _is_away(entry: ViewEntry, block: Block) -> bool:
     """Whether states of a block are released, so that it cannot say what it shows."""
-    keeping = entry.keeping
-    return keeping is not None and any(name == block.name for name, _ in keeping.away)
+    budgeted = entry.budgeted
+    return budgeted is not None and any(name == block.name for name, _ in budgeted.released)
 
 
 def _passes_rows_on(program: Program) -> bool:
@@ -430,10 +430,10 @@ def _fill_window(block: Block) -> Delta:
     return Delta.empty(block.program.output)
 
 
-def rows_owed(core: Core, input_: Input) -> Delta:
+def negative_rows(core: Core, input_: Input) -> Delta:
     """The rows of a source that are there less than no times."""
     entry = core.catalog.get(input_.source)
-    if isinstance(entry, TableEntry) and not entry.table.may_owe:
+    if isinstance(entry, TableEntry) and not entry.table.may_have_negative_rows:
         return Delta.empty(input_.schema)
     if entry is None:  # a block of the view itself
         return Delta.empty(input_.schema)
@@ -446,7 +446,7 @@ def count_negative_rows(table: Table) -> int:
 
     All rows are looked at, so a large table is counted after every so many changes only.
     """
-    if not table.may_owe:
+    if not table.may_have_negative_rows:
         return 0
 
     def count() -> int:

@@ -1,8 +1,8 @@
-"""The states of a view in a budget: build what is missing, release what is not wanted.
+"""Build and release the states of a view under a memory budget.
 
-takes  a view's `Keeping`, and which of its states are wanted
-does   loads states from their definitions, as the tables are or as they were before a change;
-       turns a view between its own triggers and being computed again
+takes  a view's `BudgetedStates`, and which of its states are wanted
+does   loads states from their definitions, over the tables as they are or as they were before a
+       change; switches a view between incremental maintenance and recomputation
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.mill.arrow_rows import expanded
+from viewmill.mill.budgeted_states import BudgetedStates, Unit
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import (
@@ -23,10 +24,9 @@ from viewmill.mill.fill import (
     fill_blocks,
     is_replayed,
     load_states,
-    rows_owed,
+    negative_rows,
     unbuilt_blocks,
 )
-from viewmill.mill.keeping import Keeping, Unit
 from viewmill.planner.operators import StateSize, entry_bytes
 from viewmill.program.program import RowHolder
 from viewmill.program.states import State
@@ -35,52 +35,52 @@ from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block, join
 
 
-def units(keeping: Keeping) -> list[tuple[Unit, Any]]:
-    """What can be kept or released by itself, with its states, in the order of the blocks."""
+def units(budgeted: BudgetedStates) -> list[tuple[Unit, Any]]:
+    """The units that can be kept or released independently, each with its states, by block."""
     return [
         ((block.name, name), states)
-        for block in keeping.own
+        for block in budgeted.own
         for name, states in units_of(block.program).items()
     ]
 
 
-def can_rebuild(core: Core, keeping: Keeping) -> bool:
-    """Whether definitions alone say what was in the states.
+def can_rebuild(core: Core, budgeted: BudgetedStates) -> bool:
+    """Whether running the definitions of the states restores what they held.
 
-    They do not know rows deleted before they came, nor in what order rows of a window arrived, and
-    some states have none: they are fed again.
+    A definition does not see rows that were deleted before they were inserted, nor the order in
+    which the rows of a window arrived. States without a definition are replayed instead.
     """
-    programs = [block.program for block in keeping.own]
+    programs = [block.program for block in budgeted.own]
     if any(isinstance(each.body, Windowed) or is_replayed(each) for each in programs):
         return False
-    return not is_owed_rows(core, keeping)
+    return not has_negative_rows(core, budgeted)
 
 
-def is_owed_rows(core: Core, keeping: Keeping) -> bool:
-    """Whether rows of a source were deleted and have not come."""
-    inputs = [each for block in keeping.own for each in block.program.inputs]
-    return any(rows_owed(core, each).size for each in inputs)
+def has_negative_rows(core: Core, budgeted: BudgetedStates) -> bool:
+    """Whether a source has rows with a negative multiplicity: deleted before they were inserted."""
+    inputs = [each for block in budgeted.own for each in block.program.inputs]
+    return any(negative_rows(core, each).size for each in inputs)
 
 
 def rebuild(
     core: Core,
     entry: ViewEntry,
-    keeping: Keeping,
+    budgeted: BudgetedStates,
     missing: set[Unit],
     deltas: Mapping[str, Delta],
 ) -> None:
-    """Build states as they were before these deltas."""
+    """Build the missing states as they were before these deltas."""
     tables = _tables_before(core, entry, deltas)
-    for block in keeping.own:
+    for block in budgeted.own:
         for name, states in units_of(block.program).items():
             if (block.name, name) in missing:
-                _load(core, entry, keeping, block, name, states, tables)
-                keeping.rebuilt += 1
+                _load(core, entry, budgeted, block, name, states, tables)
+                budgeted.rebuilt += 1
         block.maintainer.commit()
 
 
 def _tables_before(core: Core, entry: ViewEntry, deltas: Mapping[str, Delta]) -> dict[str, Any]:
-    """The changed sources as they were: what is there now less the change."""
+    """The changed sources before the change: their present rows minus the deltas."""
     tables = {}
     for name, delta in deltas.items():
         source = core.catalog.get(name)
@@ -94,49 +94,51 @@ def _tables_before(core: Core, entry: ViewEntry, deltas: Mapping[str, Delta]) ->
     return tables
 
 
-def turn_full(core: Core, entry: ViewEntry, keeping: Keeping) -> None:
-    """From now on the view is computed again; all its states are released."""
-    if keeping.mode == "full":
+def switch_to_full(core: Core, entry: ViewEntry, budgeted: BudgetedStates) -> None:
+    """Switch a view to recomputation and release all its states."""
+    if budgeted.mode == "full":
         return
     contents = entry.block.maintainer.contents()
-    _hold(keeping, contents)
-    note_sizes(keeping)
-    keeping.mode = "full"
-    keeping.away = {unit for unit, _ in units(keeping)}
-    keeping.own = unbuilt_blocks(entry.plan)
-    _put(core, entry, [keeping.again])
+    _hold(budgeted, contents)
+    note_sizes(budgeted)
+    budgeted.mode = "full"
+    budgeted.released = {unit for unit, _ in units(budgeted)}
+    budgeted.own = unbuilt_blocks(entry.plan)
+    _put(core, entry, [budgeted.recompute])
 
 
-def _hold(keeping: Keeping, contents: Delta) -> None:
-    """What computes the view again shows these rows until then."""
-    holder = keeping.again.maintainer
+def _hold(budgeted: BudgetedStates, contents: Delta) -> None:
+    """Let the recompute block show these rows until it runs."""
+    holder = budgeted.recompute.maintainer
     assert isinstance(holder, RowHolder)
     holder.hold(contents)
 
 
-def turn_incremental(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
-    """Build the view's own blocks, with these states, from the tables as they are now."""
-    for block in keeping.own:
+def switch_to_incremental(
+    core: Core, entry: ViewEntry, budgeted: BudgetedStates, wanted: set[Unit]
+) -> None:
+    """Switch a view to its own blocks: build the wanted states from the tables as they are."""
+    for block in budgeted.own:
         block.maintainer = build(core, block.program, entry)
-    if can_rebuild(core, keeping):
-        keeping.away = {unit for unit, _ in units(keeping)}
-        build_missing(core, entry, keeping, wanted)
+    if can_rebuild(core, budgeted):
+        budgeted.released = {unit for unit, _ in units(budgeted)}
+        build_missing(core, entry, budgeted, wanted)
     else:
-        entry.blocks, away = keeping.own, keeping.away  # they read one another
-        keeping.away = set()
+        entry.blocks, released = budgeted.own, budgeted.released  # they read one another
+        budgeted.released = set()
         try:
-            fill_blocks(core, entry, keeping.own)
+            fill_blocks(core, entry, budgeted.own)
         except BaseException:
-            entry.blocks, keeping.away = [keeping.again], away
+            entry.blocks, budgeted.released = [budgeted.recompute], released
             raise
-    keeping.mode = "incremental"
-    release(keeping, wanted)
-    _hold(keeping, Delta.empty(entry.schema))
-    _put(core, entry, keeping.own)
+    budgeted.mode = "incremental"
+    release(budgeted, wanted)
+    _hold(budgeted, Delta.empty(entry.schema))
+    _put(core, entry, budgeted.own)
 
 
 def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
-    """Put blocks in the place of a view's others."""
+    """Replace the blocks of a view in the runtime."""
     core.runtime.remove(entry.name)
     core.runtime.watch(entry.name)
     entry.blocks = blocks
@@ -146,73 +148,75 @@ def _put(core: Core, entry: ViewEntry, blocks: list[Block]) -> None:
     core.runtime.arrange([each.name for each in core.catalog.in_order()])
 
 
-def build_missing(core: Core, entry: ViewEntry, keeping: Keeping, wanted: set[Unit]) -> None:
-    """Build those of the wanted states that are away, from the tables as they are."""
-    for block in keeping.own:
+def build_missing(
+    core: Core, entry: ViewEntry, budgeted: BudgetedStates, wanted: set[Unit]
+) -> None:
+    """Build the wanted states that are released, from the tables as they are."""
+    for block in budgeted.own:
         for name, states in units_of(block.program).items():
-            if (block.name, name) in wanted & keeping.away:
-                _load(core, entry, keeping, block, name, states)
+            if (block.name, name) in wanted & budgeted.released:
+                _load(core, entry, budgeted, block, name, states)
         block.maintainer.commit()
 
 
 def _load(
     core: Core,
     entry: ViewEntry,
-    keeping: Keeping,
+    budgeted: BudgetedStates,
     block: Block,
     name: str,
     states: tuple[State, ...],
     tables: Mapping[str, Any] | None = None,
 ) -> None:
-    """Build a unit, and remember what that cost."""
+    """Build the states of a unit and record the CPU time it took."""
     start = time.process_time_ns()
     load_states(core, entry, block, states, tables)
     spent = (time.process_time_ns() - start) / 1e3
-    keeping.away.discard((block.name, name))
-    keeping.measured.note_build((block.name, name), spent)
+    budgeted.released.discard((block.name, name))
+    budgeted.measured.note_build((block.name, name), spent)
 
 
-def release(keeping: Keeping, wanted: set[Unit]) -> None:
+def release(budgeted: BudgetedStates, wanted: set[Unit]) -> None:
     """Release every state that is not wanted."""
-    for (block, name), _ in units(keeping):
+    for (block, name), _ in units(budgeted):
         if (block, name) not in wanted:
-            keeping.away.add((block, name))
-    sweep(keeping, always=True)
+            budgeted.released.add((block, name))
+    sweep(budgeted, always=True)
 
 
-def sweep(keeping: Keeping, *, always: bool = False) -> None:
-    """Triggers add to states that are away, too: forget that."""
-    if keeping.mode == "full" or not (keeping.is_touched or always):
+def sweep(budgeted: BudgetedStates, *, always: bool = False) -> None:
+    """Clear released states: triggers add rows to them, too."""
+    if budgeted.mode == "full" or not (budgeted.is_touched or always):
         return
-    for block in keeping.own:
+    for block in budgeted.own:
         for name, states in units_of(block.program).items():
-            if (block.name, name) in keeping.away:
+            if (block.name, name) in budgeted.released:
                 for state in states:
                     block.maintainer.release(state.name)
 
 
-def note_sizes(keeping: Keeping) -> None:
-    """Remember how large states are; of those that are away, how large they were."""
+def note_sizes(budgeted: BudgetedStates) -> None:
+    """Record the size of each state; a released one keeps the size it had."""
     held: dict[str, Mapping[str, int]] = {}
-    if keeping.mode == "incremental":
-        held = {block.name: block.maintainer.state_bytes() for block in keeping.own}
-    for unit, states in units(keeping):
-        if unit in keeping.away or keeping.mode == "full":
-            known = keeping.sizes.get(unit)
+    if budgeted.mode == "incremental":
+        held = {block.name: block.maintainer.state_bytes() for block in budgeted.own}
+    for unit, states in units(budgeted):
+        if unit in budgeted.released or budgeted.mode == "full":
+            known = budgeted.sizes.get(unit)
             if known is not None:
-                keeping.sizes[unit] = StateSize(known.bytes, known.rows, exists=False)
+                budgeted.sizes[unit] = StateSize(known.bytes, known.rows, exists=False)
             continue
-        keeping.sizes[unit] = _size(held[unit[0]], states)
+        budgeted.sizes[unit] = _size(held[unit[0]], states)
 
 
 def _size(held: Mapping[str, int], states: tuple[State, ...]) -> StateSize:
-    """What the states of a unit take, of the bytes that a maintainer holds by state."""
+    """The size of a unit, given the bytes that a maintainer holds for each state."""
     names = [state.name for state in states] or list(held)
     size = sum(held.get(name, 0) for name in names)
     return StateSize(size, max(1.0, size / entry_bytes(states)), exists=True)
 
 
 def trim() -> None:
-    """Hand freed memory back to the operating system, where the C library can."""
+    """Return freed memory to the operating system, if the C library can (glibc)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

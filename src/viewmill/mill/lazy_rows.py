@@ -21,7 +21,7 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 
-_MOST = 65536  # rows at a time
+_ROWS_PER_BATCH = 65536
 
 
 def lazy_batches(core: Core, entry: ViewEntry) -> Iterator[Any] | None:
@@ -53,7 +53,7 @@ def first_rows(core: Core, entry: ViewEntry, count: int) -> Any:
     """The first rows as an Arrow table, without making any others; None of a listed view."""
     if entry.enumerator is None:
         return None
-    reader = _batches(core, entry, entry.enumerator.deltas(min(max(count, 1), _MOST)))
+    reader = _batches(core, entry, entry.enumerator.deltas(min(max(count, 1), _ROWS_PER_BATCH)))
     found, held = [], 0
     while held < count and (batch := next(reader, None)) is not None:
         found.append(batch)

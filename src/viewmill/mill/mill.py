@@ -29,25 +29,25 @@ from viewmill.mill.batches import Batch
 from viewmill.mill.careful_plans import plan_carefully
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
+from viewmill.mill.compact_dictionary import compact_if_due
 from viewmill.mill.core import Core, Reshape
 from viewmill.mill.create import pass_on, plan_view
-from viewmill.mill.curve import Point, memory_curve, view_operators
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
+from viewmill.mill.in_memory_commit import commit_in_memory, is_in_memory_commit
+from viewmill.mill.memory_curve import Point, memory_curve, view_operators
 from viewmill.mill.part_folders import write_parts
-from viewmill.mill.plain_commit import commit_plainly, is_plain
 from viewmill.mill.read_only_store import open_read_only
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
-from viewmill.mill.refresh import commit_batch, refresh_due, tell
+from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_aggregate
-from viewmill.mill.renew_dictionary import renew_if_due
 from viewmill.mill.replay import replay
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
-from viewmill.mill.twins import undisturbed
+from viewmill.mill.uninterruptible import uninterruptible
 from viewmill.mill.view import View
 from viewmill.mill.window_families import note_followers
 from viewmill.mill.windows import advance
@@ -68,7 +68,7 @@ STAGES = ("algebra", "plan", "program", "kernel")
 class Mill:
     """Tables and views in one place. Several threads may read, one writes."""
 
-    @undisturbed
+    @uninterruptible
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -107,7 +107,7 @@ class Mill:
 
     # SQL.
 
-    @undisturbed
+    @uninterruptible
     def sql(self, text: str) -> Any:
         """Carry out one statement, or several separated by `;`; gives the last one's result."""
         self._core.require_open()
@@ -117,7 +117,7 @@ class Mill:
             self.clock.wake()
         return result
 
-    @undisturbed
+    @uninterruptible
     def register(self, name: str, aggregate: Ring | Operation) -> None:
         """Make a `vm.Ring` an SQL aggregate of this name, or a `vm.Operation` one of windows; its
         laws are tried first.
@@ -126,10 +126,10 @@ class Mill:
         `vm.connect(path, register={...})`.
         """
         self._core.require_open()
-        with self._core.writing:
+        with self._core.write_lock:
             register_aggregate(self._core, name, aggregate)
 
-    @undisturbed
+    @uninterruptible
     def table(
         self,
         source: Any,
@@ -160,39 +160,39 @@ class Mill:
 
     # Changing tables.
 
-    @undisturbed
+    @uninterruptible
     def insert(self, table: str, rows: Any) -> None:
         """Insert rows: a frame, or a list of tuples or dicts."""
         core = self._core
         if core.closed:
             core.require_open()
-        with core.writing:
+        with core.write_lock:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
             if core.tiers.compiling:
                 core.tiers.before_batch(delta.size)
             if self._batches and self._batch is not None:
                 self._batch.take(entry, delta)
-            elif is_plain(core, entry, delta):
+            elif is_in_memory_commit(core, entry, delta):
                 self.writer = caller()
-                commit_plainly(core, entry, delta)
+                commit_in_memory(core, entry, delta)
             else:
                 self._commit({entry.name: delta})
         if core.notices:
-            tell(core)
+            deliver_notices(core)
         self._give_back()
 
-    @undisturbed
+    @uninterruptible
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows, each once for each time it is given."""
         with self._core.holding_ids():
             self.change(table, self._delta(table, rows).negated())
         self._give_back()
 
-    @undisturbed
+    @uninterruptible
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows, replacing those that have their primary key."""
-        with self._core.writing, self._core.holding_ids():
+        with self._core.write_lock, self._core.holding_ids():
             entry = self._core.catalog.table(table)
             delta = self._delta(table, rows)
             if self._batch is not None:
@@ -201,7 +201,7 @@ class Mill:
                 self.change(table, entry.table.replacement(delta, None))
         self._give_back()
 
-    @undisturbed
+    @uninterruptible
     def apply(
         self,
         table: str,
@@ -220,7 +220,7 @@ class Mill:
             self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
         self._give_back()
 
-    @undisturbed
+    @uninterruptible
     def apply_product(
         self,
         table: str,
@@ -257,7 +257,7 @@ class Mill:
         if made:
             self.change(table, *made)
 
-    @undisturbed
+    @uninterruptible
     def replay(self, table: str, rows: Any, *, view: str, multiplicity: str | None = None) -> Any:
         """Apply rows one at a time; an Arrow table of what the view shows after each.
 
@@ -268,14 +268,14 @@ class Mill:
             delta = self._delta(table, rows, multiplicity=multiplicity)
             return replay(self, self._core, table, delta, view)
 
-    @undisturbed
+    @uninterruptible
     def advance(self, table: str, *, to: datetime.datetime | int) -> None:
         """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
         self._core.require_open()
         self.require_no_batch()
-        with self._core.writing:
+        with self._core.write_lock:
             advance(self._core, table, to)
-        tell(self._core)
+        deliver_notices(self._core)
 
     def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
         self._core.require_open()
@@ -283,18 +283,18 @@ class Mill:
             schema = self._core.catalog.table(table).table.schema
             return to_delta(rows, schema, self._core.dictionary, **signs)
 
-    @undisturbed
+    @uninterruptible
     def change(self, table: str, *parts: Delta | Product) -> None:
         """Commit the change of one table, or note it for the end of the batch."""
         core = self._core
         core.require_open()
-        with core.writing:
+        with core.write_lock:
             entry = core.catalog.table(table)
             if self._batch is None:
                 self._commit({entry.name: joined(parts[0].schema, parts)})
             else:
                 self._batch.take(entry, *parts)
-        tell(core)
+        deliver_notices(core)
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
         """Wait until every view runs compiled kernels, or cannot; False if that takes longer.
@@ -312,7 +312,7 @@ class Mill:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
         has_deferred = commit_batch(core, changes)
         if core.store is not None and is_checkpoint_due(core):
-            with core.afterwards("the checkpoint"):
+            with core.after_commit("the checkpoint"):
                 checkpoint(core)
         if has_deferred:
             self.clock.wake()
@@ -334,21 +334,21 @@ class Mill:
             self._commit_together(made)
         finally:
             self._batches.pop(thread, None)
-        tell(core)
+        deliver_notices(core)
         self._give_back()
 
     def _give_back(self) -> None:
         """Let go of the strings that no row holds any more, if they are many."""
         core = self._core
-        if core.dictionary.held < core.renew_at:
+        if core.dictionary.held < core.compact_at:
             return
-        with core.writing, core.afterwards("giving strings back"):
+        with core.write_lock, core.after_commit("giving strings back"):
             if not self._batches and not core.closed:
-                renew_if_due(core)
+                compact_if_due(core)
 
-    @undisturbed
+    @uninterruptible
     def _commit_together(self, batch: Batch) -> None:
-        with self._core.writing:
+        with self._core.write_lock:
             self._commit(batch.changes(self._core))
 
     @property
@@ -364,7 +364,7 @@ class Mill:
                 hint="Finish the batch first.",
             )
 
-    @undisturbed
+    @uninterruptible
     def before_commit(self, fn: Callable[[int, Mapping[str, Change]], None]) -> None:
         """Call `fn(version, change of each view)` before each commit; its errors undo the batch.
 
@@ -403,7 +403,7 @@ class Mill:
         with self._core.lock:
             return [entry.sql for entry in self._core.catalog.by_reading()]
 
-    @undisturbed
+    @uninterruptible
     def view(self, name: str) -> View:
         """A handle on a materialized view."""
         self._core.require_open()
@@ -416,7 +416,7 @@ class Mill:
     def __contains__(self, name: str) -> bool:
         return self._core.catalog.get(name) is not None
 
-    @undisturbed
+    @uninterruptible
     def parts(
         self, name: str, *, changed_since: int | datetime.datetime | None = None
     ) -> list[dict[str, Any]]:
@@ -428,7 +428,7 @@ class Mill:
         with self._core.lock:
             return parts_of(self._core, name, changed_since)
 
-    @undisturbed
+    @uninterruptible
     def refused(self, table: str) -> list[dict[str, Any]]:
         """The rows that came too late for a table with LATENESS or RETENTION, at most 1000."""
         self._core.require_open()
@@ -447,7 +447,7 @@ class Mill:
         """The views that could not be opened, and why; REFRESH tries again, DROP forgets them."""
         return {entry.name: entry.reason for entry in self._core.catalog.broken()}
 
-    @undisturbed
+    @uninterruptible
     def status(self) -> dict[str, Any]:
         """The mill's version, its tables, and the status of every view."""
         core = self._core
@@ -478,7 +478,7 @@ class Mill:
                 "trouble": core.trouble,
             }
 
-    @undisturbed
+    @uninterruptible
     def show(self, name: str, stage: str = "plan") -> str:
         """A view, or a query or CREATE statement not yet created, at a stage of its life."""
         if stage not in STAGES:
@@ -512,7 +512,7 @@ class Mill:
 
     # What is expected.
 
-    @undisturbed
+    @uninterruptible
     def expect(self, table: str, **said: Any) -> None:
         """Say what comes next for a table, or how it arrives; nothing said takes it back.
 
@@ -529,7 +529,7 @@ class Mill:
             expect(self._core, table, said)
         self.clock.wake()
 
-    @undisturbed
+    @uninterruptible
     def memory_curve(
         self,
         view: str,
@@ -551,7 +551,7 @@ class Mill:
             names = [check_selector(each) for each in selections]
             return memory_curve(self._core, made, sizes, expect or {}, rows, names)
 
-    @undisturbed
+    @uninterruptible
     def memory_operators(self, view: str, *, rows: Mapping[str, float | str]) -> Operator:
         """A view, existing or not, as the selection of states sees it, over tables of this size."""
         self._core.require_open()
@@ -560,18 +560,18 @@ class Mill:
 
     # Living and dying.
 
-    @undisturbed
+    @uninterruptible
     def checkpoint(self) -> None:
         """Write snapshots, so that reopening need not read the log."""
         self._core.require_open()
-        with self._core.writing:
+        with self._core.write_lock:
             checkpoint(self._core)
 
-    @undisturbed
+    @uninterruptible
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
         self.clock.stop()
-        with self._core.writing:  # it is released once: an interrupt must not come halfway
+        with self._core.write_lock:  # it is released once: an interrupt must not come halfway
             self._release()
             for stream in self.streams:
                 stream.put(None)
@@ -616,7 +616,7 @@ def _bodies(program: Program) -> list[Body]:
 def _release(core: Core, clock: Clock) -> None:
     """Stop the clock, give the engine and the directory back. Runs once."""
     clock.stop()
-    with core.writing:
+    with core.write_lock:
         core.closed = True
         core.close_engine()
         if core.store is not None and core.store.is_open:
@@ -630,8 +630,8 @@ def _tick(reference: weakref.ref[Mill]) -> bool:
     mill = reference()
     if mill is None or mill._core.closed:
         return False
-    with mill._core.writing:
+    with mill._core.write_lock:
         if not mill._core.closed:
             refresh_due(mill._core, reading=None)
-    tell(mill._core)
+    deliver_notices(mill._core)
     return True

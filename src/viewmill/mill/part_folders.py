@@ -148,7 +148,7 @@ def _rows(core: Core, parts: Any, filed: FiledPart) -> Delta:
     return concat(schema, [rows, owed])
 
 
-def settle_files(core: Core) -> None:
+def sync_part_files(core: Core) -> None:
     """The mill is open: files that belong to nothing go, and what is behind is written."""
     if core.store is None:
         return

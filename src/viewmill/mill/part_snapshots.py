@@ -15,7 +15,7 @@ from viewmill.engines.parts import PartMaintainer
 from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.part_folders import Owner, open_parts, settle_files
+from viewmill.mill.part_folders import Owner, open_parts, sync_part_files
 from viewmill.mill.store import Store
 from viewmill.mill.temporal import (
     install_temporal_view,
@@ -125,11 +125,11 @@ def _restore(core: Core, entry: ViewEntry, note: Mapping[str, Any]) -> None:
     temporal_maintainer(entry).restore(first, following, parts, filed, ahead)
 
 
-def settle(core: Core) -> None:
-    """The mill is open: tables and views drop what retention ended."""
+def drop_expired_parts(core: Core) -> None:
+    """After recovery: drop the parts of tables and views whose retention has ended."""
     for table in core.catalog.tables():
-        table.table.settle()
+        table.table.drop_expired_parts()
     for entry in _temporal(core):
         temporal_maintainer(entry).settle()
     keep_old_parts(core)
-    settle_files(core)
+    sync_part_files(core)

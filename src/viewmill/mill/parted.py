@@ -273,14 +273,14 @@ class Parted:
         """What the batch under way changes in a part."""
         return self._rows.staged.get(subscript, [])
 
-    def settle(self) -> None:
-        """The mill is open."""
+    def end_replay(self) -> None:
+        """The log has been replayed: forget what only the replay needed."""
         self.is_loading = False
         self._replayed.clear()
         self._filed.clear()
 
     def start_replay(self) -> None:
-        """From here on the log is replayed: what changes is news for views."""
+        """The log is replayed from here on; parts that it changes are new to the views."""
         self._replayed.clear()
 
     def oldest_shown(self) -> int | None:

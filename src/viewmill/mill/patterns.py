@@ -153,7 +153,7 @@ def build_pattern(core: Core, entry: ViewEntry) -> KeptParts:
 
     def run(relation: Any, tables: Mapping[str, Any]) -> Any:
         entry.engine_calls += 1
-        return core.near_engine.run(relation, dict(tables))
+        return core.local_engine.run(relation, dict(tables))
 
     body = program.body
     assert isinstance(body, PatternQueries)

@@ -19,17 +19,17 @@ from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed, Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
 from viewmill.errors import DamagedFile, EvaluationFailed, Overflow, StorageFailed
-from viewmill.mill.broken import ViewStatement, note_broken, statement_of
+from viewmill.mill.broken_views import ViewStatement, note_broken, statement_of
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import add_table, install_view, names_in, prepare_view
-from viewmill.mill.memory import rest
+from viewmill.mill.memory import release_states
 from viewmill.mill.part_folders import note_checkpoint, write_all_parts
 from viewmill.mill.part_snapshots import (
+    drop_expired_parts,
     open_table_parts,
     open_temporal_view,
     part_notes,
-    settle,
 )
 from viewmill.mill.pattern_snapshots import pattern_checkpoint, restore_pattern
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
@@ -60,8 +60,8 @@ def recover(core: Core, store: Store) -> None:
     core.version = store.last_version()
     history = History(store, changes, lambda t, rows: joined(t.schema, [_piece(core, t, rows)]))
     _open_views(core, history, views)
-    rest(core)
-    settle(core)
+    release_states(core)
+    drop_expired_parts(core)
 
 
 def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> None:

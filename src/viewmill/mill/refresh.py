@@ -23,10 +23,10 @@ from viewmill.mill.archive import keep_old_parts
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.fill import restore_lost
-from viewmill.mill.memory import refresh_blocks, rest
+from viewmill.mill.memory import refresh_blocks, release_states
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.store import Store
-from viewmill.mill.window_families import settle_families
+from viewmill.mill.window_families import fill_new_windows
 from viewmill.policies.policies import is_due
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.patterns import PatternQueries
@@ -47,7 +47,7 @@ def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
         _commit(core, changes)
     except (Overflow, EvaluationFailed):
         # A row that came and went inside the batch is not judged: its net effect counts.
-        if not _has_passing_rows(changes):
+        if not _has_cancelling_rows(changes):
             raise
         _commit(core, {name: consolidate(as_delta(each)) for name, each in changes.items()})
     if not core.catalog.deferred():
@@ -72,7 +72,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
     admitted: list[tuple[TableEntry, Changed]] = []
     by_source: dict[str, Changed] = {}
     if core.runtime.has_families:
-        settle_families(core, [entry.name for entry, _ in entries])
+        fill_new_windows(core, [entry.name for entry, _ in entries])
     try:
         for entry, whole in entries:
             staged.append(entry)
@@ -94,9 +94,9 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
             _append(core, core.store, version, admitted)
     except BaseException as why:
         if not _is_appended(core, version):
-            failed = misjudged(core, why, changes)
-            _say_where(core, why, changes)
-            take_back(core, staged, why)
+            failed = views_to_replan(core, why, changes)
+            _name_failing_view(core, why, changes)
+            roll_back(core, staged, why)
             if failed and all(map(core.plan_carefully, failed)):
                 _commit(core, changes)
                 return
@@ -107,12 +107,14 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
     _keep(core, version, staged, by_source, outputs, reached)
 
 
-def _has_passing_rows(changes: Mapping[str, Changed]) -> bool:
+def _has_cancelling_rows(changes: Mapping[str, Changed]) -> bool:
     """Whether rows came and went inside the batch."""
     return any(consolidate(as_delta(each)).size < each.size for each in changes.values())
 
 
-def misjudged(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> list[ViewEntry]:
+def views_to_replan(
+    core: Core, why: BaseException, changes: Mapping[str, Changed]
+) -> list[ViewEntry]:
     """The views that an error under way is about, if it is one of their plans: numbers have grown
     out of it, or it evaluates what SQL does not, for the query does not fail over the rows as they
     are now."""
@@ -123,7 +125,7 @@ def misjudged(core: Core, why: BaseException, changes: Mapping[str, Changed]) ->
         return []
     if isinstance(why, Outgrown):
         return found
-    if not found or _has_passing_rows(changes) or not all(map(speculates, found)):
+    if not found or _has_cancelling_rows(changes) or not all(map(speculates, found)):
         return []
     try:
         for each in found:
@@ -133,7 +135,7 @@ def misjudged(core: Core, why: BaseException, changes: Mapping[str, Changed]) ->
     return found
 
 
-def _say_where(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> None:
+def _name_failing_view(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> None:
     """Have an error of a refresh name the view, and the row where an engine did not."""
     views = ", ".join(f'"{name}"' for name in sorted(core.runtime.applied_last()))
     if not isinstance(why, Overflow | EvaluationFailed) or not views:
@@ -151,13 +153,13 @@ def speculates(entry: ViewEntry) -> bool:
     return entry.plan.is_incremental and len(read) > 1 and not any(each.window for each in read)
 
 
-def take_back(core: Core, staged: Iterable[TableEntry], why: BaseException) -> None:
+def roll_back(core: Core, staged: Iterable[TableEntry], why: BaseException) -> None:
     """Leave everything as it was before an error; one that is about memory says so."""
     core.runtime.rollback()
     for entry in staged:
         entry.table.rollback()
     restore_lost(core)
-    rest(core)
+    release_states(core)
     if isinstance(why, MemoryError):
         raise _out_of_memory() from why
 
@@ -208,14 +210,14 @@ def _keep(
         if isinstance(change, Pieces):
             change.forget_rows()
     if has_parts:
-        settle_parts(core)
+        maintain_parts(core)
 
 
-def settle_parts(core: Core) -> None:
+def maintain_parts(core: Core) -> None:
     """After a commit: old parts go, new ones become files. What fails is noted, not raised."""
-    with core.afterwards("keeping old parts"):
+    with core.after_commit("keeping old parts"):
         keep_old_parts(core)
-    with core.afterwards("writing parts"):
+    with core.after_commit("writing parts"):
         write_parts(core)
 
 
@@ -282,8 +284,8 @@ def publish(
         note_refresh(core, catalog.view(name), output, now, again)
     if catalog.deferred():
         _leave_waiting(core, changed, outputs, now, reached or {})
-    if catalog.keepers():
-        rest(core)
+    if catalog.budgeted_views():
+        release_states(core)
 
 
 def _leave_waiting(
@@ -344,12 +346,12 @@ def note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: s
 
 
 def _kind_of(entry: ViewEntry) -> str:
-    keeping = entry.keeping
-    if not entry.plan.is_incremental or (keeping is not None and keeping.mode == "full"):
+    budgeted = entry.budgeted
+    if not entry.plan.is_incremental or (budgeted is not None and budgeted.mode == "full"):
         return "full"
     if entry.plan.asks_engine:
         return "parts"
-    return "rebuilt" if keeping is not None and keeping.rebuilt else "incremental"
+    return "rebuilt" if budgeted is not None and budgeted.rebuilt else "incremental"
 
 
 def notify(core: Core, entry: ViewEntry, change: Delta) -> None:
@@ -414,9 +416,9 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
-        failed = misjudged(core, why, {})
-        _say_where(core, why, {})
-        take_back(core, (), why)
+        failed = views_to_replan(core, why, {})
+        _name_failing_view(core, why, {})
+        roll_back(core, (), why)
         if failed and all(map(core.plan_carefully, failed)):
             refresh_view(core, entry)
             return
@@ -443,21 +445,21 @@ def _netted(changes: list[Changed], *, as_is: bool) -> Delta:
     return whole if as_is else cancelled(whole)
 
 
-def tell(core: Core) -> None:
+def deliver_notices(core: Core) -> None:
     """Call the listeners, in version order; an error in one is reported and undoes nothing.
 
     In the thread that made the change, not in its twin, and before its call returns: a clock or a
-    reader that comes by leaves notices to whoever is about to tell them.
+    reader that comes by leaves notices to the thread that will deliver them.
     """
     if not core.notices or is_twin() or not _is_our_turn(core):
         return
-    # A listener that writes finds `telling` set: its notices come after those that wait already.
-    while core.notices and not core.telling:
-        core.telling = True
+    # A listener that writes finds `is_delivering` set, so its notices are queued after the others.
+    while core.notices and not core.is_delivering:
+        core.is_delivering = True
         try:
-            _tell_all(core)
+            _deliver_all(core)
         finally:
-            core.telling = False
+            core.is_delivering = False
 
 
 def _is_our_turn(core: Core) -> bool:
@@ -468,7 +470,7 @@ def _is_our_turn(core: Core) -> bool:
     return not makers <= {each.ident for each in threading.enumerate()}
 
 
-def _tell_all(core: Core) -> None:
+def _deliver_all(core: Core) -> None:
     while core.notices:
         _, notice = core.notices.popleft()
         try:

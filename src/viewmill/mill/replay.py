@@ -104,7 +104,7 @@ def _replay_in_batches(mill: Mill, core: Core, entry: ViewEntry, source: str, de
     tables, steps = [], []
     for i in range(delta.size):
         mill.change(source, delta.take(np.array([i])))
-        with core.writing:
+        with core.write_lock:
             refresh_view(core, entry)
             now = entry.block.maintainer.contents()
         shown = now if one_row else consolidate(concat(entry.schema, [now, before.negated()]))

@@ -16,9 +16,9 @@ from viewmill.deltas.lazy_columns import LazyWords
 from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
-_LARGE = 512  # rows
+_MAX_MERGED_ROWS = 512  # larger segments are not merged any further
 _NETTED = 1 << 16  # rows at which those that came and went are netted first
-_FEW = 4  # segments that lie between two large ones as they came: copying them takes longer
+_MAX_UNMERGED = 4  # so few small segments before a large one are cheaper to keep than to copy
 
 
 class Segments:
@@ -50,7 +50,7 @@ class Segments:
             change.columns.lazy.forget()  # the views have read what they need
         if not self._has_deletes:
             self._has_deletes = change.deletes > 0
-        if change.size >= _LARGE and not self._tiers:
+        if change.size >= _MAX_MERGED_ROWS and not self._tiers:
             self._large.append(change)
         else:
             self._add(change)
@@ -67,7 +67,7 @@ class Segments:
         self._staged.clear()
 
     def _add(self, change: Delta | Product) -> None:
-        if isinstance(change, Delta) and change.size < _LARGE:
+        if isinstance(change, Delta) and change.size < _MAX_MERGED_ROWS:
             self._push(0, change)
             return
         self._seal()
@@ -76,7 +76,7 @@ class Segments:
     def _seal(self) -> None:
         """Close the tiers, so that what comes next comes after them."""
         waiting = [delta for tier in reversed(self._tiers) for delta in tier]
-        self._large += waiting if len(waiting) <= _FEW else [concat(self._schema, waiting)]
+        self._large += waiting if len(waiting) <= _MAX_UNMERGED else [concat(self._schema, waiting)]
         self._tiers = []
 
     def _push(self, tier: int, delta: Delta) -> None:
@@ -86,7 +86,7 @@ class Segments:
         if len(self._tiers[tier]) == _FAN:
             merged = concat(self._schema, self._tiers[tier])
             self._tiers[tier] = []
-            if merged.size < _LARGE:
+            if merged.size < _MAX_MERGED_ROWS:
                 self._push(tier + 1, merged)
             else:
                 self._tiers[tier].append(merged)
@@ -104,7 +104,7 @@ class Segments:
         return [rows_of(each) for each in held]
 
     @property
-    def may_owe(self) -> bool:
+    def may_have_negative_rows(self) -> bool:
         """Whether a row may have been deleted before it came."""
         return self._has_deletes or bool(self._staged)
 

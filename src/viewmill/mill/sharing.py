@@ -18,7 +18,7 @@ from viewmill.algebra.relations import Project, Relation, Scan
 from viewmill.algebra.walk import transform
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill_blocks, is_replayed, rows_owed, unbuilt_blocks
+from viewmill.mill.fill import build, fill_blocks, is_replayed, negative_rows, unbuilt_blocks
 from viewmill.planner.plan import Plan
 from viewmill.program.program import Triggers
 from viewmill.runtime.runtime import Block, join
@@ -107,16 +107,18 @@ def _may_share(core: Core, entry: ViewEntry) -> bool:
     programs = [block.program for block in entry.blocks]
     return (
         entry.is_immediate
-        and entry.keeping is None
+        and entry.budgeted is None
         and all(isinstance(each.body, Triggers) and not is_replayed(each) for each in programs)
-        and not any(rows_owed(core, each).size for program in programs for each in program.inputs)
+        and not any(
+            negative_rows(core, each).size for program in programs for each in program.inputs
+        )
     )
 
 
 def _blocks_there(core: Core, adapts: bool | None = None) -> Iterator[tuple[str, Block]]:
     """The blocks of the views that are there, with what they compute if they may be shared."""
     for entry in core.catalog.views():
-        if entry.keeping is not None:
+        if entry.budgeted is not None:
             yield from (("", block) for block in entry.blocks)
             continue
         yield from (("", block) for block in entry.blocks)
@@ -146,9 +148,9 @@ def _over_signatures(query: Relation, signatures: Mapping[str, str]) -> Relation
     return transform(query, change)
 
 
-def _free_name(wish: str, taken: set[str]) -> str:
-    name, count = wish, 2
+def _free_name(wanted: str, taken: set[str]) -> str:
+    name, count = wanted, 2
     while name in taken:
-        name, count = f"{wish}~{count}", count + 1
+        name, count = f"{wanted}~{count}", count + 1
     taken.add(name)
     return name

@@ -158,7 +158,7 @@ class Store:
     def has_committed(self, version: int) -> bool:
         """Whether a version is surely on disk, asked when an append did not return."""
         if self._doubtful is not None and self._connection is not None:
-            self._settle(self._doubtful)
+            self._resolve_commit(self._doubtful)
         return self._contents.head.version >= version
 
     @property
@@ -308,7 +308,7 @@ class Store:
 
     def _ready(self) -> Contents:
         if self._doubtful is not None:
-            self._settle(self._doubtful)
+            self._resolve_commit(self._doubtful)
         self._open_connection()
         return self._contents
 
@@ -459,7 +459,7 @@ class Store:
         except sqlite3.Error as error:
             if is_asked and is_failed_sync(error):
                 raise self._give_up(error) from error
-            if self._settle(after):
+            if self._resolve_commit(after):
                 return
             if is_full(error) or not is_asked:
                 self._doubtful = None  # the end of the transaction has not been written
@@ -469,11 +469,11 @@ class Store:
                 self._doubtful = None
             raise refusal(self._folder / DATABASE, "write", error) from error
         except BaseException:
-            self._settle(after)
+            self._resolve_commit(after)
             raise
 
-    def _settle(self, after: Contents) -> bool:
-        """Find out whether the interrupted commit of `after` happened."""
+    def _resolve_commit(self, after: Contents) -> bool:
+        """Find out whether the interrupted commit of `after` reached the database."""
         connection = self._open_connection()
         path = self._folder / DATABASE
         try:

@@ -34,7 +34,7 @@ from viewmill.mill.signed_zeros import (
 )
 from viewmill.sql.statements import CreateTable
 
-_MANY = 4096  # rows of a batch that waits until someone asks the index
+_MIN_DEFERRED_ROWS = 4096  # batches from this size on enter the index only when it is read
 _ROW_INDEX = "viewmill.kernels.row_index:RowIndex"  # imports Numba, so only when a table needs it
 
 
@@ -227,8 +227,8 @@ class Table:
         self.parts.roll_up()
         self.parts.forget()
 
-    def settle(self) -> None:
-        """The mill is open: what retention ended while the log was read is gone now."""
+    def drop_expired_parts(self) -> None:
+        """After recovery: remove the rows whose retention ended while the log was replayed."""
         if self.parts is None:
             return
         shown, held = self.parts.contents(), self.parts.kept()
@@ -237,7 +237,7 @@ class Table:
             self._index.stage(self._words(gone), gone.multiplicities())
             self._index.commit()
         self.rows = int(shown.multiplicities().sum())
-        self.parts.settle()
+        self.parts.end_replay()
         self.parts.roll_up()
         self.parts.forget()
 
@@ -402,7 +402,7 @@ class Table:
     def _may_wait(self, delta: Delta) -> bool:
         """Whether rows need not be in the index yet; those behind others that wait, wait too."""
         waiting = self._unindexed
-        if waiting is None or (delta.size < _MANY and waiting.is_empty):
+        if waiting is None or (delta.size < _MIN_DEFERRED_ROWS and waiting.is_empty):
             return False
         return not has_deletes(delta)
 
@@ -618,11 +618,11 @@ class Table:
         return known[1]
 
     @property
-    def may_owe(self) -> bool:
+    def may_have_negative_rows(self) -> bool:
         """Whether a row may be there less than no times."""
         if not self.options.unchecked:
             return False
-        return self._segments is None or self._segments.may_owe
+        return self._segments is None or self._segments.may_have_negative_rows
 
     def arrow_before(self, delta: Delta) -> Any:
         """The rows as they were before a change that is there now, the last one."""

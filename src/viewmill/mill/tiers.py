@@ -73,10 +73,10 @@ class Tiers:
             if found[1].error:
                 self._errors[old] = found[1].error
             else:
-                self.go_over(core, old)
+                self.switch_to_compiled(core, old)
 
     @staticmethod
-    def go_over(core: Core, old: Any) -> None:
+    def switch_to_compiled(core: Core, old: Any) -> None:
         """Let a compiled maintainer with the same states take the place of an interpreted one."""
         blocks = [
             block

@@ -148,7 +148,7 @@ def _unmatched(
     differences = []
     for row in missing:
         candidates = waiting.get(_exact_part(row, tolerances), [])
-        partner = next((c for c in candidates if _is_near(row, c, tolerances)), None)
+        partner = next((c for c in candidates if _rows_match(row, c, tolerances)), None)
         if partner is None:
             differences.append(Difference(row, 1, 0))
         else:
@@ -164,15 +164,15 @@ def _exact_part(row: tuple[Any, ...], tolerances: Tolerances) -> tuple[Any, ...]
     )
 
 
-def _is_near(a: tuple[Any, ...], b: tuple[Any, ...], tolerances: Tolerances) -> bool:
-    return all(map(_near, a, b, tolerances))
+def _rows_match(a: tuple[Any, ...], b: tuple[Any, ...], tolerances: Tolerances) -> bool:
+    return all(map(_values_match, a, b, tolerances))
 
 
-def _near(a: Any, b: Any, tolerance: float | decimal.Decimal | None) -> bool:
+def _values_match(a: Any, b: Any, tolerance: float | decimal.Decimal | None) -> bool:
     if a is None or b is None or tolerance is None:
         return True  # equal already: they are in the exact part
     if isinstance(a, dict | list):
-        return _near_inside(a, b, tolerance)
+        return _nested_match(a, b, tolerance)
     if isinstance(tolerance, decimal.Decimal):
         return bool(abs(a - b) <= tolerance)
     if math.isnan(a) or math.isnan(b):
@@ -180,12 +180,12 @@ def _near(a: Any, b: Any, tolerance: float | decimal.Decimal | None) -> bool:
     return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
 
 
-def _near_inside(a: Any, b: Any, tolerance: Any) -> bool:
+def _nested_match(a: Any, b: Any, tolerance: Any) -> bool:
     """Whether nested values are near, numbers of a list as near as its largest."""
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_near_inside(a[k], b[k], tolerance) for k in a)
+        return a.keys() == b.keys() and all(_nested_match(a[k], b[k], tolerance) for k in a)
     if not isinstance(a, list):
-        return bool(a == b) or (isinstance(a, float) and _near(a, b, tolerance))
+        return bool(a == b) or (isinstance(a, float) and _values_match(a, b, tolerance))
     if len(a) != len(b) or any(isinstance(each, str) for each in a):
         return bool(a == b)
     slack = tolerance * max((abs(each) for each in (*a, *b)), default=0.0)

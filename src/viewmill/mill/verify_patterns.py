@@ -321,7 +321,7 @@ class Checker:
     def _run(self, query: exp.Select, tables: Mapping[str, tuple[Schema, pa.Table]]) -> Any:
         catalog = PartCatalog(self._core.catalog, {n: schema for n, (schema, _) in tables.items()})
         relation = lower(query, self.written.sql, catalog)
-        return self._core.near_engine.run(relation, {n: each for n, (_, each) in tables.items()})
+        return self._core.local_engine.run(relation, {n: each for n, (_, each) in tables.items()})
 
 
 # Dealing rows to variables.

@@ -13,7 +13,7 @@ from viewmill.algebra.packed import Packed
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery
-from viewmill.mill.adapt import is_adaptive, prospect
+from viewmill.mill.adaptive_recompute import estimate_recompute, is_adaptive
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change, Changes
@@ -21,15 +21,15 @@ from viewmill.mill.core import Core
 from viewmill.mill.create import refresh_fully
 from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.lazy_rows import first_rows, lazy_batches
-from viewmill.mill.life import life_of
 from viewmill.mill.readers import SHOWN, Readers, rows_of, table_text
-from viewmill.mill.refresh import refresh_due, refresh_view, tell
+from viewmill.mill.refresh import deliver_notices, refresh_due, refresh_view
 from viewmill.mill.sharing import shared_with
 from viewmill.mill.sorting import sort_keys, sorted_table
 from viewmill.mill.temporal import is_temporal
-from viewmill.mill.twins import undisturbed
+from viewmill.mill.uninterruptible import uninterruptible
 from viewmill.mill.verify import Difference, verify_view
 from viewmill.mill.verify_parts import verify_parts
+from viewmill.mill.view_lifecycle import lifecycle_of
 from viewmill.mill.window_families import note_followers, window_facts, window_of
 from viewmill.planner.explain import Explanation, explain
 from viewmill.policies.policies import due_at
@@ -69,29 +69,29 @@ class View(Readers):
 
     # Reading.
 
-    @undisturbed
+    @uninterruptible
     def to_arrow(self) -> Any:
         """A pyarrow.Table, in the view's ORDER BY order if it has one."""
-        with self._core.writing:
+        with self._core.write_lock:
             entry = self._entry
             refresh_due(self._core, reading=[entry.name])
             table = expanded(entry.block.maintainer.contents(), self._core.dictionary)
             keys = sort_keys(entry.query)
-        tell(self._core)
+        deliver_notices(self._core)
         if keys and entry.plan.is_incremental:
             return sorted_table(table, keys)
         return table
 
-    @undisturbed
+    @uninterruptible
     def with_low_parts(self) -> tuple[Any, dict[str, Any]]:
         """The rows as a pyarrow.Table, and for each column of moments its words: the numbers, then
         what rounding took from them."""
-        with self._core.writing:
+        with self._core.write_lock:
             entry = self._entry
             refresh_due(self._core, reading=[entry.name])
             rows = entry.block.maintainer.contents()
             table = expanded(rows, self._core.dictionary)
-        tell(self._core)
+        deliver_notices(self._core)
         times = rows.multiplicities()
         words = {
             field.name: np.repeat(column, times, axis=0)
@@ -108,27 +108,27 @@ class View(Readers):
         reader = self._lazy_batches()
         yield from self.to_arrow().to_batches() if reader is None else reader
 
-    @undisturbed
+    @uninterruptible
     def _lazy_batches(self) -> Iterator[Any] | None:
-        with self._core.writing:
+        with self._core.write_lock:
             refresh_due(self._core, reading=[self._entry.name])
             reader = lazy_batches(self._core, self._entry)
-        tell(self._core)
+        deliver_notices(self._core)
         return reader
 
-    @undisturbed
+    @uninterruptible
     def head(self, rows: int = 10) -> Any:
         """The first rows as an Arrow table; of a factorized view no others are made."""
-        with self._core.writing:
+        with self._core.write_lock:
             refresh_due(self._core, reading=[self._entry.name])
             table = first_rows(self._core, self._entry, rows)
-        tell(self._core)
+        deliver_notices(self._core)
         return self.to_arrow().slice(0, rows) if table is None else table
 
-    @undisturbed
+    @uninterruptible
     def count(self, *, distinct: bool = False) -> int:
         """How many rows there are, or how many different ones; nothing is listed for it."""
-        with self._core.writing:
+        with self._core.write_lock:
             refresh_due(self._core, reading=[self._entry.name])
             entry = self._entry
             enumerator = entry.enumerator
@@ -138,7 +138,7 @@ class View(Readers):
                 found = enumerator.distinct_count()
             else:
                 found = consolidate(entry.block.maintainer.contents()).size
-        tell(self._core)
+        deliver_notices(self._core)
         return int(found)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -155,17 +155,17 @@ class View(Readers):
         """The parts of a temporal view; with `changed_since` those updated after it."""
         return self._mill.parts(self._name, changed_since=changed_since)
 
-    @undisturbed
+    @uninterruptible
     def __len__(self) -> int:
         with self._core.lock:
             return self._entry.rows
 
     # Refreshing.
 
-    @undisturbed
+    @uninterruptible
     def refresh(self, *, full: bool = False) -> None:
         """Take in what waits; with `full`, build every state again from its definition."""
-        with self._core.writing:
+        with self._core.write_lock:
             entry = self._entry
             self._core.require_open()
             if full:
@@ -174,7 +174,7 @@ class View(Readers):
                 refresh_view(self._core, entry)
             refresh_due(self._core, reading=None)  # its readers may be due now
         self._mill.clock.wake()
-        tell(self._core)
+        deliver_notices(self._core)
 
     def set_policies(self, *clauses: str) -> None:
         """Change when it is refreshed: "EVERY 1000 ROWS", "WITHIN INTERVAL '5' SECONDS", ...
@@ -186,7 +186,7 @@ class View(Readers):
         words = [e if e.upper().startswith("REFRESH ") else f"REFRESH {e}" for e in clauses]
         self._mill.sql(f"ALTER MATERIALIZED VIEW {quoted(self._name)} {' '.join(words)}")
 
-    @undisturbed
+    @uninterruptible
     def verify(self) -> list[Difference]:
         """The rows in which the view differs from its definition computed again; none is right."""
         with self._core.lock:
@@ -197,7 +197,7 @@ class View(Readers):
 
     # Listening.
 
-    @undisturbed
+    @uninterruptible
     def subscribe(self, fn: Callable[[Change], None]) -> Callable[[], None]:
         """Call `fn(delta)` after each refresh that changed something; gives a function to stop."""
         with self._core.lock:
@@ -232,7 +232,7 @@ class View(Readers):
 
     # Explaining.
 
-    @undisturbed
+    @uninterruptible
     def explain(self, form: str = "text") -> Explanation:
         """Why this strategy, what else was offered, and what is kept: "text", "json" or "svg"."""
         with self._core.lock:
@@ -245,13 +245,15 @@ class View(Readers):
             "sharding": entry.sharding,
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
             "state_bytes": entry.state_bytes(),
-            "adaptive": prospect(self._core, entry).record() if is_adaptive(entry) else None,
+            "adaptive": estimate_recompute(self._core, entry).record()
+            if is_adaptive(entry)
+            else None,
             "shared": shared_with(entry),
             "windows": window_facts(entry),
             "status": self._status(entry),
         }
 
-    @undisturbed
+    @uninterruptible
     def status(self) -> dict[str, Any]:
         """Freshness, version, rows, bytes and counters."""
         with self._core.lock:
@@ -287,7 +289,7 @@ class View(Readers):
             "error": entry.failure or entry.outdated,
             "next_refresh_s": None if due is None else max(0.0, (due - core.now()) / 1e6),
             "policies": [str(policy) for policy in entry.policies] or ["REFRESH IMMEDIATE"],
-            **life_of(core, entry),
+            **lifecycle_of(core, entry),
         }
 
     def _negative_rows(self, entry: ViewEntry) -> int:
@@ -296,7 +298,7 @@ class View(Readers):
         tables = [each for each in self._core.catalog.tables() if each.name.lower() in below]
         return sum(count_negative_rows(each.table) for each in tables)
 
-    @undisturbed
+    @uninterruptible
     def __repr__(self) -> str:
         with self._core.lock:
             try:

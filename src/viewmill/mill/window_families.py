@@ -28,7 +28,7 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
     assert isinstance(body, Windowed)
     (read,) = program.inputs
     name = next((each.name for each in entry.plan.blocks if each.program is program), entry.name)
-    if not entry.is_immediate or entry.keeping is not None:
+    if not entry.is_immediate or entry.budgeted is not None:
         view = _made(core, read.source, entry).add(name, entry.name, program)
         view.followed = True
         return view
@@ -130,7 +130,7 @@ _FORMULAS = {
 }
 
 
-def settle_families(core: Core, tables: Iterable[str]) -> None:
+def fill_new_windows(core: Core, tables: Iterable[str]) -> None:
     """Before tables change: fill what new views of their streams need from the rows as they are."""
     for table in tables:
         for family in core.runtime.families(table):

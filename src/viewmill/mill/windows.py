@@ -27,13 +27,13 @@ from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import refresh_blocks
 from viewmill.mill.refresh import (
     hears_ticks,
+    maintain_parts,
     publish,
     refresh_due,
-    settle_parts,
-    take_back,
+    roll_back,
     with_expired,
 )
-from viewmill.mill.window_families import settle_families
+from viewmill.mill.window_families import fill_new_windows
 
 _BY = ("max_by", "min_by")
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -55,7 +55,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     before = core.ticks.get(entry.name)
     if moment == before:
         return
-    settle_families(core, [entry.name])
+    fill_new_windows(core, [entry.name])
     core.ticks[entry.name] = moment
     try:
         entry.table.reach(moment)
@@ -68,12 +68,12 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
             del core.ticks[entry.name]
         else:
             core.ticks[entry.name] = before
-        take_back(core, [entry], why)
+        roll_back(core, [entry], why)
         raise
     entry.table.commit(core.version)
     publish(core, core.version, {entry.name: change}, outputs, core.now(), {entry.name: reached})
     if entry.table.parts is not None:
-        settle_parts(core)
+        maintain_parts(core)
     refresh_due(core, reading=None)
 
 

@@ -41,9 +41,9 @@ from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
 from viewmill.pipeline.shards.views import reshape
-from viewmill.pipeline.sinks.attendance import Attendance
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
 from viewmill.pipeline.sinks.sink import Sink
+from viewmill.pipeline.sinks.up_to_date import UpToDateSinks
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage, local_path
 from viewmill.pipeline.take_batch import Ledger, take_batch
@@ -281,17 +281,17 @@ class Pipeline:
     def _start(self, trigger: dict[str, Any]) -> PipelineQuery:
         self._require_idle()
         self._ledger = Ledger(self._mill)  # what is durable counts, not what the last run believed
-        attendance = Attendance(self._mill)
+        up_to_date = UpToDateSinks(self._mill)
         # First everything that may refuse the start, then everything that changes something.
         self._check_checkpoint()
         streams = {each.name: each for each in self._placement.streaming([*self._sources.values()])}
         self._streams = [streams[name] for name in self._storage.in_order([*streams])]
         self._placement.check(self._mill, self._streams)
-        self._check_sinks(attendance)
+        self._check_sinks(up_to_date)
         self._storage.keep_order([*streams])
         self._placement.prepare()
         drop_others(self._mill, self._views)
-        self._recover(attendance)
+        self._recover(up_to_date)
         self._progress.recoveries += self._storage.has_batches()
         self._load_batches()
         query = PipelineQuery(self)
@@ -324,25 +324,25 @@ class Pipeline:
         if lost:
             raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
 
-    def _check_sinks(self, attendance: Attendance) -> None:
+    def _check_sinks(self, up_to_date: UpToDateSinks) -> None:
         for name, sink in self._sinks:
-            sink.check(self._mill[name], has_all=self._has_all(attendance, name, sink))
+            sink.check(self._mill[name], has_all=self._has_all(up_to_date, name, sink))
 
-    def _has_all(self, attendance: Attendance, view: str, sink: Sink) -> bool:
+    def _has_all(self, up_to_date: UpToDateSinks, view: str, sink: Sink) -> bool:
         if sink.name is None:
             return False
-        if attendance.has_all(sink.name, self._created(view)):
+        if up_to_date.has_all(sink.name, self._created(view)):
             return True
         number = definition_number(self._mill, view)
-        return not sink.can_catch_up and attendance.is_defined_as(sink.name, number)
+        return not sink.can_catch_up and up_to_date.is_defined_as(sink.name, number)
 
     def _created(self, view: str) -> int:
         return self._mill.core.catalog.view(view).created
 
-    def _recover(self, attendance: Attendance) -> None:
+    def _recover(self, up_to_date: UpToDateSinks) -> None:
         """Sinks catch up; then all of them are noted, and the new ones begin."""
         for name, sink in self._sinks:
-            has_all = self._has_all(attendance, name, sink)
+            has_all = self._has_all(up_to_date, name, sink)
             sink.recover(self._committed, self._mill[name], has_all=has_all)
         named = {sink.name: self._created(name) for name, sink in self._sinks if sink.name}
         numbers = {
@@ -350,7 +350,7 @@ class Pipeline:
             for name, sink in self._sinks
             if sink.name
         }
-        attendance.note(named, numbers)
+        up_to_date.note(named, numbers)
         self._storage.forget_committed()
         self._committed = self._mill.version
         for name, sink in self._sinks:
@@ -429,9 +429,9 @@ class Pipeline:
     def recompute(self, view: str) -> None:
         """Compute a view again from the tables that the driver keeps, and show it."""
         self._require_idle()
-        attendance = Attendance(self._mill)
-        self._check_sinks(attendance)
-        self._recover(attendance)
+        up_to_date = UpToDateSinks(self._mill)
+        self._check_sinks(up_to_date)
+        self._recover(up_to_date)
         stops = [self._mill[name].subscribe(self._note_recomputed) for name, _ in self._sinks]
         try:
             self._mill[view].refresh(full=True)

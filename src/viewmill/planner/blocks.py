@@ -55,7 +55,7 @@ class NotCut(Exception):
 
 
 def cut_blocks(
-    view: str, query: Relation, match: Match, ahead: Sequence[tuple[str, Relation]] = (),
+    view: str, query: Relation, match: Match, extracted: Sequence[tuple[str, Relation]] = (),
     *, careful: bool = False,
 ) -> list[Cut]:  # fmt: skip
     """The blocks of a query in the order of what they read, or `NotCut`.
@@ -63,8 +63,8 @@ def cut_blocks(
     `ahead` are blocks that were taken out of it already, numbered from 1.
     """
     cutter = _Cutter(view, match, careful=careful)
-    cutter.count = len(ahead)
-    made = [cut for name, part in ahead for cut in cutter.cut(part, name)]
+    cutter.count = len(extracted)
+    made = [cut for name, part in extracted for cut in cutter.cut(part, name)]
     return [*made, *cutter.cut(query, view)]
 
 

@@ -14,8 +14,8 @@ from viewmill.planner.operators import Costs, Operator, Situation, holding_name
 from viewmill.planner.select_states import full_cost
 
 _WEIGHT = 0.5  # of the last time, if it was longer than those before: much may disturb a refresh
-_LEAST_ROWS = 100  # smaller deltas say more of the call than of the rows
-_MOST = 50.0  # times off at most: beyond that something else was measured
+_LEAST_ROWS = 100  # the time of smaller deltas is mostly call overhead
+_MAX_FACTOR = 50.0  # a larger correction means that something else was measured
 
 
 @dataclass
@@ -103,7 +103,7 @@ def _smoothed(before: float | None, now: float) -> float:
 def _factor(spent: float, estimated: float) -> float:
     if spent <= 0 or estimated <= 0:
         return 1.0
-    return min(max(spent / estimated, 1 / _MOST), _MOST)
+    return min(max(spent / estimated, 1 / _MAX_FACTOR), _MAX_FACTOR)
 
 
 def _scaled(costs: Costs, engine: float, apply: float) -> Costs:

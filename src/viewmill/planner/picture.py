@@ -13,7 +13,7 @@ _CHAR, _LINE, _PAD = 7.2, 18, 10
 _INK, _SOFT, _LINE_INK = "#1f2933", "#52606d", "#9aa5b1"
 _FILLS = {"query": "#e8f1fb", "state": "#e7f6ec", "chosen": "#e7f6ec", "offered": "#f5f7fa",
           "rejected": "#fdecea"}  # fmt: skip
-_MOST = 64  # characters of a line
+_MAX_LINE_CHARS = 64
 
 
 @dataclass
@@ -96,9 +96,9 @@ def _tree_boxes(drawn: str, y: float) -> tuple[list[_Box], list[tuple[int, int]]
 
 def _wrapped(text: str) -> list[str]:
     lines = []
-    while len(text) > _MOST:
-        cut = text.rfind(" ", 3, _MOST)  # behind the indent, or the text would not get shorter
-        cut = cut if cut > 0 else _MOST
+    while len(text) > _MAX_LINE_CHARS:
+        cut = text.rfind(" ", 3, _MAX_LINE_CHARS)  # after the indent, or it would loop
+        cut = cut if cut > 0 else _MAX_LINE_CHARS
         lines.append(text[:cut])
         text = "  " + text[cut:].strip()
     return [*lines, text]

@@ -4,8 +4,8 @@ takes  a rewritten relation, statistics, and what the user asked for
 gives  `Plan`
 next   mill (which builds the programs)
 
-A strategy may take the whole query. If none does that keeps up incrementally, the query is freed of
-its subqueries and cut into blocks; if a part is left that none takes, the view is recomputed.
+A strategy may take the whole query. If none maintains it incrementally, subqueries are turned into
+joins and the query is cut into blocks; if no strategy takes some block, the view is recomputed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from viewmill.algebra.walk import scans
 from viewmill.codegen.by_row import compute_by_row
 from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
 from viewmill.planner.blocks import Cut, NotCut, cut_blocks
-from viewmill.planner.moved_rows import met_rows, moved_rows
+from viewmill.planner.join_fanout import key_fanout, total_fanout
 from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.distinct_by_first import distinct_by_first
@@ -46,29 +46,28 @@ STRATEGIES: tuple[Strategy, ...] = (
     TemporalView(),
     Recompute(),
 )
-# Those that read a scan as what it is when it has a window.
+# Strategies that understand a windowed scan.
 WINDOWED = ("shared_window", "temporal_view", "recompute")
 
-# A row that a changed aggregate is compared with by a join, measured on two cores.
-_MEET_US = 0.03
+# The cost of joining a changed aggregate with one row, measured on two cores.
+_JOINED_ROW_US = 0.03
 
-# How much more an index may cost than joins, which may meet more rows than was guessed.
-_MUCH = 1.5
+# An index is preferred to joins up to this cost ratio: joins may meet more rows than estimated.
+_MAX_INDEX_COST_RATIO = 1.5
 
-# A refresh is judged at this many changed rows: small against any table worth maintaining.
+# Refresh costs are estimated for this many changed rows: few, for any table worth maintaining.
 _TYPICAL_CHANGE = 1000
-# Small tables change by this share of their rows at a time: so much more often is all computed
-# again until as many have changed.
+# A batch of a small table changes this share of its rows, so more batches, and recomputations, pass
+# before a typical number of rows has changed.
 _TYPICAL_SHARE = 0.01
 _LEAST_CHANGE = 10
-# An empty table is there to be filled: whether a view over it is worth maintaining is judged as if
-# it had this many rows. Computing nothing again is cheap only as long as there is nothing.
+# An empty table counts as this large: recomputing a view over it is cheap only until it is filled.
 _EXPECTED = 10_000
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the CREATE statement says about the way of maintenance."""
+class PlanOptions:
+    """What the CREATE statement asks for: policy, strategy, hints and form of the result."""
 
     refresh_policy: OneOf["auto", "incremental", "incremental_strict", "full"] = "auto"
     strategy: str | None = None
@@ -77,47 +76,61 @@ class Wish:
     in_triggers: bool = False  # only what compiles to triggers, as shards run
 
 
-def plan(view: str, query: Relation, statistics: Statistics, wish: Wish | None = None) -> Plan:
-    """The cheapest way that the wish allows."""
-    wish = _checked(wish or Wish())
-    if wish.result == "factorized" or wish.hints.dense:
-        return _plan_unlisted(view, query, statistics, wish)
-    candidates, rejections = _ask(query, statistics, wish)
+def plan(
+    view: str, query: Relation, statistics: Statistics, options: PlanOptions | None = None
+) -> Plan:
+    """The cheapest plan that the options allow."""
+    options = _checked(options or PlanOptions())
+    if options.result == "factorized" or options.hints.dense:
+        return _plan_unlisted(view, query, statistics, options)
+    candidates, rejections = _ask(query, statistics, options)
     lasting = [each for each in rejections if each.is_lasting]
-    if wish.strategy in {each.strategy for each in lasting}:
-        raise _nothing_allowed(view, wish, lasting)
-    ways = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
+    if options.strategy in {each.strategy for each in lasting}:
+        raise _nothing_allowed(view, options, lasting)
+    alternatives = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     rows, often = _judged_rows(query, statistics), _batches(query, statistics)
-    if min(ways, key=lambda way: _cost(way, rows, often))[0].candidates[0].is_linear:
+    if (
+        min(alternatives, key=lambda alternative: _cost(alternative, rows, often))[0]
+        .candidates[0]
+        .is_linear
+    ):
         try:
-            ways += _cut(view, query, statistics, wish)
+            alternatives += _cut(view, query, statistics, options)
         except NotCut as no:
             rejections = _more_exact(rejections, no.rejections)
-    if wish.strategy is not None and not any(_is_allowed(way, wish) for way in ways):
+    if options.strategy is not None and not any(
+        _is_allowed(alternative, options) for alternative in alternatives
+    ):
         with suppress(NotCut):
-            ways += _cut(view, query, statistics, wish, alone=True)
-    allowed = _without_pairs([way for way in ways if _is_allowed(way, wish)])
+            alternatives += _cut(view, query, statistics, options, alone=True)
+    allowed = _without_pairs(
+        [alternative for alternative in alternatives if _is_allowed(alternative, options)]
+    )
     if not allowed:
-        raise _nothing_allowed(view, wish, rejections)
-    best = min(allowed, key=lambda way: _cost(way, rows, often))
+        raise _nothing_allowed(view, options, rejections)
+    best = min(allowed, key=lambda alternative: _cost(alternative, rows, often))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
     others = tuple(each for each in candidates if id(each) not in used)
     if len(best) > 1:
-        rejections = lasting  # others of the whole query are no news: it was cut
-    return Plan(view, query, blocks, others, tuple(rejections), _reason(best, allowed, wish, rows))
+        rejections = lasting  # the query was cut, so other rejections of the whole are irrelevant
+    return Plan(
+        view, query, blocks, others, tuple(rejections), _reason(best, allowed, options, rows)
+    )
 
 
-def _plan_unlisted(view: str, query: Relation, statistics: Statistics, wish: Wish) -> Plan:
-    """A view tree whose views, or arrays, are the result: nothing else keeps one."""
-    asked = "RESULT FACTORIZED" if wish.result == "factorized" else "the hint DENSE"
-    if wish.strategy not in (None, "view_tree") or wish.refresh_policy == "full":
-        other = f"STRATEGY {wish.strategy}" if wish.strategy else "REFRESH POLICY FULL"
+def _plan_unlisted(
+    view: str, query: Relation, statistics: Statistics, options: PlanOptions
+) -> Plan:
+    """The plan of a factorized or dense result; only a view tree can keep one."""
+    asked = "RESULT FACTORIZED" if options.result == "factorized" else "the hint DENSE"
+    if options.strategy not in (None, "view_tree") or options.refresh_policy == "full":
+        other = f"STRATEGY {options.strategy}" if options.strategy else "REFRESH POLICY FULL"
         raise UnsupportedQuery(
             f"{asked} does not go with {other}",
             detail="The views of a view tree are the result.",
         )
-    if wish.result == "factorized" and wish.hints.dense:
+    if options.result == "factorized" and options.hints.dense:
         raise UnsupportedQuery("RESULT FACTORIZED does not go with the hint DENSE")
     answer: Candidate | Rejection
     if isinstance(query, Sort):
@@ -125,10 +138,10 @@ def _plan_unlisted(view: str, query: Relation, statistics: Statistics, wish: Wis
     elif any(scan.window for scan in scans(query)):
         answer = Rejection("view_tree", "it knows no windows on tables")
     else:
-        factorized = wish.result == "factorized"
-        answer = ViewTree(wish.hints, factorized=factorized).match(query, statistics)
+        factorized = options.result == "factorized"
+        answer = ViewTree(options.hints, factorized=factorized).match(query, statistics)
     if isinstance(answer, Rejection):
-        form = "factorized" if wish.result == "factorized" else "as arrays"
+        form = "factorized" if options.result == "factorized" else "as arrays"
         raise UnsupportedQuery(
             f'the result of view "{view}" cannot be kept {form}',
             detail=answer.reason,
@@ -148,7 +161,7 @@ _UNLISTED = {
 
 
 def _ask(
-    query: Relation, statistics: Statistics, wish: Wish
+    query: Relation, statistics: Statistics, options: PlanOptions
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
     lateral = lateral_in(query)
@@ -157,14 +170,14 @@ def _ask(
         if lateral is not None and strategy.name != "recompute":
             why = "LATERAL over a subquery of a form that is no join"
             answers.append(Rejection(strategy.name, why, lateral.span))
-        elif wish.in_triggers and strategy.name == "shared_window":
+        elif options.in_triggers and strategy.name == "shared_window":
             answers.append(Rejection(strategy.name, "it works on the driver's tables"))
         elif windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
         elif strategy.name == "view_tree":
-            answers.append(ViewTree(wish.hints).match(query, statistics))
+            answers.append(ViewTree(options.hints).match(query, statistics))
         elif strategy.name == "shared_window":
-            answers.append(SharedWindow(wish.hints).match(query, statistics))
+            answers.append(SharedWindow(options.hints).match(query, statistics))
         else:
             answers.append(strategy.match(query, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]
@@ -172,23 +185,23 @@ def _ask(
 
 
 def _cut(
-    view: str, query: Relation, statistics: Statistics, wish: Wish, *, alone: bool = False
+    view: str, query: Relation, statistics: Statistics, options: PlanOptions, *, alone: bool = False
 ) -> list[list[Cut]]:
-    """The query in blocks, each with its cheapest incremental candidate first.
+    """The alternative cuts of a query into blocks, each with its cheapest candidate first.
 
-    With `alone` only the strategy that was asked for takes blocks. Subqueries become joins, or
-    (another way) nested aggregates stay for the index that knows them.
+    With `alone` only the requested strategy may take blocks. One alternative turns subqueries into
+    joins; another leaves nested aggregates to the aggregate index.
     """
-    if wish.strategy == "recompute" or wish.refresh_policy == "full":
+    if options.strategy == "recompute" or options.refresh_policy == "full":
         return []
-    ways, no = list[list[Cut]](), None
+    alternatives, no = list[list[Cut]](), None
     # As a join, a subquery is evaluated for rows that no row outside asks about.
     stays = statistics.careful and fails_inside(query)
     joined = query if stays else decorrelate(query)
     forms = [(joined, list[tuple[str, Relation]]())]
     filters = NestedFilters(view)
     if (left := lateral_in(joined)) is not None:
-        raise NotCut(left, _ask(left, statistics, wish)[1])
+        raise NotCut(left, _ask(left, statistics, options)[1])
     if lateral_in(query) is not None:
         query = joined
     rest = filters.take_out(query)
@@ -196,116 +209,135 @@ def _cut(
         forms.append((rest, filters.blocks))
     if has_nested(query) and joined != query:
         forms.append((values_beside(distinct_by_first(query)), []))
-    for form, ahead in forms:
+    for form, extracted in forms:
         # Windows that are put together from panes first; then a row is written for each window.
         for spread in dict.fromkeys([form, spread_values(form)]):
             try:
                 cuts = cut_blocks(
                     view,
                     compute_by_row(spread),
-                    lambda part: _ask_worthy(part, statistics, wish, alone=alone),
-                    ahead,
+                    lambda part: _ask_worthy(part, statistics, options, alone=alone),
+                    extracted,
                     careful=statistics.careful,
                 )
             except NotCut as reason:
                 no = no or reason
                 continue
-            ways.append([replace(cut, candidates=_best_first(cut, wish)) for cut in cuts])
+            alternatives.append(
+                [replace(cut, candidates=_best_first(cut, options)) for cut in cuts]
+            )
             break
-    if no is not None and not ways:
+    if no is not None and not alternatives:
         raise no
-    if len(ways) > 1:  # joins against an index by key
-        ways[0] = _with_moved(ways[0], moved_rows(query, statistics))
-        ways[0] = _with_met(ways[0], met_rows(query, statistics))
-    steady = [way for way in ways if not any(cut.candidates[0].is_linear for cut in way)]
-    return _without_guesses(steady, joins=ways[0]) if steady and len(ways) > 1 else steady or ways
+    if len(alternatives) > 1:  # joins against an index by key
+        alternatives[0] = _with_key_fanout(alternatives[0], key_fanout(query, statistics))
+        alternatives[0] = _with_total_fanout(alternatives[0], total_fanout(query, statistics))
+    steady = [
+        alternative
+        for alternative in alternatives
+        if not any(cut.candidates[0].is_linear for cut in alternative)
+    ]
+    return (
+        _prefer_index(steady, joins=alternatives[0])
+        if steady and len(alternatives) > 1
+        else steady or alternatives
+    )
 
 
-def _without_guesses(ways: list[list[Cut]], joins: list[Cut]) -> list[list[Cut]]:
-    """The ways without the one by joins, unless an index is much dearer.
+def _prefer_index(alternatives: list[list[Cut]], joins: list[Cut]) -> list[list[Cut]]:
+    """Drop the alternative that uses joins, unless an index costs much more.
 
-    What a changed aggregate meets is known of an index; of joins it hangs on rows not yet seen.
+    The cost of an index is predictable; that of joins depends on rows that have not arrived yet.
     """
-    others = [way for way in ways if way is not joins]
-    best = min((_way_cost(way) for way in others), default=float("inf"))
-    return others if best <= _MUCH * _way_cost(joins) else ways
+    others = [alternative for alternative in alternatives if alternative is not joins]
+    best = min((_alternative_cost(alternative) for alternative in others), default=float("inf"))
+    return others if best <= _MAX_INDEX_COST_RATIO * _alternative_cost(joins) else alternatives
 
 
-def _with_moved(way: list[Cut], rows: float) -> list[Cut]:
-    """The way by joins with what it costs to meet the rows of a key whose aggregate changed."""
+def _with_key_fanout(alternative: list[Cut], rows: float) -> list[Cut]:
+    """Add the cost of joining a changed aggregate with the rows of its key."""
     if rows <= 1:
-        return way
-    last = way[-1].candidates[0]
-    cost = replace(last.cost, row_us=last.cost.row_us + _MEET_US * rows)
+        return alternative
+    last = alternative[-1].candidates[0]
+    cost = replace(last.cost, row_us=last.cost.row_us + _JOINED_ROW_US * rows)
     said = f"a changed row changes the aggregate of its key, which is joined with {rows:.0f} rows"
     dearer = replace(last, cost=cost, notes=(*last.notes, said))
-    return [*way[:-1], replace(way[-1], candidates=(dearer, *way[-1].candidates[1:]))]
+    return [
+        *alternative[:-1],
+        replace(alternative[-1], candidates=(dearer, *alternative[-1].candidates[1:])),
+    ]
 
 
-def _with_met(way: list[Cut], rows: float) -> list[Cut]:
-    """The way by joins with what it costs to meet all rows because one aggregate changed."""
+def _with_total_fanout(alternative: list[Cut], rows: float) -> list[Cut]:
+    """Add the cost of joining a changed uncorrelated aggregate with all rows."""
     if rows == 0:
-        return way
-    last = way[-1].candidates[0]
-    cost = replace(last.cost, refresh_us=last.cost.refresh_us + _MEET_US * rows)
+        return alternative
+    last = alternative[-1].candidates[0]
+    cost = replace(last.cost, refresh_us=last.cost.refresh_us + _JOINED_ROW_US * rows)
     said = f"an aggregate that is the same for all is joined with {rows:.0f} rows"
     dearer = replace(last, cost=cost, notes=(*last.notes, said))
-    return [*way[:-1], replace(way[-1], candidates=(dearer, *way[-1].candidates[1:]))]
+    return [
+        *alternative[:-1],
+        replace(alternative[-1], candidates=(dearer, *alternative[-1].candidates[1:])),
+    ]
 
 
-def _without_pairs(ways: list[list[Cut]]) -> list[list[Cut]]:
-    """The ways without those that join ranges of rows, if another one is incremental.
+def _without_pairs(alternatives: list[list[Cut]]) -> list[list[Cut]]:
+    """Drop alternatives with range joins, if another alternative is incremental.
 
-    What a subquery compares by an inequality is n rows for each row outside when it is a join.
+    A subquery correlated by an inequality becomes a join with n rows for each outer row.
     """
     kept = [
-        way
-        for way in ways
+        alternative
+        for alternative in alternatives
         if not any(
-            c.candidates[0].is_linear and c.candidates[0].strategy == "dataflow" for c in way
+            c.candidates[0].is_linear and c.candidates[0].strategy == "dataflow"
+            for c in alternative
         )
     ]
-    others = [way for way in kept if way[0].candidates[0].strategy != "recompute"]
-    return kept if others else ways
+    others = [
+        alternative for alternative in kept if alternative[0].candidates[0].strategy != "recompute"
+    ]
+    return kept if others else alternatives
 
 
 def _ask_worthy(
-    part: Relation, statistics: Statistics, wish: Wish, *, alone: bool
+    part: Relation, statistics: Statistics, options: PlanOptions, *, alone: bool
 ) -> tuple[list[Candidate], list[Rejection]]:
-    """The incremental candidates for a part that cost less than computing it again."""
-    candidates, rejections = _ask(part, statistics, wish)
+    """The incremental candidates for a part that cost less than recomputing it."""
+    candidates, rejections = _ask(part, statistics, options)
     own = [each for each in candidates if each.strategy != "recompute"]
-    own = [each for each in own if not alone or each.strategy == wish.strategy]
+    own = [each for each in own if not alone or each.strategy == options.strategy]
     again = [each for each in candidates if each.strategy == "recompute"]
     limit = min((_candidate_cost(each) for each in again), default=float("inf"))
     limit *= _batches(part, statistics)
-    worthy = [e for e in own if _candidate_cost(e) < limit or e.strategy == wish.strategy]
+    worthy = [e for e in own if _candidate_cost(e) < limit or e.strategy == options.strategy]
     dear = [Rejection(e.strategy, "it costs more than recompute") for e in own if e not in worthy]
     return worthy, [*rejections, *dear]
 
 
-def _best_first(cut: Cut, wish: Wish) -> tuple[Candidate, ...]:
+def _best_first(cut: Cut, options: PlanOptions) -> tuple[Candidate, ...]:
     order = sorted(cut.candidates, key=_candidate_cost)
-    return tuple(sorted(order, key=lambda each: each.strategy != wish.strategy))
+    return tuple(sorted(order, key=lambda each: each.strategy != options.strategy))
 
 
 def _candidate_cost(candidate: Candidate) -> float:
     return candidate.cost.total_us(_TYPICAL_CHANGE)
 
 
-def _way_cost(way: list[Cut]) -> float:
-    return total_cost([cut.candidates[0] for cut in way]).total_us(_TYPICAL_CHANGE)
+def _alternative_cost(alternative: list[Cut]) -> float:
+    return total_cost([cut.candidates[0] for cut in alternative]).total_us(_TYPICAL_CHANGE)
 
 
-def _cost(way: list[Cut], rows: int, often: float) -> float:
-    chosen = [cut.candidates[0] for cut in way]
+def _cost(alternative: list[Cut], rows: int, often: float) -> float:
+    chosen = [cut.candidates[0] for cut in alternative]
     cost = total_cost(chosen).total_us(rows)
-    # Rounded: how costs happen to be added must not decide between equal ones.
+    # Rounded, so that the order of float additions does not decide between equal costs.
     return round(cost * often if any(e.strategy == "recompute" for e in chosen) else cost, 3)
 
 
 def _batches(query: Relation, statistics: Statistics) -> float:
-    """In how many batches a typical number of changed rows comes."""
+    """The number of batches in which a typical number of changed rows arrives."""
     read = scans(query)
     rows = max((statistics.rows.get(each.source, 0) for each in read), default=0)
     if any(each.window for each in read):
@@ -315,7 +347,7 @@ def _batches(query: Relation, statistics: Statistics) -> float:
 
 
 def _judged_rows(query: Relation, statistics: Statistics) -> int:
-    """How many rows a refresh is judged at: of a window over time parts, those of a part."""
+    """The changed rows for which costs are estimated: those of a part for windows over parts."""
     found = (statistics.parts.get(scan.source) for scan in scans(query) if scan.window)
     rows = next((each.rows for each in found if each is not None), None)
     return _TYPICAL_CHANGE if rows is None else rows
@@ -323,7 +355,7 @@ def _judged_rows(query: Relation, statistics: Statistics) -> int:
 
 def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
     chosen, *others = cut.candidates
-    # Nobody reads an inner block but the next one: what it shows need not be kept.
+    # Only the next block reads an inner block, so its rows need not be stored.
     chosen = replace(chosen, passing=not is_last)
     strategy = next(each for each in STRATEGIES if each.name == chosen.strategy)
     program = strategy.emit(chosen, cut.name)
@@ -331,43 +363,47 @@ def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
 
 
 def _more_exact(whole: Sequence[Rejection], part: Sequence[Rejection]) -> list[Rejection]:
-    """What is said about the part in the way, where a strategy was asked about it."""
+    """Replace rejections of the whole query by those of the part that could not be cut."""
     by_name = {each.strategy: each for each in part}
     return [by_name.get(each.strategy, each) for each in whole]
 
 
-def _checked(wish: Wish) -> Wish:
-    """The wish, if it can be fulfilled at all: a variable order is a wish for a view tree."""
+def _checked(options: PlanOptions) -> PlanOptions:
+    """Check that the options can be met; a variable order implies the strategy view_tree."""
     names = [strategy.name for strategy in STRATEGIES]
-    if wish.strategy is not None and wish.strategy not in names:
-        raise InvalidArgument(f'no strategy "{wish.strategy}"', hint=nearest(wish.strategy, names))
-    if not wish.hints.order:
-        return wish
-    if wish.strategy not in (None, "view_tree") or wish.refresh_policy == "full":
+    if options.strategy is not None and options.strategy not in names:
+        raise InvalidArgument(
+            f'no strategy "{options.strategy}"', hint=nearest(options.strategy, names)
+        )
+    if not options.hints.order:
+        return options
+    if options.strategy not in (None, "view_tree") or options.refresh_policy == "full":
         raise InvalidArgument(
             "VARIABLE_ORDER is a hint for STRATEGY view_tree",
             detail="The view was asked for in another way.",
-            span=wish.hints.span,
+            span=options.hints.span,
         )
-    return replace(wish, strategy="view_tree")
+    return replace(options, strategy="view_tree")
 
 
-def _is_allowed(way: list[Cut], wish: Wish) -> bool:
-    names = {cut.candidates[0].strategy for cut in way}
-    if wish.strategy is not None:
-        return wish.strategy in names
-    if wish.refresh_policy == "full":
+def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
+    names = {cut.candidates[0].strategy for cut in alternative}
+    if options.strategy is not None:
+        return options.strategy in names
+    if options.refresh_policy == "full":
         return names == {"recompute"}
-    if wish.refresh_policy == "incremental_strict":
+    if options.refresh_policy == "incremental_strict":
         return "recompute" not in names
     return True
 
 
-def _nothing_allowed(view: str, wish: Wish, rejections: Sequence[Rejection]) -> UnsupportedQuery:
-    named = [each for each in rejections if wish.strategy in (None, each.strategy)]
+def _nothing_allowed(
+    view: str, options: PlanOptions, rejections: Sequence[Rejection]
+) -> UnsupportedQuery:
+    named = [each for each in rejections if options.strategy in (None, each.strategy)]
     span = next((each.span for each in named if each.span is not None), None)
     reasons = "; ".join(f"{each.strategy}: {each.reason}" for each in named)
-    what = f"with strategy {wish.strategy}" if wish.strategy else "incrementally"
+    what = f"with strategy {options.strategy}" if options.strategy else "incrementally"
     return UnsupportedQuery(
         f'view "{view}" cannot be maintained {what}',
         detail=reasons,
@@ -376,13 +412,15 @@ def _nothing_allowed(view: str, wish: Wish, rejections: Sequence[Rejection]) -> 
     )
 
 
-def _reason(way: list[Cut], allowed: list[list[Cut]], wish: Wish, rows: int) -> str:
-    blocks = f"cut into {len(way)} blocks: " if len(way) > 1 else ""
-    if wish.hints.order:
+def _reason(
+    alternative: list[Cut], allowed: list[list[Cut]], options: PlanOptions, rows: int
+) -> str:
+    blocks = f"cut into {len(alternative)} blocks: " if len(alternative) > 1 else ""
+    if options.hints.order:
         return f"{blocks}the hint VARIABLE_ORDER asks for a view tree"
-    if wish.strategy is not None:
-        return f"{blocks}STRATEGY {wish.strategy} was asked for"
-    if wish.refresh_policy == "full":
+    if options.strategy is not None:
+        return f"{blocks}STRATEGY {options.strategy} was asked for"
+    if options.refresh_policy == "full":
         return "REFRESH POLICY FULL was asked for"
     if len(allowed) == 1:
         return f"{blocks}the only strategy that takes this query"

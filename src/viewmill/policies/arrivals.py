@@ -24,7 +24,7 @@ TYPICAL_DELTAS = 100.0
 _TYPICAL_SHARE = 0.01  # of a table's rows, where that is less
 
 _REMEMBERED = 64  # deltas
-_ENOUGH = 3  # deltas after the first load that make a history
+_MIN_HISTORY = 3  # deltas after the first load, before predictions are made from them
 _TAIL = 0.99
 _PATIENCE = 10.0  # silences longer than this many times the tail end a history
 _QUIET = 20  # commits of others without a delta of its own
@@ -210,7 +210,7 @@ class Arrivals:
         """What is said is compared with every delta; a history that is long enough only now and
         then, for to predict from it takes longer than a small batch."""
         said = self.hint is not None or self.model is not None or self._static
-        self._is_judged_always = said or self._count <= _ENOUGH
+        self._is_judged_always = said or self._count <= _MIN_HISTORY
 
     @property
     def _others(self) -> int:
@@ -237,7 +237,7 @@ class Arrivals:
             return self.model.expect(rows, now)
         if self._static:
             return Expectation(0.0, None, True, 0.0, basis="static")
-        if self._count <= _ENOUGH:
+        if self._count <= _MIN_HISTORY:
             if self._others >= _QUIET:
                 return Expectation(0.0, None, basis="history")
             return Expectation(min(TYPICAL_ROWS, max(1.0, rows * _TYPICAL_SHARE)))

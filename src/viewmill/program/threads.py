@@ -1,4 +1,4 @@
-"""Which threads are ours: twins (see `mill.twins`), clocks, those that wait for compilers.
+"""Which threads are ours: twins (`mill.uninterruptible`), clocks, those that wait for compilers.
 
 Nobody outside knows them, and none of them raises an exception in another thread.
 """

@@ -205,12 +205,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="where to begin")
     parser.add_argument("--examples", type=int, default=None, help="cases in a round")
     parser.add_argument("--compiled", action="store_true", help="with Numba")
-    wish = parser.parse_args(arguments)
-    os.environ["VIEWMILL_COMPILER"] = "on" if wish.compiled else "off"
+    args = parser.parse_args(arguments)
+    os.environ["VIEWMILL_COMPILER"] = "on" if args.compiled else "off"
     # The clock is looked at between rounds, and compiling a case takes seconds.
-    examples = wish.examples or (5 if wish.compiled else 50)
-    number = wish.seed if wish.seed is not None else int(time.time()) % 1_000_000
-    until = time.monotonic() + 60 * wish.minutes
+    examples = args.examples or (5 if args.compiled else 50)
+    number = args.seed if args.seed is not None else int(time.time()) % 1_000_000
+    until = time.monotonic() + 60 * args.minutes
     rounds = 0
     while time.monotonic() < until:
         _say(f"seed {number}", sys.stderr)

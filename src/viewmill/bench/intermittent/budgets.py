@@ -29,7 +29,7 @@ def budgets(report: Report, lab: Lab, queries: tuple[int, ...], say: Say) -> boo
             for selection, name in names.items():
                 lab.create(name, query, budget, selection)
             held = {each: lab.state_bytes(name) for each, name in names.items()}
-            planned = {each: lab.keeping(name).selection.cost_us for each, name in names.items()}
+            planned = {each: lab.budgeted(name).selection.cost_us for each, name in names.items()}
             for selection, seconds in _refreshed(lab, names).items():
                 workload = {"experiment": "budgets", "query": query, "selection": selection,
                             "budget": budget}  # fmt: skip
@@ -58,4 +58,4 @@ def _refreshed(lab: Lab, names: dict[str, str]) -> dict[str, float]:
 
 
 def _all_bytes(lab: Lab) -> int:
-    return sum(each.bytes for each in lab.keeping("all").sizes.values())
+    return sum(each.bytes for each in lab.budgeted("all").sizes.values())

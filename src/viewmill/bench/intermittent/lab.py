@@ -90,14 +90,14 @@ class Lab:
             self.drop([name])
         seconds = cpu_s(lambda: self.mill.sql(f"{head} {budget} AS {text}"))
         if selector is not None:
-            keeping = self.keeping(name)
-            keeping.selector, keeping.selection = selector, None
-            seconds += cpu_s(lambda: memory.rest(self.mill.core))
+            budgeted = self.budgeted(name)
+            budgeted.selector, budgeted.selection = selector, None
+            seconds += cpu_s(lambda: memory.release_states(self.mill.core))
         return seconds
 
-    def keeping(self, name: str) -> Any:
+    def budgeted(self, name: str) -> Any:
         """What the mill notes of a view in a budget."""
-        return self.mill.core.catalog.view(name).keeping
+        return self.mill.core.catalog.view(name).budgeted
 
     def refresh(self, name: str) -> float:
         """CPU seconds of a refresh."""

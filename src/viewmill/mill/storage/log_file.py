@@ -96,13 +96,13 @@ class LogFile:
         with reported(self._path, "open"):
             self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            self._settle(last, end)
+            self._restore_end(last, end)
         except BaseException:
             disk.close(self._descriptor)
             raise
 
-    def _settle(self, last: LoggedVersion | None, end: int) -> None:
-        """Have the disk show what we are about to show.
+    def _restore_end(self, last: LoggedVersion | None, end: int) -> None:
+        """Write the last record again and cut off what follows, so that the disk has just the log.
 
         A killed process may have left a record that is not synced, or one that was refused and
         not cut off for good. A sync that failed may have lost pages that the system takes for

@@ -41,7 +41,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _ABOUT = b"viewmill"  # the key of what a file says about itself
 # Engines do not look at names with an underscore.
 _FILE, _DRAFT, _ENDED = "part.parquet", "_draft", "_ended"
-_MANY = 32  # files that are synced one by one; of more the whole disk is
+_MAX_SINGLE_SYNCS = 32  # above this number of files the whole disk is synced instead
 
 
 class FiledPart(NamedTuple):
@@ -124,7 +124,7 @@ class PartFiles:
     def sync(self) -> None:
         """Wait until everything is on disk."""
         with reported(self._folder, "sync"):
-            if len(self._unsynced) > _MANY:
+            if len(self._unsynced) > _MAX_SINGLE_SYNCS:
                 disk.sync_all()  # all at once; it keeps errors to itself, so each is asked for
             for path in self._unsynced.values():
                 sync_file(path)

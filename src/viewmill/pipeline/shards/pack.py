@@ -24,7 +24,7 @@ from viewmill.mill.parted import Parted, PartOptions
 from viewmill.pipeline.dead_letters import take_or_refuse
 from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
 from viewmill.pipeline.shards.patterns import clock_of
-from viewmill.pipeline.shards.worker import settle
+from viewmill.pipeline.shards.worker import freeze_garbage
 from viewmill.program.exchange import Route
 
 _ROWS = 250_000  # of one blob at most
@@ -48,7 +48,7 @@ class Pack:
             for packed in self.packed(self._named(table)):
                 yield _as_batch((packed[0], place, *packed[2:]))
                 place += 1
-        settle("pack")
+        freeze_garbage("pack")
 
     def _named(self, rows: pa.Table) -> pa.Table:
         """The rows with the source's own names, which `plain_column` took from them."""

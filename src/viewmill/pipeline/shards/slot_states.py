@@ -30,7 +30,7 @@ from viewmill.pipeline.shards.slot_bytes import (
     write_entry,
     write_head,
 )
-from viewmill.pipeline.shards.worker import settle
+from viewmill.pipeline.shards.worker import freeze_garbage
 
 Row = tuple[str, str, int, bytes]
 
@@ -76,7 +76,7 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
             # The driver raises it, so that the batch is not committed and nobody tries it again.
             said = {"message": why.message, "detail": why.detail, "hint": why.hint}
             return [("failure", type(why).__name__, slot, json.dumps(said).encode())]
-        settle(f"slot {slot} of {self._layout.id}")
+        freeze_garbage(f"slot {slot} of {self._layout.id}")
         return _rows(slot, made, dictionary)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from viewmill.algebra.walk import sources as sources_of
 from viewmill.mill.catalog import Catalog, TableEntry
 from viewmill.mill.parted import PartOptions
 from viewmill.pipeline.shards.patterns import ShardPattern, finish_pattern, spread_pattern
-from viewmill.planner.planner import Wish, plan
+from viewmill.planner.planner import PlanOptions, plan
 from viewmill.planner.sharding.moments import gathered_schema, moments_of
 from viewmill.planner.sharding.panes import PANE_COLUMN
 from viewmill.planner.sharding.split import Split, split
@@ -87,9 +87,9 @@ def shard_view(
         return NotSharded(f"it has cofactors, and {found.exchange.why}")
     if isinstance(unfit := _unfit(found.below.schema), NotSharded):
         return unfit
-    made = plan(view, found.below, Statistics(), Wish(in_triggers=True))
+    made = plan(view, found.below, Statistics(), PlanOptions(in_triggers=True))
     if not all(_runs_on_shards(each.program.body) for each in made.blocks):
-        there = plan(view, query, Statistics(), Wish()).strategy
+        there = plan(view, query, Statistics(), PlanOptions()).strategy
         return NotSharded(f"{there} works on the driver's tables")
     blocks = [(each.name, replace(each.program, exchange=found.exchange)) for each in made.blocks]
     program = ShardProgram(view, tuple(blocks))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gc
 
-_settled: set[str] = set()
+_frozen: set[str] = set()
 
 
-def settle(what: str) -> None:
-    """Once for each `what`: everything loaded so far is taken out of the garbage collector's sight.
+def freeze_garbage(what: str) -> None:
+    """Exclude all objects loaded so far from garbage collection, once for each `what`.
 
-    PySpark collects garbage after every task. With Numba and compiled kernels loaded, looking
-    through what will never be garbage took 90 ms of a task that has 5 ms of work.
+    PySpark collects garbage after every task. With Numba and compiled kernels loaded, scanning
+    objects that never become garbage took 90 ms of a task that has 5 ms of work.
     """
-    if what not in _settled:
-        _settled.add(what)
+    if what not in _frozen:
+        _frozen.add(what)
         gc.collect()
         gc.freeze()

@@ -61,8 +61,8 @@ def choose_grid(relation: Relation, cells: int, weights: Mapping[str, float]) ->
     known = [*_join_variables(relation, read), *_row_variables(read)]
     if not known:
         return None
-    ways = list(_ways(cells, len(known)))
-    best = min(ways, key=lambda way: _load(way, known, read, weights))
+    vectors = list(_share_vectors(cells, len(known)))
+    best = min(vectors, key=lambda vector: _load(vector, known, read, weights))
     chosen = [(each, share) for each, share in zip(known, best, strict=True) if share > 1]
     shares = tuple(share for _, share in chosen)
     routes = {}
@@ -120,25 +120,25 @@ def row_columns(scan: Scan) -> tuple[str, ...]:
     return tuple(field.name for field in scan.schema if hash_type(field.type))
 
 
-def _ways(cells: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write `cells` as a product of so many shares."""
+def _share_vectors(cells: int, count: int) -> Iterator[tuple[int, ...]]:
+    """Every vector of so many shares whose product is `cells`."""
     if count == 1:
         yield (cells,)
         return
     for share in range(1, cells + 1):
         if cells % share == 0:
-            for rest in _ways(cells // share, count - 1):
+            for rest in _share_vectors(cells // share, count - 1):
                 yield (share, *rest)
 
 
 def _load(
-    way: tuple[int, ...],
+    vector: tuple[int, ...],
     known: list[_Variable],
     read: tuple[Scan, ...],
     weights: Mapping[str, float],
 ) -> tuple[float, int]:
-    """The rows sent, then how far the way is from one share on a join variable."""
-    pairs = [(each, share) for each, share in zip(known, way, strict=True) if share > 1]
+    """The rows sent, then how many variables are hashed, whole rows counting as ten."""
+    pairs = [(each, share) for each, share in zip(known, vector, strict=True) if share > 1]
     sent = sum(
         weights.get(scan.source, 1.0)
         * prod(share for each, share in pairs if scan.alias not in each.columns)

@@ -14,13 +14,13 @@ from viewmill.program.program import Maintainer, Triggers
 from viewmill.runtime.runtime import Block, Family
 
 Rebuild = Callable[[], list[Maintainer]]
-_Line = list[tuple[Block, str, str]]  # blocks, each with its input and what that reads
+_SingleInputRoute = list[tuple[Block, str, str]]  # blocks, each with its input and what that reads
 
 _TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
 _TIMED_ALWAYS = 10_000  # rows
 _TIMED_FIRST = 8  # batches between the two that are all timed
 _TIMED_EVERY = 32  # those after them
-_MOST_ROUTES = 1000
+_MAX_CACHED_ROUTES = 1000
 _WEIGHT = 0.3  # of the last refresh in the pace of a view
 
 
@@ -43,9 +43,9 @@ class InProcessRuntime:
         self._families: dict[int, Family] = {}
         # The blocks that a change of these sources may reach, with what they read; made when asked.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
-        self._lines: dict[str, _Line | None] = {}  # by table
+        self._single_input_routes: dict[str, _SingleInputRoute | None] = {}  # by table
         self._rows_only: dict[str, bool] = {}  # by table: whether it is enough to hand rows on
-        self._nothing: dict[str, Delta] = {}  # by view
+        self._empty_deltas: dict[str, Delta] = {}  # by view
         self._timed = 0  # refreshes so far that were large enough
 
     def add(self, block: Block) -> None:
@@ -80,7 +80,7 @@ class InProcessRuntime:
         self._blocks = {name: block for name, block in self._blocks.items() if block.views}
         self._showing.pop(view, None)
         self._paces.pop(view, None)
-        self._nothing.pop(view, None)
+        self._empty_deltas.pop(view, None)
         self._watched.pop(view, None)
         if view in self._blocks:
             self._rename(view)
@@ -163,41 +163,41 @@ class InProcessRuntime:
             for source, change in deltas.items():
                 if isinstance(change, Delta):
                     return self.refresh_rows(source, change, among)
-        turn = _Turn(dict(deltas), dict(rebuilds or {}))
-        turn.is_timed = self._is_timed(sum(each.size for each in deltas.values()))
-        return self._refresh(turn, among)
+        refresh = _Refresh(dict(deltas), dict(rebuilds or {}))
+        refresh.is_timed = self._is_timed(sum(each.size for each in deltas.values()))
+        return self._refresh(refresh, among)
 
-    def _refresh(self, turn: _Turn, among: set[str]) -> dict[str, Delta]:
-        changed, sources = turn.changed, tuple(turn.changed)
+    def _refresh(self, refresh: _Refresh, among: set[str]) -> dict[str, Delta]:
+        changed, sources = refresh.changed, tuple(refresh.changed)
         for family in self._families.values():
             if family.source in changed and not family.names.isdisjoint(among):
-                self._apply_family(family, turn)
+                self._apply_family(family, refresh)
         for block, reads in self._route(sources):
             if block.views.isdisjoint(among):
                 continue
-            if turn.rebuilds and self._is_rebuilt(block, turn):
+            if refresh.rebuilds and self._is_rebuilt(block, refresh):
                 continue
             arrived = [each for each in reads if each[1] in changed]
             if arrived:
-                self._apply(block, arrived, turn, among)
-        if turn.is_timed:
-            self._note_paces(turn)
-        return self._completed(turn.outputs, turn.inner, among)
+                self._apply(block, arrived, refresh, among)
+        if refresh.is_timed:
+            self._note_paces(refresh)
+        return self._with_unchanged_views(refresh.outputs, refresh.inner, among)
 
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
         """The same for rows of one table: what comes most often, in few steps where nothing is
         measured or in parts, and every block reads one thing that changes."""
         try:
-            line = self._lines[table]
+            route = self._single_input_routes[table]
         except KeyError:
-            line = self._lines[table] = self._line(table)
+            route = self._single_input_routes[table] = self._single_input_route(table)
         is_timed = delta.size >= _TIMED_ROWS and self._is_timed(delta.size)
-        if is_timed or line is None or self._families or self._watched or self._moving:
-            wide = _Turn({table: delta}, {})
-            wide.is_timed = is_timed
-            return self._refresh(wide, among)
+        if is_timed or route is None or self._families or self._watched or self._moving:
+            refresh = _Refresh({table: delta}, {})
+            refresh.is_timed = is_timed
+            return self._refresh(refresh, among)
         changed, outputs, inner = {table: delta}, {}, None
-        for block, input_, source in line:
+        for block, input_, source in route:
             if source not in changed or block.views.isdisjoint(among):
                 continue
             self._touched.append(block)
@@ -219,23 +219,23 @@ class InProcessRuntime:
                 inner = block.views if inner is None else inner | block.views
         if inner is None:
             return outputs
-        return self._completed(outputs, inner, among)
+        return self._with_unchanged_views(outputs, inner, among)
 
-    def _completed(
+    def _with_unchanged_views(
         self, outputs: dict[str, Delta], views: set[str], among: set[str]
     ) -> dict[str, Delta]:
         """With the views that were brought up to date, even if nothing came of it."""
         for view in views:
             if view not in outputs and view in among:
-                outputs[view] = self._nothing_of(view)
+                outputs[view] = self._empty_delta_of(view)
         return outputs
 
-    def _nothing_of(self, view: str) -> Delta:
+    def _empty_delta_of(self, view: str) -> Delta:
         """No change of a view, made once."""
         schema = self._showing[view].program.output
-        found = self._nothing.get(view)
+        found = self._empty_deltas.get(view)
         if found is None or found.schema is not schema:
-            found = self._nothing[view] = Delta.empty(schema)
+            found = self._empty_deltas[view] = Delta.empty(schema)
         return found
 
     def _is_timed(self, size: int) -> bool:
@@ -254,7 +254,7 @@ class InProcessRuntime:
             self._rows_only[table] = found
         return found
 
-    def _line(self, table: str) -> _Line | None:
+    def _single_input_route(self, table: str) -> _SingleInputRoute | None:
         """The route of rows of one table, if each of its blocks reads it or one block before."""
         route = self._route((table,))
         if any(len(reads) > 1 for _, reads in route):
@@ -266,7 +266,7 @@ class InProcessRuntime:
         found = self._routes.get(sources)
         if found is not None:
             return found
-        if len(self._routes) >= _MOST_ROUTES:
+        if len(self._routes) >= _MAX_CACHED_ROUTES:
             self._forget_routes()
         reached, route = {*sources, *self._members}, []
         for block in self._blocks.values():
@@ -279,27 +279,27 @@ class InProcessRuntime:
 
     def _forget_routes(self) -> None:
         self._routes.clear()
-        self._lines.clear()
+        self._single_input_routes.clear()
         self._rows_only.clear()
 
-    def _apply_family(self, family: Family, turn: _Turn) -> None:
+    def _apply_family(self, family: Family, refresh: _Refresh) -> None:
         """Windows read tables only, so that they come before all blocks."""
         self._touched_families.append(family)
-        for part in parts_of(turn.changed[family.source]):
+        for part in parts_of(refresh.changed[family.source]):
             family.apply(family.source, part)
         for name, output in family.flush().items():
             for view in self._members[name].shows:
-                turn.outputs[view] = self._outputs[view] = output
+                refresh.outputs[view] = self._outputs[view] = output
             if output.size:
-                turn.changed[name] = output
+                refresh.changed[name] = output
 
     def _apply(
-        self, block: Block, arrived: list[tuple[str, str]], turn: _Turn, among: set[str]
+        self, block: Block, arrived: list[tuple[str, str]], refresh: _Refresh, among: set[str]
     ) -> None:
-        start = perf_counter_ns() if turn.is_timed else 0
+        start = perf_counter_ns() if refresh.is_timed else 0
         watched = block.views & self._watched.keys() & among if self._watched else ()
         cpu = process_time_ns() if watched else 0
-        changed, maintainer = turn.changed, block.maintainer
+        changed, maintainer = refresh.changed, block.maintainer
         self._touched.append(block)
         for input_, source in arrived:
             change = changed[source]
@@ -309,47 +309,49 @@ class InProcessRuntime:
             for part in change.parts:
                 maintainer.apply(input_, part)
         output, shows = maintainer.flush(), block.shows
-        if turn.is_timed:
+        if refresh.is_timed:
             rows = sum(changed[source].size for _, source in arrived if "#" not in source)
-            turn.note(block.views & among, perf_counter_ns() - start, rows)
+            refresh.note(block.views & among, perf_counter_ns() - start, rows)
         for view in watched:
             self._watched[view] += (process_time_ns() - cpu) / 1e3
         if len(shows) < len(block.views):
-            turn.inner |= block.views
+            refresh.inner |= block.views
         for view in shows:
             if view in among:
-                turn.outputs[view] = self._outputs[view] = output
+                refresh.outputs[view] = self._outputs[view] = output
         if output.size or (self._moving and block.name in self._moving and _has_moved(block)):
             changed[block.name] = output
             for view in shows:
                 changed[view] = output
 
-    def _is_rebuilt(self, block: Block, turn: _Turn) -> bool:
+    def _is_rebuilt(self, block: Block, refresh: _Refresh) -> bool:
         """Whether the block's view is built anew, which is done when its first block is reached."""
         view = next(iter(block.views))
-        if view not in turn.rebuilds:
+        if view not in refresh.rebuilds:
             return False
         if view not in self._replacing:
             try:
-                self._rebuild(view, turn.rebuilds[view](), turn)
+                self._rebuild(view, refresh.rebuilds[view](), refresh)
             except ViewmillError:
-                del turn.rebuilds[view]  # the triggers will say what is wrong, and with which row
+                del refresh.rebuilds[
+                    view
+                ]  # the triggers will say what is wrong, and with which row
                 return False
         return True
 
-    def _rebuild(self, view: str, made: list[Maintainer], turn: _Turn) -> None:
+    def _rebuild(self, view: str, made: list[Maintainer], refresh: _Refresh) -> None:
         """Take new maintainers; the change is what they show without what the old ones show."""
         own = [each for each in self._blocks.values() if view in each.views]
         self._replacing[view] = list(zip(own, made, strict=True))
         schema = self._showing[view].program.output
         old = self._showing[view].maintainer.contents()
         output = consolidate(concat(schema, [made[-1].contents(), old.negated()]))
-        turn.outputs[view] = self._outputs[view] = output
+        refresh.outputs[view] = self._outputs[view] = output
         if output.size:
-            turn.changed[view] = output
+            refresh.changed[view] = output
 
-    def _note_paces(self, turn: _Turn) -> None:
-        for view, (spent, rows) in turn.spent.items():
+    def _note_paces(self, refresh: _Refresh) -> None:
+        for view, (spent, rows) in refresh.spent.items():
             if rows >= _TIMED_ROWS:
                 pace = spent / rows / 1e3
                 before = self._paces.get(view, pace)
@@ -384,7 +386,7 @@ class InProcessRuntime:
             self._replacing.clear()
 
 
-class _Turn:
+class _Refresh:
     """One refresh under way: what has changed so far, what views gave, what they cost."""
 
     __slots__ = ("changed", "inner", "is_timed", "outputs", "rebuilds", "spent")

@@ -18,7 +18,7 @@ _KINDS = (
     ("sync", errno.ENOSPC), ("read", errno.EIO), ("replace", errno.EIO), ("remove", errno.EIO),
     ("open", errno.EIO), ("open", errno.ENOSPC), ("make", errno.ENOSPC),
 )  # fmt: skip
-_OFTEN = 0.2  # how likely what fails sometimes fails
+_FAILURE_RATE = 0.2  # of operations that fail sometimes
 
 
 class PowerLoss(BaseException):
@@ -82,7 +82,7 @@ class Schedule:
     def _fails(self, fault: Fault, operation: str) -> bool:
         if fault.operation != operation or self.count < fault.begins:
             return False
-        if fault.how == "sometimes" and self.chance.random() > _OFTEN:
+        if fault.how == "sometimes" and self.chance.random() > _FAILURE_RATE:
             return False
         if fault.how == "once":
             self.faults.remove(fault)

@@ -50,8 +50,8 @@ def _weighted(rng: random.Random, world: World, is_durable: bool) -> Draw:
         (_insert, 30), (_delete, 16), (_upsert, 6), (_apply, 6), (_batch, 8), (_mistake, 5),
         (_tick, 5), (_set_policy, 4), (_refresh, 5), (_full_refresh, 1.5), (_create_view, 5),
         (_drop_view, 3), (_replace_view, 2), (_create_table, 1), (_drop_table, 0.7),
-        (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1), (_product, 4), (_settle, 4),
-        (_ask, 1),
+        (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1), (_product, 4),
+        (_insert_missing, 4), (_ask, 1),
     ]  # fmt: skip
     if is_durable:
         weights += [(_restart, 1), (_kill, 2), (_checkpoint, 1), (_connect, 1)]
@@ -188,8 +188,8 @@ def _product(rng: random.Random, world: World) -> Step | None:
     return "product", table.name, factors, -1 if is_delete else rng.choice([1, 1, 2])
 
 
-def _settle(rng: random.Random, world: World) -> Step | None:
-    """What was deleted before it came comes."""
+def _insert_missing(rng: random.Random, world: World) -> Step | None:
+    """Insert the rows of a table that were deleted before they were inserted."""
     for table in world.tables.values():
         if not table.is_settled:
             missing = [(row, -n) for row, n in table.counted.values() if n < 0]

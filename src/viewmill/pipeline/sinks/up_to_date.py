@@ -24,7 +24,7 @@ _CREATE = (
 _DEFINITION = "definition for "
 
 
-class Attendance:
+class UpToDateSinks:
     """The sinks that the last run had."""
 
     def __init__(self, mill: Mill) -> None:

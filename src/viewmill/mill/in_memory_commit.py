@@ -1,27 +1,26 @@
-"""Commit rows of one table where only memory is concerned: what comes most often, in few steps.
+"""The fast path of a commit: a small delta of one unchecked table in a mill without a store.
 
-takes  the rows of a table that needs no check, of a mill without a store whose views all take every
-       change as it comes
-does   what `refresh.commit_batch` does
+takes  a delta that needs no validation and no log record, and that no deferred view waits for
+does   what `refresh.commit_batch` does, with the steps left out that have nothing to do
 """
 
 from __future__ import annotations
 
 from viewmill.deltas.delta import Delta
 from viewmill.errors import EvaluationFailed, Overflow
-from viewmill.mill import adapt
+from viewmill.mill import adaptive_recompute
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
-from viewmill.mill.refresh import commit_batch, note_refresh, take_back
+from viewmill.mill.refresh import commit_batch, note_refresh, roll_back
 
 _NOBODY: set[str] = set()
 
 
-def is_plain(core: Core, entry: TableEntry, delta: Delta) -> bool:
-    """Whether there is nothing to do but to refresh and to keep."""
+def is_in_memory_commit(core: Core, entry: TableEntry, delta: Delta) -> bool:
+    """Whether the fast path applies: nothing to validate, log, defer or recompute."""
     return (
         entry.table.takes_all
-        and 0 < delta.size < adapt.LEAST_ROWS
+        and 0 < delta.size < adaptive_recompute.LEAST_ROWS
         and core.store is None
         and core.catalog.is_all_immediate()
         and not (core.preparations or core.families or core.has_lost)
@@ -29,15 +28,15 @@ def is_plain(core: Core, entry: TableEntry, delta: Delta) -> bool:
     )
 
 
-def commit_plainly(core: Core, entry: TableEntry, delta: Delta) -> None:
-    """Apply rows that come, and refresh the views; an error leaves all as it was."""
+def commit_in_memory(core: Core, entry: TableEntry, delta: Delta) -> None:
+    """Refresh the views and keep the rows; an error leaves everything as it was."""
     table, catalog, runtime = entry.table, core.catalog, core.runtime
     try:
         outputs = runtime.refresh_rows(entry.name, delta, catalog.immediate())
     except BaseException as why:
-        take_back(core, (), why)
+        roll_back(core, (), why)
         if isinstance(why, Overflow | EvaluationFailed):
-            commit_batch(core, {entry.name: delta})  # which finds out whether that is the view's
+            commit_batch(core, {entry.name: delta})  # which finds out whether a plan is at fault
             return
         raise
     now, core.version = core.now(), core.version + 1

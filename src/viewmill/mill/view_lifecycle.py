@@ -1,4 +1,4 @@
-"""The life of a view as its status tells it: active, inactive or complete, what is kept and why."""
+"""The lifecycle part of a view's status: active, inactive or complete; which states are kept."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from viewmill.mill.memory import kept_and_why
 from viewmill.policies.arrivals import Expectation
 
 
-def life_of(core: Core, entry: ViewEntry) -> dict[str, Any]:
-    """Where a view stands between its first result and its last.
+def lifecycle_of(core: Core, entry: ViewEntry) -> dict[str, Any]:
+    """The lifecycle of a view as plain data, for its status.
 
-    complete  nothing more is expected of any table below it
-    inactive  it waits for the next delta with only the selected states in memory
-    active    it has no budget: all its states are there
+    complete  no more rows are expected for any table that it reads
+    inactive  it has a budget: between deltas only the selected states are in memory
+    active    it has no budget: all its states are in memory
     """
     now = core.now()
     expected = {name: core.expectation(name, now) for name in sorted(entry.reads)}
     is_complete = bool(expected) and all(each.complete for each in expected.values())
-    keeping = entry.keeping
+    budgeted = entry.budgeted
     budget = None
-    if keeping is not None:
-        budget = entry.budget if keeping.selection is None else keeping.selection.budget
-    life = "active" if keeping is None else "inactive"
+    if budgeted is not None:
+        budget = entry.budget if budgeted.selection is None else budgeted.selection.budget
+    life = "active" if budgeted is None else "inactive"
     facts = list(kept_and_why(entry))
     return {
         "life": "complete" if is_complete and not entry.waiting_rows else life,
         "complete": is_complete,
-        "inactive": keeping is not None,
+        "inactive": budgeted is not None,
         "next_expected_s": _next(expected, now),
         "expects": {name: _shown(each) for name, each in expected.items()},
         "budget_bytes": budget,
         "kept": {name: why for name, there, why in facts if there},
         "released": {name: why for name, there, why in facts if not there},
-        "next_refresh": None if keeping is None else _planned(entry),
+        "next_refresh": None if budgeted is None else _planned(entry),
     }
 
 
@@ -53,8 +53,8 @@ def _shown(expectation: Expectation) -> str:
 
 
 def _planned(entry: ViewEntry) -> str:
-    keeping = entry.keeping
-    assert keeping is not None
-    if keeping.mode == "full":
+    budgeted = entry.budgeted
+    assert budgeted is not None
+    if budgeted.mode == "full":
         return "full: the view is computed again"
     return "incremental: states that are away and needed are built first"

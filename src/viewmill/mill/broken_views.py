@@ -73,7 +73,7 @@ def policies_of(name: str, texts: list[str]) -> tuple[Policy, ...]:
 
 
 @contextmanager
-def in_place_of(core: Core, name: str) -> Iterator[None]:
+def replacing_broken(core: Core, name: str) -> Iterator[None]:
     """A view is created under the name of one that may be broken; if that fails it stays."""
     entry = core.catalog.get(name)
     if not isinstance(entry, BrokenEntry):
@@ -94,7 +94,7 @@ def repair(core: Core, entry: BrokenEntry, policies: tuple[Policy, ...] | None =
     statement = statement_of(entry.name, entry.saved)
     if policies is not None and not isinstance(statement, CreateView):
         statement = replace(statement, policies=policies)
-    with in_place_of(core, entry.name):
+    with replacing_broken(core, entry.name):
         match statement:
             case CreateView():
                 create_plain_view(core, statement, entry.sql)

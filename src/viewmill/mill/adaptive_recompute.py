@@ -1,11 +1,11 @@
-"""When a change is so large that computing a view again is cheaper, do that instead.
+"""Recompute a view when a change is so large that this is cheaper than running its triggers.
 
-takes  the change of tables, the views that it reaches
-gives  for each view that is better computed again: how, for the runtime to do in its turn
+takes  the deltas of tables, the views that read them
+gives  for each view that is cheaper to recompute: a function that builds its maintainers anew
 
-The states are built in bulk beside those that are there, which stay untouched: they are exchanged
-at commit, and a rollback forgets the new ones. What decides is measured: the engine by
-`calibration`, the triggers of a view by its own refreshes, its bulk loads by those before.
+New states are built in bulk beside the old ones, which stay untouched: a commit swaps them in, a
+rollback drops the new ones. The costs compared are measured: those of the engine by `calibration`,
+those of a view's triggers by its refreshes, those of its bulk loads by earlier ones.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from viewmill.program.program import Maintainer, Triggers
 from viewmill.program.states import Replay
 
 _NONE: dict[str, Rebuild] = {}
-LEAST_ROWS = 10_000  # smaller changes are never worth a thought
-_MARGIN = 1.5  # so much cheaper must it be: estimates are estimates
+LEAST_ROWS = 10_000  # smaller changes always go through the triggers
+_MARGIN = 1.5  # recomputation must be cheaper by this factor, because costs are estimates
 
 Rebuild = Callable[[], list[Maintainer]]
 
 
 @dataclass(frozen=True)
-class Prospect:
-    """What a change of some rows would cost in both ways."""
+class RecomputeEstimate:
+    """The cost of taking in a change by triggers and by recomputation."""
 
     engine: EngineSpeed
-    row_us: float  # of a changed row through the triggers
-    is_measured: bool  # whether the view's own refreshes said so
-    again_us: float  # of computing all states again
+    row_us: float  # a changed row through the triggers
+    is_measured: bool  # whether `row_us` comes from the view's own refreshes
+    recompute_us: float  # building all states in bulk
 
-    def is_better_again(self, rows: int) -> bool:
-        """Whether so many changed rows are cheaper computed again."""
-        return self.again_us * _MARGIN < self.row_us * rows
+    def is_cheaper_for(self, rows: int) -> bool:
+        """Whether recomputation is cheaper for so many changed rows."""
+        return self.recompute_us * _MARGIN < self.row_us * rows
 
     @property
-    def from_rows(self) -> int:
-        """From how many changed rows on that is so."""
-        return max(int(self.again_us * _MARGIN / self.row_us) + 1, LEAST_ROWS)
+    def break_even_rows(self) -> int:
+        """The smallest number of changed rows for which recomputation is chosen."""
+        return max(int(self.recompute_us * _MARGIN / self.row_us) + 1, LEAST_ROWS)
 
     def record(self) -> dict[str, Any]:
-        """For explain."""
+        """The estimate as plain data, for EXPLAIN."""
         return {
-            "recompute_from_rows": self.from_rows,
-            "recompute_us": round(self.again_us),
+            "recompute_from_rows": self.break_even_rows,
+            "recompute_us": round(self.recompute_us),
             "row_us": round(self.row_us, 4),
             "row_us_is_measured": self.is_measured,
             "engine_start_us": self.engine.start_us,
@@ -65,11 +65,11 @@ class Prospect:
 
 
 def is_adaptive(entry: ViewEntry) -> bool:
-    """Whether a view may be computed again when that is cheaper."""
+    """Whether a view may be recomputed when that is cheaper."""
     return (
         entry.adapts
         and entry.plan.is_incremental
-        and entry.keeping is None
+        and entry.budgeted is None
         and all(
             isinstance(block.program.body, Triggers)
             and block.program.body.enumeration is None
@@ -81,7 +81,7 @@ def is_adaptive(entry: ViewEntry) -> bool:
 
 
 def rebuilds(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Rebuild]:
-    """The views that are better computed again, and how."""
+    """The views that are cheaper to recompute, each with what builds its new maintainers."""
     for each in deltas.values():
         if each.size >= LEAST_ROWS:
             break
@@ -96,32 +96,32 @@ def rebuilds(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict
         rows = sum(by_name.get(name, 0) for name in entry.reads)
         if entry.name not in among or rows < LEAST_ROWS or not is_adaptive(entry):
             continue
-        if prospect(core, entry).is_better_again(rows):
+        if estimate_recompute(core, entry).is_cheaper_for(rows):
             found[entry.name] = _rebuild(core, entry)
     return found
 
 
-def prospect(core: Core, entry: ViewEntry) -> Prospect:
-    """What is known of the cost of a view, at the present size of its tables."""
+def estimate_recompute(core: Core, entry: ViewEntry) -> RecomputeEstimate:
+    """Estimate both costs for a view, at the present size of its tables."""
     speed = engine_speed(core.engine)
     pace = core.runtime.pace(entry.name)
     rows = sum(_rows_of(core, name) for name in entry.reads)
-    if entry.again_us is not None:
-        again = entry.again_us * rows + speed.start_us * len(_definitions(entry))
+    if entry.recompute_us is not None:
+        recompute_us = entry.recompute_us * rows + speed.start_us * len(_definitions(entry))
     else:
-        again = _estimate(core, entry, speed)
+        recompute_us = _estimate(core, entry, speed)
     row_us = entry.plan.cost.row_us if pace is None else pace
-    return Prospect(speed, max(row_us, 1e-3), pace is not None, again)
+    return RecomputeEstimate(speed, max(row_us, 1e-3), pace is not None, recompute_us)
 
 
 def _estimate(core: Core, entry: ViewEntry, speed: EngineSpeed) -> float:
-    """One query for each state, over all that it reads; nothing of it was measured yet."""
+    """The cost of one query per state over everything it reads, if no bulk load was measured."""
     rows = {name: _rows_of(core, name) for name in set().union(*_state_reads(entry))}
     return sum(speed.query_us(sum(rows[name] for name in read)) for read in _state_reads(entry))
 
 
 def _state_reads(entry: ViewEntry) -> list[set[str]]:
-    """What the query for each state reads, found once for a plan."""
+    """The sources that each state's definition reads, computed once per plan."""
     known = entry.state_reads
     if known is None or known[0] is not entry.plan:
         queries = {block.name: block.query for block in entry.plan.blocks[:-1]}
@@ -131,7 +131,7 @@ def _state_reads(entry: ViewEntry) -> list[set[str]]:
 
 
 def _definitions(entry: ViewEntry) -> list[Relation]:
-    """What the engine is asked to build the states of a view."""
+    """The queries that the engine runs to build the states of a view."""
     states = [state for block in entry.plan.blocks for state in block.program.states]
     return [
         state.definition
@@ -161,8 +161,8 @@ def _rebuild(core: Core, entry: ViewEntry) -> Rebuild:
 
 
 def note_bulk(core: Core, entry: ViewEntry, spent_us: float) -> None:
-    """Remember what building all states cost for each row read; small tables tell nothing."""
+    """Record the cost of a bulk load per row read; loads of small tables are too noisy."""
     rows = sum(_rows_of(core, name) for name in entry.reads)
     if rows >= LEAST_ROWS:
         starts = engine_speed(core.engine).start_us * len(_definitions(entry))
-        entry.again_us = max(spent_us - starts, 0.0) / rows
+        entry.recompute_us = max(spent_us - starts, 0.0) / rows

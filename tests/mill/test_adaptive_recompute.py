@@ -10,8 +10,8 @@ import pytest
 
 import viewmill as vm
 from viewmill.engines.duckdb import DuckdbEngine
-from viewmill.mill import adapt
-from viewmill.mill.adapt import Prospect
+from viewmill.mill import adaptive_recompute
+from viewmill.mill.adaptive_recompute import RecomputeEstimate
 from viewmill.mill.calibration import EngineSpeed, engine_speed, measure
 from viewmill.mill.mill import Mill
 
@@ -27,9 +27,11 @@ def rows(count: int, seed: int = 0) -> pa.Table:
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of 300 rows is called a large one, whatever the machine."""
     monkeypatch.setenv("VIEWMILL_COMPILER", "off")
-    monkeypatch.setattr(adapt, "LEAST_ROWS", 300)
-    monkeypatch.setattr(adapt, "engine_speed", lambda engine: EngineSpeed(1.0, 0.0001))
-    monkeypatch.setattr(adapt.Prospect, "is_better_again", lambda self, rows: True)
+    monkeypatch.setattr(adaptive_recompute, "LEAST_ROWS", 300)
+    monkeypatch.setattr(adaptive_recompute, "engine_speed", lambda engine: EngineSpeed(1.0, 0.0001))
+    monkeypatch.setattr(
+        adaptive_recompute.RecomputeEstimate, "is_cheaper_for", lambda self, rows: True
+    )
 
 
 @pytest.fixture
@@ -162,12 +164,14 @@ def test_it_survives_a_restart(tmp_path) -> None:
 
 def test_what_decides_is_the_cost_of_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    cheap = Prospect(EngineSpeed(1000.0, 0.01), row_us=1.0, is_measured=True, again_us=20_000.0)
-    assert cheap.from_rows == 30_001
-    assert not cheap.is_better_again(30_000)
-    assert cheap.is_better_again(30_001)
-    dear = Prospect(cheap.engine, row_us=0.001, is_measured=True, again_us=20_000.0)
-    assert not dear.is_better_again(1_000_000)
+    cheap = RecomputeEstimate(
+        EngineSpeed(1000.0, 0.01), row_us=1.0, is_measured=True, recompute_us=20_000.0
+    )
+    assert cheap.break_even_rows == 30_001
+    assert not cheap.is_cheaper_for(30_000)
+    assert cheap.is_cheaper_for(30_001)
+    dear = RecomputeEstimate(cheap.engine, row_us=0.001, is_measured=True, recompute_us=20_000.0)
+    assert not dear.is_cheaper_for(1_000_000)
 
 
 def test_explain_says_from_which_size_on_and_why(mill: Mill) -> None:

@@ -1,9 +1,9 @@
-"""How many rows an aggregate of a subquery is compared with when it has become a join.
+"""Estimate the fan-out of a subquery that was turned into a join with its aggregate.
 
-takes  a query with aggregates that are correlated by = or not at all, statistics
-gives  rows of a key: a changed row changes the aggregate of its key, and the join meets all of them
-       all rows: where an aggregate is the same for all, each refresh meets them
-next   planner, which compares that with an index by key, where they lie in order
+takes  a query with aggregates that are uncorrelated or correlated by equality, statistics
+gives  key fan-out: a changed row changes the aggregate of its key, which joins all rows of the key
+       total fan-out: an uncorrelated aggregate joins all rows, so each refresh meets all of them
+next   planner, which compares these costs with those of an index by key
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from viewmill.rewrite.correlation import linear
 from viewmill.rewrite.values_beside import is_closed
 from viewmill.strategies.strategy import Statistics
 
-# What is expected of a key before statistics know it.
+# Assumed rows per key while the statistics know nothing.
 _ROWS_OF_KEY = 30.0
 
 
-def moved_rows(query: Relation, statistics: Statistics) -> float:
-    """The rows of the fullest kind of key, on average."""
+def key_fanout(query: Relation, statistics: Statistics) -> float:
+    """Average rows per key, of the subquery with the most."""
     return max((_rows_of_key(each, statistics) for each in _subqueries(query)), default=0.0)
 
 
-def met_rows(query: Relation, statistics: Statistics) -> float:
-    """All rows, if an aggregate is the same for them; else 0."""
+def total_fanout(query: Relation, statistics: Statistics) -> float:
+    """The rows of the largest table if some aggregate is uncorrelated, else 0."""
     if not any(_is_closed_aggregate(each) for each in _subqueries(query)):
         return 0.0
     return max((statistics.row_count(each.source) for each in scans(query)), default=0)
@@ -65,7 +65,7 @@ def _rows_of_key(query: Relation, statistics: Statistics) -> float:
 
 
 def _inner_column(equality: Call, scan: Scan) -> str:
-    """The column of the scan that is compared with one outside; "" if that is not what it is."""
+    """The scan's column in a correlated equality; "" if the equality is of another form."""
     sides = [_uncast(each) for each in equality.arguments]
     outer = [each for each in sides if isinstance(each, Column) and each.outer > 0]
     inner = [each for each in sides if isinstance(each, Column) and each.outer == 0]

@@ -85,13 +85,13 @@ def test_listeners_keep_what_they_got(mill: vm.Mill) -> None:
 def test_the_way_of_rows_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether there is a short way, or none because a block reads the table twice."""
     looked: list[str] = []
-    look = InProcessRuntime._line
+    look = InProcessRuntime._single_input_route
 
     def counted(self: InProcessRuntime, table: str) -> Any:
         looked.append(table)
         return look(self, table)
 
-    monkeypatch.setattr(InProcessRuntime, "_line", counted)
+    monkeypatch.setattr(InProcessRuntime, "_single_input_route", counted)
     with vm.connect() as made:
         made.sql(_TABLE)
         made.sql("CREATE TABLE u (k BIGINT, x BIGINT) UNCHECKED")

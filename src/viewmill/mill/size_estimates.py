@@ -1,8 +1,8 @@
-"""How many rows the states of a view will have before any was built: as many as their keys.
+"""Estimate the sizes of states that were never built, from the distinct values of their keys.
 
 takes  a view's blocks, the tables as they are
-gives  a `StateSize` for each unit of which the keys are columns of tables
-next   memory, which chooses states by their sizes
+gives  a `StateSize` for each unit whose keys are columns of tables
+next   memory, which selects states by their sizes
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from viewmill.program.uses import units_of
 from viewmill.runtime.runtime import Block
 
 
-def guessed_sizes(core: Core, blocks: Iterable[Block]) -> dict[tuple[str, str], StateSize]:
-    """The sizes of those units of which something is known."""
+def estimated_sizes(core: Core, blocks: Iterable[Block]) -> dict[tuple[str, str], StateSize]:
+    """The estimated size of each unit; units whose keys are unknown are left out."""
     found = {}
     for block in blocks:
         for unit, states in units_of(block.program).items():
@@ -34,7 +34,7 @@ def guessed_sizes(core: Core, blocks: Iterable[Block]) -> dict[tuple[str, str], 
 
 
 def _rows(core: Core, state: State) -> int:
-    """At most so many groups as the keys have values together; 0 if that is not known."""
+    """An upper bound on the groups: the product of the keys' distinct values; 0 if unknown."""
     if isinstance(state.definition, Values | Replay):
         return 0
     group = _group(state.definition)

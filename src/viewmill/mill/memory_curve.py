@@ -125,8 +125,8 @@ def _rows(said: float | str, rows: float) -> float:
 def _sizes(core: Core, plan: Plan) -> dict[tuple[str, str], StateSize]:
     """How large the states would be: their definitions are counted by the engine."""
     entry = core.catalog.get(plan.view)
-    if isinstance(entry, ViewEntry) and entry.keeping is not None and entry.keeping.sizes:
-        return dict(entry.keeping.sizes)
+    if isinstance(entry, ViewEntry) and entry.budgeted is not None and entry.budgeted.sizes:
+        return dict(entry.budgeted.sizes)
     queries = {each.name: each.query for each in plan.blocks[:-1]}
     found = {}
     for block in plan.blocks:

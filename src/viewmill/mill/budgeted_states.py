@@ -1,4 +1,4 @@
-"""Which states of a view are there, and why: the record of a view in a budget."""
+"""Which states of a view under a memory budget are in memory, and why."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ Unit = tuple[str, str]  # block, and a state of it or ALL
 
 
 @dataclass
-class Keeping:
-    """A view in a budget.
+class BudgetedStates:
+    """The states of one view under a memory budget.
 
-    In mode incremental its own blocks are in the runtime, some of their states may be away. In mode
-    full one block is there that computes the view again and holds nothing but its rows.
+    In mode "incremental" the runtime has the blocks of the view's plan (`own`), some of whose
+    states may be released. In mode "full" it has the block `recompute` instead, which runs the
+    view's query and holds nothing but its rows.
     """
 
     own: list[Block]
-    again: Block
+    recompute: Block
     mode: Mode = "incremental"
-    away: set[Unit] = field(default_factory=set)
+    released: set[Unit] = field(default_factory=set)
     sizes: dict[Unit, StateSize] = field(default_factory=dict)
-    guessed: dict[Unit, StateSize] | None = None  # of those that were never built
+    estimated: dict[Unit, StateSize] | None = None  # sizes of states that were never built
     used: dict[str, int] = field(default_factory=dict)  # how often a refresh needed a state
     selection: Selection | None = None
-    selector: Selector | None = None  # the mill's, if none
+    selector: Selector | None = None  # None: the mill's
     planned_for: dict[str, Expectation] = field(default_factory=dict)
-    planned_rows: dict[str, int] = field(default_factory=dict)  # of each source at the selection
-    is_touched: bool = True  # since the last selection
+    planned_rows: dict[str, int] = field(
+        default_factory=dict
+    )  # rows of each source when states were selected
+    is_touched: bool = True  # refreshed since the last selection
     rebuilt: int = 0  # states that the last refresh had to build
     measured: Measured = field(default_factory=Measured)

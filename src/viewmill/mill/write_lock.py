@@ -20,7 +20,7 @@ _INSISTING = 3
 _LOOK_S = 0.2  # for signals, while another thread has the lock
 
 
-class Writing:
+class WriteLock:
     """A re-entrant lock; the outermost holder in the main thread is not interrupted."""
 
     def __init__(self, lock: Any, abandon: Callable[[], None]) -> None:

@@ -31,29 +31,29 @@ from viewmill.runtime.runtime import Block
 _Flags = npt.NDArray[np.bool_]
 
 
-def renew_if_due(core: Core) -> None:
+def compact_if_due(core: Core) -> None:
     """Renew the dictionary if more than half of it is dead, and nobody is about to use ids of it.
 
     Call with the lock held, between two changes.
     """
     held = core.dictionary.held
-    if held < core.renew_at or not _is_idle(core):
+    if held < core.compact_at or not _is_idle(core):
         return
     if 2 * _live(core) < held and _can_build_again(core):
-        renew(core)
-    core.renew_at = max(core.renew_at_least, 2 * core.dictionary.held)
+        compact(core)
+    core.compact_at = max(core.compact_at_least, 2 * core.dictionary.held)
 
 
 def _is_idle(core: Core) -> bool:
     """Whether all rows under ids are in tables and states."""
     waits = any(entry.waiting_rows for entry in core.catalog.views())
-    return not (core.notices or core.telling or core.id_holders or core.has_lost or waits)
+    return not (core.notices or core.is_delivering or core.id_holders or core.has_lost or waits)
 
 
 def _can_build_again(core: Core) -> bool:
     """Whether every state follows from the tables as they are: time parts, patterns and windows
     know of rows that are gone, and of the order in which they came."""
-    if core.families or core.starting or core.part_files or core.catalog.keepers():
+    if core.families or core.starting or core.part_files or core.catalog.budgeted_views():
         return False
     if any(not entry.table.is_timeless for entry in core.catalog.tables()):
         return False
@@ -87,7 +87,7 @@ def _mark(rows: Delta, strings: _Flags, wides: _Flags) -> None:
             wides[sizes[sizes >= OWN] - OWN] = True
 
 
-def renew(core: Core) -> None:
+def compact(core: Core) -> None:
     """Put a new dictionary in the place of the one that is there; an error leaves all as it was."""
     dictionary, parts = core.dictionary, core.arrow_parts
     tables = [(entry, entry.table) for entry in core.catalog.tables()]
@@ -96,9 +96,9 @@ def renew(core: Core) -> None:
     core.arrow_parts = ArrowParts(core.dictionary)
     try:
         for entry, _ in tables:
-            _renew_table(entry, core.dictionary)
+            _translate_table(entry, core.dictionary)
         for view, blocks in _blocks(core):
-            _renew_view(core, view, blocks)
+            _rebuild_view(core, view, blocks)
     except BaseException:
         core.dictionary, core.arrow_parts = dictionary, parts
         for entry, table in tables:
@@ -108,11 +108,11 @@ def renew(core: Core) -> None:
         raise
 
 
-def _renew_table(entry: TableEntry, dictionary: Dictionary) -> None:
+def _translate_table(entry: TableEntry, dictionary: Dictionary) -> None:
     entry.table = entry.table.translated(dictionary)
 
 
-def _renew_view(core: Core, view: ViewEntry, blocks: list[Block]) -> None:
+def _rebuild_view(core: Core, view: ViewEntry, blocks: list[Block]) -> None:
     calls = view.engine_calls
     for block in blocks:
         block.maintainer = build(core, block.program, view)

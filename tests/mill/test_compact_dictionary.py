@@ -10,7 +10,7 @@ import time
 import pytest
 
 import viewmill as vm
-from viewmill.mill import renew_dictionary
+from viewmill.mill import compact_dictionary
 
 FEW = 300  # strings at which it is asked how many are dead
 VIEWS = (
@@ -25,7 +25,7 @@ def make_mill(path=None, option: str = "", views=VIEWS) -> vm.Mill:
     mill.sql(f"CREATE TABLE t (id BIGINT, s STRING, d DECIMAL(38,2){option}")
     for each in views:
         mill.sql(each)
-    mill.core.renew_at = mill.core.renew_at_least = FEW
+    mill.core.compact_at = mill.core.compact_at_least = FEW
     return mill
 
 
@@ -129,7 +129,7 @@ def test_a_failure_leaves_all_as_it_was_and_is_noted(uncompiled, monkeypatch):
     with make_mill(option=")") as mill:
         before = mill.core.dictionary
         with monkeypatch.context() as patch:
-            patch.setattr(renew_dictionary, "fill_blocks", fail)
+            patch.setattr(compact_dictionary, "fill_blocks", fail)
             come_and_go(mill, 300)
         assert mill.core.dictionary is before
         assert "giving strings back" in (mill.core.trouble or "")
@@ -161,7 +161,7 @@ def test_a_soak_with_unique_strings_is_flat(tmp_path, monkeypatch, is_durable, c
     """A minute of rows that come and go: neither strings nor memory grow."""
     monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
     with make_mill(tmp_path / "m.mill" if is_durable else None, ", PRIMARY KEY (id))") as mill:
-        mill.core.renew_at = mill.core.renew_at_least = 20_000
+        mill.core.compact_at = mill.core.compact_at_least = 20_000
         live: collections.deque[list[object]] = collections.deque()
         count, middle, end, begun = 0, 0, time.monotonic() + 60, time.monotonic()
         while time.monotonic() < end:

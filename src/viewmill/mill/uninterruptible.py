@@ -6,7 +6,7 @@ does   it in a twin of the calling thread, which nobody else knows; the caller w
 A thread may raise an exception in another one (PyThreadState_SetAsyncExc: timeouts, notebooks), and
 it comes between any two instructions, also while a lock is released or an error is undone. It hits
 the caller, who only waits: the twin finishes, so a change is there as a whole or not at all. In a
-program with one thread nobody can do that, and calls are made in place; signals see `writing`.
+program with one thread nobody can do that, and calls are made in place; signals see `write_lock`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial, wraps
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from viewmill.mill.refresh import tell
+from viewmill.mill.refresh import deliver_notices
 from viewmill.program.threads import OURS, is_twin, mine, one_of_ours
 
 P = ParamSpec("P")
@@ -97,7 +97,7 @@ def _run(function: Callable[[], Any]) -> Any:
         del call  # its error refers to this frame
 
 
-def undisturbed(method: Callable[P, R]) -> Callable[P, R]:
+def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
     """Let a method of a mill or view go on to its end whatever happens to its caller."""
 
     @wraps(method)
@@ -110,7 +110,7 @@ def undisturbed(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **kwargs)
         result: R = _run(partial(method, *args, **kwargs))
         if owner._core.notices:
-            tell(owner._core)
+            deliver_notices(owner._core)
         return result
 
     return call
