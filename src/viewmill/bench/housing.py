@@ -1,4 +1,4 @@
-"""The housing data of F-IVM: six tables that join on postcode (ERRATA F16)."""
+"""Synthetic data in the schema of F-IVM's housing data: six tables that join on postcode."""
 
 from __future__ import annotations
 

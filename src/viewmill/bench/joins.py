@@ -112,7 +112,7 @@ class JoinWorkload:
         return max(self.rows, key=lambda name: self.rows[name].num_rows)
 
     def with_ids(self) -> JoinWorkload:
-        """The same tables with a number for each row."""
+        """Add a row number column `id` to every table."""
         columns = {name: f"{each}, id BIGINT NOT NULL" for name, each in self.columns.items()}
         rows = {
             name: each.append_column("id", pa.array(np.arange(each.num_rows)))
@@ -219,7 +219,7 @@ def _sizes(mill: Mill) -> dict[str, float]:
 def _kernel(
     workload: JoinWorkload, query: str, more: Mapping[str, Any], report: Report, expected: Rows
 ) -> bool:
-    """The same program without the mill around it."""
+    """Time the view's kernels without the mill around them."""
     with vm.connect() as mill:
         create(mill, workload)
         mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")

@@ -28,7 +28,7 @@ def listed(columns: Sequence[str], joined: str) -> str:
 
 
 def factorized(parts: Sequence[Part], key: str) -> str:
-    """The same from what each table has under each key; the key itself is the first column."""
+    """An independent query for the moments: from sums by key; the key is the first column."""
     grouped = []
     for part in parts:
         pairs = combinations_with_replacement(part.columns, 2)

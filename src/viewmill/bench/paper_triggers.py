@@ -2,7 +2,7 @@
 
 figure 2b   DBToaster: for every price, the volume up to it is summed again, O(n^2) per row
 figure 6    the general algorithm: a sum for every price, moved by every row, O(n) per row
-            (with ERRATA R4: the total is added to, and a price without rows is forgotten)
+            (corrected: the total is added to, and a price without rows is removed)
 
 A level is a price; its sums are in arrays, found by walking them, which is less than what follows.
 """

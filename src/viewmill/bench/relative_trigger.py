@@ -1,8 +1,8 @@
 """The paper's Figure 2c for VWAP over the index with relative keys, compiled by our compiler.
 
 Prices with their volumes, and sums of volumes with their money: a row shifts the sums from its own
-price on. It is right as long as volumes are positive (ERRATA R5), which the bench's orders are; the
-plans order levels by price instead and need no such promise.
+price on. It is correct only while all volumes are positive, as they are in this bench; our plans
+order levels by price instead and have no such restriction.
 """
 
 from __future__ import annotations

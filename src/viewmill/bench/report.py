@@ -80,7 +80,7 @@ class Report:
         raise KeyError((system, metric, workload))
 
     def to_json(self) -> dict[str, Any]:
-        """For programs: the object that DESIGN section 8 fixes."""
+        """The report as an object for programs; its format is stable."""
         return {
             "bench": self.bench,
             "seed": self.seed,

@@ -1,8 +1,8 @@
 """F-IVM's retailer workload: the cofactor of 43 columns over a snowflake of five tables.
 
 Inventory(locn, dateid, ksn, units) joins Item on ksn, Weather on locn and dateid, Location on locn,
-and through Location's zip Census (ERRATA F16). The data is made up: as many attributes as there,
-keys in like proportions.
+and Census through Location's zip. The data is synthetic, with as many attributes and similar
+proportions of keys.
 """
 
 from __future__ import annotations

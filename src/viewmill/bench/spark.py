@@ -124,7 +124,7 @@ def _compare(report: Report, rows: int) -> None:
 
 
 def _refresh(report: Report, session: Any, files: Files, batches: int) -> set[tuple[Any, ...]]:
-    """The same view in `connect(spark=)` over the same rows; then rows come and go again."""
+    """Time refreshes of the view in `connect(spark=)`: delete the last files, insert them again."""
     workload = {"placement": "connect(spark=)", "batch": SMALL, "measure": "refresh"}
     with vm.connect(spark=session) as mill:
         mill.sql(f"CREATE TABLE orders ({COLUMNS}) UNCHECKED")
@@ -233,7 +233,7 @@ def _recompute(report: Report, session: Any, root: Path, files: Files) -> set[tu
 
 
 def _compact(root: Path, files: Files) -> Path:
-    """The same rows in few files."""
+    """Copy the rows of many small files into a few large ones."""
     folder, whole = root / "compact", pq.read_table(files.folder)
     folder.mkdir()
     for i, start in enumerate(range(0, whole.num_rows, _FILE_ROWS)):

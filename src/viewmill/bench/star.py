@@ -23,7 +23,7 @@ def star(*, seed: int, quick: bool, say: Say) -> Report:
 
 
 def _factorized() -> str:
-    """The same sum from the number of rows of each table under each postcode."""
+    """An independent query for the sum: from the row counts of each table by postcode."""
     counted = [
         f"(SELECT postcode, COUNT(*) AS n FROM {name} GROUP BY postcode) {name}" for name in NAMES
     ]

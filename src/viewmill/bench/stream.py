@@ -26,7 +26,7 @@ class Batch:
     is_delete: bool = False
 
     def cut(self, size: int) -> Iterator[Batch]:
-        """The same rows in batches of at most `size`."""
+        """Cut the rows into batches of at most `size`."""
         for start in range(0, self.rows.num_rows, size):
             yield Batch(self.table, self.rows.slice(start, size), self.is_delete)
 

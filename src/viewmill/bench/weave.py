@@ -2,9 +2,9 @@
 planning takes by F1 and by Bit Set.
 
 Queries are drawn as in the paper's section 5.1: slides from the factors of a number, by Zipf, and
-an overlap uniform up to a limit; the range is slide times overlap. `plan_cost` is as ERRATA W2 to
-W9 correct it, `printed_cost` what the formulas say as printed. Verified means that F1 and Bit Set
-gave equal plans.
+an overlap uniform up to a limit; the range is slide times overlap. `plan_cost` is our corrected
+cost, `printed_cost` that of the formulas as printed. Verified means that F1 and Bit Set gave equal
+plans.
 """
 
 from __future__ import annotations

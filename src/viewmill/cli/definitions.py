@@ -52,12 +52,12 @@ class Definition:
         return "\n" * before + self.sql
 
     def error(self, error: ViewmillError) -> ViewmillError:
-        """The same error, with the file named."""
+        """A copy of the error whose message names the file."""
         return named(self.where, error)
 
 
 def named(file: Path, error: ViewmillError) -> ViewmillError:
-    """The same error, with the file named."""
+    """A copy of the error whose message names the file."""
     kind = type(error)
     return kind(
         f"{file}: {error.message}", detail=error.detail, hint=error.hint, span=error.span

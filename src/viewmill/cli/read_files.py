@@ -65,7 +65,7 @@ def read_file(
 
 
 def _resize(tables: Iterable[pa.Table], batch_rows: int, skip: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `batch_rows`, without the first `skip`."""
+    """Regroup rows into tables of `batch_rows`, leaving out the first `skip` rows."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:

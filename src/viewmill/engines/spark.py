@@ -26,7 +26,7 @@ from viewmill.errors import EvaluationFailed, Overflow, UnsupportedQuery, Viewmi
 from viewmill.sql.render import render
 from viewmill.sql.transpile import transpile
 
-# The meaning of SQL (DESIGN 6), whatever the user's session says.
+# The semantics of docs/meaning.md, whatever the user's session sets.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

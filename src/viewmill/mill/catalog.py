@@ -1,4 +1,4 @@
-"""Names to tables and views, whatever their case, and who reads whom."""
+"""The catalog: case-insensitive names of tables and views, and which view reads what."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from viewmill.sql.catalog import PlainView, RegisteredRing, Stream
 
 @dataclass
 class TableEntry:
-    """A table; `key` names it in the log, so that a dropped namesake is never mistaken for it."""
+    """A table. `key` names it in the log and differs from the key of a dropped namesake."""
 
     name: str
     sql: str
     key: str
     table: Table
-    arrivals: Arrivals | None = None  # what came so far, from when the first change came
+    arrivals: Arrivals | None = None  # its arrival history, from the first change on
 
 
 @dataclass
@@ -49,7 +49,7 @@ class PlainEntry:
 
 @dataclass
 class ViewEntry:
-    """A materialized view: its query, its plan, its blocks, and what waits for it."""
+    """A materialized view: its query, plan and blocks, and the changes that wait for it."""
 
     name: str
     sql: str
@@ -67,25 +67,25 @@ class ViewEntry:
     engine_calls: int = 0
     refreshes: int = 0
     rows_changed: int = 0
-    kept_rows: int = 0  # as counted from change to change
+    kept_rows: int = 0  # maintained from the deltas
     waiting: dict[str, list[Changed]] = field(default_factory=dict)
     waiting_rows: int = 0
     waiting_since: int = 0
-    # How far time had come, before what waits, for tables of which something waits.
+    # The watermarks of tables with waiting changes, from before those changes.
     reached: dict[str, int | None] = field(default_factory=dict)
-    stored_version: int | None = None  # that it had when it was left behind, as the store knows it
-    failure: str | None = None  # why the last refresh that was due did not happen
+    stored_version: int | None = None  # its version when it became stale, if the store has it
+    failure: str | None = None  # why the last due refresh failed
     outdated: str | None = None  # why it lacks rows that its sources have and its tables do not
     listeners: list[Callable[[int, Delta], None]] = field(default_factory=list)
     dropped: bool = False
     placed: dict[str, Block] = field(default_factory=dict)  # by the name of a block in the plan
-    adapts: bool = False  # whether a large change may be taken in by computing the view again
-    recompute_us: float | None = None  # what building all states cost for each row that was read
-    state_reads: tuple[Plan, list[set[str]]] | None = None  # of a plan: what each state reads
-    budget: int | None = None  # bytes, by MEMORY
-    budgeted: BudgetedStates | None = None  # which states are there; None: all of them, always
-    careful: bool = False  # whether it was planned to evaluate nothing that SQL does not
-    sharding: tuple[str, ...] = ()  # how a pipeline spreads it, in words
+    adapts: bool = False  # whether a large change may be handled by recomputing the view
+    recompute_us: float | None = None  # the measured cost of a bulk load, per row read
+    state_reads: tuple[Plan, list[set[str]]] | None = None  # the sources of each state of a plan
+    budget: int | None = None  # bytes, from MEMORY
+    budgeted: BudgetedStates | None = None  # None: all states are always in memory
+    careful: bool = False  # whether its plan avoids speculative evaluation
+    sharding: tuple[str, ...] = ()  # how a pipeline shards it, in words
 
     @property
     def schema(self) -> Schema:
@@ -94,7 +94,7 @@ class ViewEntry:
 
     @property
     def rows(self) -> int:
-        """How many rows it has; what does not list its changes counts them when asked."""
+        """The number of rows; counted on demand if the view does not list its changes."""
         if self.enumerator is not None:
             return int(self.enumerator.count())
         count = getattr(self.block.maintainer, "count_rows", None)
@@ -106,16 +106,16 @@ class ViewEntry:
 
     @property
     def block(self) -> Block:
-        """The block whose rows are the view's."""
+        """The last block, which produces the view's rows."""
         return self.blocks[-1]
 
     @property
     def enumerator(self) -> Any:
-        """What reads the rows of a factorized result, None of a listed one."""
+        """Reads the rows of a factorized result; None for a listed one."""
         return getattr(self.block.maintainer, "enumerator", None)
 
     def state_bytes(self) -> dict[str, dict[str, int]]:
-        """Bytes held, by block of the plan and state."""
+        """Bytes in memory, by block of the plan and by state."""
         known = {id(block): name for name, block in self.placed.items()}
         return {
             known.get(id(each), each.name): dict(each.maintainer.state_bytes())
@@ -123,34 +123,34 @@ class ViewEntry:
         }
 
     def kept_bytes(self) -> int:
-        """Bytes of states. The rows that a recomputed view shows are no state."""
+        """Bytes of states, without the result rows of recomputed blocks."""
         blocks = [each for each in self.blocks if not isinstance(each.program.body, Queries)]
         return sum(sum(each.maintainer.state_bytes().values()) for each in blocks)
 
     def result_bytes(self) -> int:
-        """Bytes of rows that are held for readers alone."""
+        """Bytes of result rows that recomputed blocks hold for readers."""
         blocks = [each for each in self.blocks if isinstance(each.program.body, Queries)]
         return sum(sum(each.maintainer.state_bytes().values()) for each in blocks)
 
     @property
     def is_immediate(self) -> bool:
-        """Whether it takes every batch as it comes."""
+        """Whether every commit refreshes it."""
         return is_immediate(self.policies)
 
     def has_taken_all(self) -> None:
-        """Nothing waits any more."""
+        """Forget the waiting changes: the view has taken them."""
         self.waiting.clear()
         self.reached.clear()
         self.waiting_rows, self.failure = 0, None
 
     def waits(self) -> Waiting:
-        """What waits for the view, as its policies judge it."""
+        """The waiting changes in the form that policies judge."""
         return Waiting(self.waiting_rows, self.waiting_since, self.refreshed)
 
 
 @dataclass
 class BrokenEntry:
-    """A view that could not be opened. It has its name and its text, and no rows."""
+    """A view that could not be opened: its name and text without rows."""
 
     name: str
     sql: str
@@ -159,7 +159,7 @@ class BrokenEntry:
     saved: dict[str, Any]  # its record in the store
 
     def error(self) -> BrokenView:
-        """What readers are told."""
+        """The error for whoever reads it."""
         return BrokenView(
             f'view "{self.name}" could not be opened',
             detail=self.reason,
@@ -171,11 +171,11 @@ Entry = TableEntry | PlainEntry | ViewEntry | BrokenEntry
 
 
 class Catalog:
-    """All names of a mill. It answers `sql.lower`, too."""
+    """All names of a mill. It also serves `sql.lower` as its catalog."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        # How a table that Spark knows is brought in, under which name; None if it knows none.
+        # A hint how to import a table of Spark's catalog under a name; None if there is no such.
         self.bring_in: Callable[[str, str], str | None] | None = None
         self._tables: dict[str, TableEntry] = {}
         self._readers: dict[str, dict[str, Entry]] = {}  # by the name that their text mentions
@@ -189,7 +189,7 @@ class Catalog:
     # For the lowering.
 
     def find(self, name: str) -> Schema | PlainView | None:
-        """What a name in FROM stands for."""
+        """The schema or plain view that a name in FROM refers to."""
         match self._entries.get(name.lower()):
             case None:
                 return None
@@ -203,7 +203,7 @@ class Catalog:
                 raise entry.error()
 
     def outside(self, name: str) -> str | None:
-        """How a table of Spark's catalog is read: views follow only tables of the mill."""
+        """A hint how to import a table of Spark's catalog; views read only tables of the mill."""
         if self.bring_in is None:
             return None
         own = name.rsplit(".", 1)[-1]
@@ -224,7 +224,7 @@ class Catalog:
         return name if entry is None else entry.name
 
     def stream(self, name: str) -> Stream | None:
-        """What a window on a table must know of it."""
+        """The properties of a table that a window over it depends on."""
         entry = self._entries.get(name.lower())
         if not isinstance(entry, TableEntry):
             return None
@@ -252,9 +252,9 @@ class Catalog:
         for name in _named(entry):
             self._readers.setdefault(name, {})[key] = entry
         if self._readers.get(key):
-            self._views = None  # it comes back, and stands before those that read it
+            self._views = None  # its readers exist already and must come after it
         if isinstance(entry, ViewEntry) and self._views is not None:
-            self._views.append(entry)  # what it reads is there already
+            self._views.append(entry)  # its sources exist already
             self._place(entry)
 
     def remove(self, name: str) -> None:
@@ -282,7 +282,7 @@ class Catalog:
 
     def table(self, name: str) -> TableEntry:
         """A table, or an error that names the nearest one."""
-        table = self._tables.get(name)  # most are spelled in lower case, and are asked for so
+        table = self._tables.get(name)  # the common case: the name is in lower case
         if table is not None:
             return table
         entry = self._entries.get(name.lower())
@@ -362,30 +362,30 @@ class Catalog:
         return self._immediate
 
     def deferred(self) -> list[ViewEntry]:
-        """The other views, each after those that it reads."""
+        """The views that are not immediate, in dependency order."""
         if self._views is None:
             self.in_order()
         return self._deferred
 
     def budgeted_views(self) -> list[ViewEntry]:
-        """The views whose states are in a budget."""
+        """The views under a memory budget."""
         if self._views is None:
             self.in_order()
         return self._budgeted_views
 
     def is_all_immediate(self) -> bool:
-        """Whether every view takes every batch as it comes, and none is in a budget."""
+        """Whether every commit refreshes every view, and no view has a budget."""
         if self._views is None:
             self.in_order()
         return not (self._deferred or self._budgeted_views)
 
     def without_windows(self) -> list[ViewEntry]:
-        """The views that are more than a window of a stream, each after those that it reads."""
+        """The views that are more than one shared window, in dependency order."""
         self.in_order()
         return self._without_windows
 
     def by_reading(self) -> list[Entry]:
-        """Everything, each after what it reads."""
+        """All entries in dependency order."""
         found: list[Entry] = []
         seen: set[str] = set()  # broken views may read each other
 
@@ -403,7 +403,7 @@ class Catalog:
         return found
 
     def in_order(self) -> list[ViewEntry]:
-        """The views, each after those that it reads."""
+        """The materialized views in dependency order."""
         if self._views is None:
             self._views = self._sorted_views()
             self._immediate, self._deferred, self._budgeted_views = set(), [], []

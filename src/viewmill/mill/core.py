@@ -1,4 +1,4 @@
-"""What a mill holds: one each of dictionary, catalog, runtime, engine, store and version."""
+"""The components of a mill: dictionary, catalog, runtime, engine, store and version."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Reshape = Callable[[Catalog, str, Relation, PatternQueries | None], Relation]
 
 
 class ArrowParts:
-    """Parts as Arrow tables, the last ones read: a window reads the same hundred each time."""
+    """An LRU cache of parts as Arrow tables: successive windows read mostly the same parts."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
@@ -76,7 +76,7 @@ class ArrowParts:
 
 
 class Core:
-    """The parts of a mill. Whoever reads holds `lock`, whoever changes something `write_lock`."""
+    """The components of a mill. Readers hold `lock`, writers hold `write_lock`."""
 
     def __init__(
         self,
@@ -95,28 +95,28 @@ class Core:
         self.store = store
         self.version = 0
         self._epoch = time.time_ns() - time.monotonic_ns()
-        self.trouble: str | None = None  # what failed after the last commits
+        self.trouble: str | None = None  # what failed after a commit, for the status
         self.lock = threading.RLock()
         self.closed = False
-        self.write_lock = WriteLock(self.lock, self._abandon)  # the lock, for those who change
+        self.write_lock = WriteLock(self.lock, self._abandon)  # `lock`, for writers
         self.notices: deque[Notice] = deque()
         self.is_delivering = False
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
-        # The temporal views; each gives its catalog record when the batch under way starts it.
+        # By temporal view: what gives its catalog record, if the current batch starts the view.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
-        # While a mill is opened: what brings a pattern view back before it is filled.
+        # During recovery: restores the runs of a pattern view before it is filled.
         self.restore_pattern: Callable[[ViewEntry, Any], None] | None = None
-        # Plans a view anew that failed for rows its query does not see; whether that was possible.
+        # Replans a view whose speculative plan failed; gives whether a safer plan was found.
         self.plan_carefully: Callable[[ViewEntry], bool] = lambda entry: False
         self.pass_on: Callable[[ViewEntry, Delta], None] = lambda entry, change: None
         self.is_releasing_states = False  # whether states are being selected
-        # The records of the views that a change of these tables leaves behind.
+        # The catalog records of the deferred views that a change of these tables makes stale.
         self.stale_records: Callable[[Iterable[str]], dict[str, str]] = lambda tables: {}
-        self._given: dict[str, Delta] = {}  # what is read instead of sources, in lower case
+        self._given: dict[str, Delta] = {}  # rows to read in place of sources, by lower-case name
         # The Parquet files of what is in parts, by name.
         self.part_files: dict[str, PartFiles] = {}
-        # How far time has been said to have come, by table.
+        # The watermark set by `advance`, by table.
         self.ticks: dict[str, int] = {}
         # The window views that share partials, by their table in lower case and unit.
         self.families: dict[tuple[str, str], Any] = {}
@@ -125,20 +125,20 @@ class Core:
             self.catalog.bring_in = self._bring_in
         self._engine: Any = None
         self._local_engine: Any = None
-        self.budget, self.selection = budget, selection  # for all states together
+        self.budget, self.selection = budget, selection  # of all views together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
-        # Strings and wide numbers at which it is asked how many are dead, and never at fewer.
+        # The dictionary size at which dead entries are counted next, and the lower bound of that.
         self.compact_at = self.compact_at_least = _MIN_COMPACTED
-        self.id_holders = 0  # who has rows under ids that are not in a table or batch yet
-        self.has_lost = False  # states for which there was no memory are to be filled again
+        self.id_holders = 0  # callers that hold encoded rows which no table or batch has yet
+        self.has_lost = False  # whether states must be refilled because memory ran out
         self._reshape = reshape
         _CORES.add(self)
 
     def reshape(
         self, view: str, query: Relation, pattern: PatternQueries | None = None
     ) -> Relation:
-        """The query that is kept for a view: its own, unless part of it is computed elsewhere."""
+        """The query this mill maintains for a view; another one if shards compute part of it."""
         if self._reshape is None:
             return query
         return self._reshape(self.catalog, view, query, pattern)
@@ -160,7 +160,7 @@ class Core:
 
     @property
     def local_engine(self) -> Any:
-        """DuckDB, for rows that would take longer to reach Spark than to be computed here."""
+        """DuckDB, also in a mill on Spark: for small inputs that are cheaper to process here."""
         if self.spark is None:
             return self.engine
         if self._local_engine is None:
@@ -168,7 +168,7 @@ class Core:
         return self._local_engine
 
     def close_engine(self) -> None:
-        """Give the engine's memory back."""
+        """Close the engines and release their memory."""
         for each in (self._engine, self._local_engine):
             if each is not None:
                 each.close()
@@ -188,7 +188,7 @@ class Core:
             self.store.require_open()
 
     def _after_fork(self) -> None:
-        """In a forked child: locks are free, and what another thread was changing means nothing."""
+        """In a forked child: make new locks; close the mill if another thread was changing it."""
         is_free = self.lock.acquire(False)
         self.lock = threading.RLock()
         self.write_lock = WriteLock(self.lock, self._abandon)
@@ -198,12 +198,12 @@ class Core:
         self._engine = self._local_engine = None
 
     def _abandon(self) -> None:
-        """A change was interrupted by force: what is in memory means nothing any more."""
+        """Close the mill because a change was interrupted midway: memory is inconsistent."""
         self.closed = True
 
     @contextmanager
     def holding_ids(self) -> Iterator[None]:
-        """The dictionary stays inside: rows are made words first and committed later."""
+        """Keep the dictionary from being replaced between encoding rows and committing them."""
         with self.lock:
             self.id_holders += 1
         try:
@@ -218,12 +218,12 @@ class Core:
             raise MillClosed("the mill is closed", hint="vm.connect(...) opens it again.")
 
     def now(self) -> int:
-        """Microseconds as UTC was when the mill was opened; setting the clock changes nothing."""
+        """UTC microseconds that only go forward: the wall clock is read once, on opening."""
         return (time.monotonic_ns() + self._epoch) // 1000
 
     @contextmanager
     def after_commit(self, what: str) -> Iterator[None]:
-        """What is done after a commit does not raise, for the change stands: it is noted."""
+        """Log errors of follow-up work instead of raising them: the change is committed."""
         try:
             yield
         except Exception as why:  # noqa: BLE001 (whatever it is, nobody may take it for a refusal)
@@ -236,13 +236,13 @@ class Core:
     # What is expected.
 
     def arrivals_of(self, entry: TableEntry) -> Arrivals:
-        """What came for a table, and what is said about its future."""
+        """The arrival history of a table, and the hints and models declared for it."""
         if entry.arrivals is None:
             entry.arrivals = Arrivals(static=entry.table.options.static, commits=self.commits)
         return entry.arrivals
 
     def expectation(self, name: str, now: int) -> Expectation:
-        """The next delta of a table or view; a view changes when something that it reads does."""
+        """The expected next delta of a table or view; that of a view follows from its sources."""
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry):
             return self.arrivals_of(entry).expect(entry.table.rows, now)
@@ -263,7 +263,7 @@ class Core:
 
     @contextmanager
     def reading(self, rows: Mapping[str, Delta]) -> Iterator[None]:
-        """Read these rows instead of sources, as they were at another version."""
+        """Let reads of these sources see the given rows, those of another version."""
         self._given = {name.lower(): each for name, each in rows.items()}
         try:
             yield
@@ -271,7 +271,7 @@ class Core:
             self._given = {}
 
     def contents(self, name: str) -> Delta:
-        """The rows of a table or view as they are now, with what the batch under way changed."""
+        """The rows of a table or view, including the uncommitted changes of the current batch."""
         if self._given and name.lower() in self._given:
             return self._given[name.lower()]
         entry = self.catalog.get(name)
@@ -285,14 +285,14 @@ class Core:
         return consolidate(concat(entry.schema, [committed, change]))
 
     def arrow(self, name: str) -> Any:
-        """The same as an Arrow table."""
+        """`contents` as an Arrow table."""
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry) and name.lower() not in self._given:
             return entry.table.arrow()
         return expanded(self.contents(name), self.dictionary)
 
     def watermark(self, entry: TableEntry) -> int | None:
-        """How far time has come for a table: its largest time less the lateness, or a tick."""
+        """The watermark of a table: its largest time minus LATENESS, or a later tick."""
         newest, tick = entry.table.newest, self.ticks.get(entry.name)
         if newest is None:
             return tick
@@ -300,13 +300,13 @@ class Core:
         return by_rows if tick is None else max(by_rows, tick)
 
     def watermark_seen(self, view: ViewEntry, entry: TableEntry) -> int | None:
-        """How far time had come for a table when a view took its last change."""
+        """The watermark of a table when a view was last refreshed."""
         if entry.name in view.reached:
             return view.reached[entry.name]
         return self.watermark(entry)
 
     def rows_seen(self, view: ViewEntry, name: str) -> Delta:
-        """The rows of a source as they were when a view took its last change."""
+        """The rows of a source when a view was last refreshed: without the waiting changes."""
         waiting = view.waiting.get(name, [])
         rows = self.contents(name)
         if not waiting:
@@ -324,7 +324,7 @@ class Core:
     ) -> Any:
         """Run a relation on the engine over the sources as they are now; counted for `view`.
 
-        Some sources may be given as `tables`, and how far time had come for some in `reached`.
+        `tables` replaces the rows of some sources, `reached` the watermarks of some.
         """
         cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
         relation, given = cut(self, relation, tables or {}, reached or {})

@@ -1,7 +1,7 @@
 """Create, replace and drop tables and views.
 
 takes  statements
-does   lower → rewrite → plan → build → backfill, then one commit; an error leaves all as it was
+does   lower → rewrite → plan → build → backfill, then one commit; an error changes nothing
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
 
 
 def add_table(core: Core, entry: TableEntry) -> None:
-    """Make a table known."""
+    """Add a table to the catalog."""
     core.catalog.add(entry)
     parts = entry.table.parts
     if parts is not None and parts.options.archive is not None and not core.read_only:
@@ -138,7 +138,7 @@ def drop(core: Core, name: str) -> None:
 
 
 def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
-    """Create a plain view: its query is checked now and put in where it is used."""
+    """Create a plain view: its query is checked now and inlined where it is used."""
     if is_pattern(statement.query):
         create_view(core, as_materialized(statement), sql)
         return
@@ -160,7 +160,7 @@ def create_plain_view(core: Core, statement: CreateView, sql: str) -> None:
 
 
 def as_materialized(statement: CreateView) -> CreateMaterializedView:
-    """A pattern is always kept, as in the paper, whether it is called MATERIALIZED or not."""
+    """The statement as CREATE MATERIALIZED VIEW: pattern views are always materialized."""
     return CreateMaterializedView(
         statement.name,
         statement.query,
@@ -196,7 +196,7 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
 def prepare_view(
     core: Core, statement: CreateMaterializedView, sql: str, *, careful: bool = False
 ) -> ViewEntry:
-    """A view, planned, built and filled, that nobody knows yet."""
+    """Plan, build and fill a view that is not in the catalog yet."""
     if is_pattern(statement.query) and _elsewhere(core, statement, sql) is None:
         return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
@@ -266,7 +266,7 @@ def plan_view(
 
 
 def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relation | None:
-    """What is kept here of a pattern whose runs are elsewhere; None if they are here."""
+    """The query of this mill's part of a pattern view that runs on shards; None if it does not."""
     if not is_pattern(statement.query):
         return None
     made = plan_pattern(core, statement, sql)
@@ -278,7 +278,7 @@ def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relat
 def _without_parts(
     core: Core, statement: CreateMaterializedView, query: Relation, options: PlanOptions
 ) -> Plan:
-    """A plan whose states a budget can release: answers in parts are the view's rows."""
+    """A plan whose states a budget can release: those of a window in parts are its rows."""
     if options.strategy is not None:
         raise UnsupportedQuery(
             "a window in parts takes no MEMORY",
@@ -296,7 +296,7 @@ def _check_columns(schema: Schema, span: Span | None) -> None:
 
 
 def _refuse_factorized_sources(core: Core, query: Relation) -> None:
-    """A factorized view does not list its changes, so no view can follow it."""
+    """Refuse views over a factorized view, which does not list its changes."""
     for name in sources(query):
         entry = core.catalog.get(name)
         if isinstance(entry, ViewEntry) and entry.enumerator is not None:
@@ -308,7 +308,7 @@ def _refuse_factorized_sources(core: Core, query: Relation) -> None:
 
 
 def install_view(core: Core, entry: ViewEntry) -> None:
-    """Make a filled view known."""
+    """Add a filled view to the catalog and the runtime."""
     if not entry.waiting_rows:
         entry.version = core.version
     core.catalog.add(entry)
@@ -327,7 +327,7 @@ def replace_view(
     recorded: Callable[[ViewEntry], str],
     install: Callable[[Core, ViewEntry], None],
 ) -> None:
-    """Put a new definition in the place of an old one; what reads it sees the difference."""
+    """Replace the definition of a view; its readers receive the difference as a delta."""
     readers = core.catalog.readers(old.name)
     _refuse_part_readers(old, readers)
     if new.enumerator is not None and (readers or old.listeners):
@@ -362,7 +362,7 @@ def replace_view(
 
 
 def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
-    """Views that read parts of a view rest on what it was, part by part."""
+    """Refuse to replace a view whose parts other views read: their parts depend on its parts."""
     views = [each for each in readers if isinstance(each, ViewEntry)]
     found = [e.name for e in views if isinstance(e.plan.program.body, PartQueries)]
     if found and isinstance(old.block.maintainer, KeptParts):
@@ -375,20 +375,20 @@ def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
 def _exchange(
     core: Core, old: ViewEntry, new: ViewEntry, install: Callable[[Core, ViewEntry], None]
 ) -> None:
-    """Put a view in the place of another one in catalog and runtime."""
+    """Replace a view in the catalog and the runtime."""
     core.catalog.remove(old.name)
     core.runtime.remove(old.name)
     install(core, new)
 
 
 def refresh_fully(core: Core, entry: ViewEntry) -> None:
-    """Build a view again in bulk; what reads it sees the difference."""
+    """Rebuild a view in bulk; its readers receive the difference as a delta."""
     if isinstance(entry.block.program.body, PartQueries | PatternQueries):
         raise UnsupportedQuery(
             f'"{entry.name}" is in parts, which are not built again',
             hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",
         )
-    refresh_view(core, entry)  # what can go wrong goes wrong here, where all can be undone
+    refresh_view(core, entry)  # errors show up here, where everything can be rolled back
     unshare(core, entry)
     before = None if entry.enumerator is not None else entry.block.maintainer.contents()
     fill_anew(core, entry)
@@ -400,17 +400,17 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
 
 
 def _change(new: ViewEntry, old: ViewEntry) -> Delta:
-    """How a view differs from the one in whose place it comes; nobody reads a factorized one."""
+    """The delta from the replaced view to the new one; empty if one of them is factorized."""
     if not old.listeners and (new.enumerator is not None or old.enumerator is not None):
         return Delta.empty(new.schema)
     if _shape(new.schema) != _shape(old.schema):
-        return new.block.maintainer.contents()  # rows of other columns cannot be taken away
+        return new.block.maintainer.contents()  # rows of other columns cannot be deleted
     after, before = (each.block.maintainer.contents() for each in (new, old))
     return consolidate(concat(new.schema, [after, before.negated()]))
 
 
 def pass_on(core: Core, entry: ViewEntry, change: Delta) -> None:
-    """Tell the readers and listeners of a view that it changed other than by its inputs."""
+    """Send readers and listeners a change of a view that its sources did not cause."""
     try:
         outputs = _refresh_readers(core, entry, change)
     except BaseException:
@@ -441,7 +441,7 @@ def _shape(schema: Schema) -> list[tuple[str, object]]:
 
 
 def names_in(core: Core, query: exp.Expr) -> frozenset[str]:
-    """Every name that a query's text mentions in FROM, and what plain views among them mention."""
+    """Every name in FROM of a query's text, including the names in plain views."""
     found: set[str] = set()
     for table in query.find_all(exp.Table):
         if is_common_table(table):
@@ -466,7 +466,7 @@ def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
 
 
 def describe(core: Core) -> Any:
-    """How the lowering learns the columns of a query that only the engine understands."""
+    """A function that asks the engine for the columns of a query that we cannot lower."""
 
     def ask(text: str, scans: tuple[Scan, ...]) -> Schema:
         schemas = {scan.source: _source_schema(core, scan.source) for scan in scans}
@@ -490,7 +490,7 @@ def _source_schema(core: Core, name: str) -> Schema:
 def own_text(
     statement: CreateTable | CreateView | CreateMaterializedView | CreateTemporalView, sql: str
 ) -> str:
-    """The statement without its neighbours; spans count in the whole text."""
+    """The text of one statement out of a script."""
     return sql if statement.span is None else statement.span.text
 
 
@@ -500,7 +500,7 @@ def record(sql: str, **more: object) -> str:
 
 
 def table_record(core: Core, entry: TableEntry) -> str:
-    """A table as text, with the moment that a tick has reached, and how it is said to arrive."""
+    """A table as text, with its tick and its declared arrival model."""
     more: dict[str, object] = {}
     if entry.name in core.ticks:
         more["tick"] = core.ticks[entry.name]
@@ -511,7 +511,7 @@ def table_record(core: Core, entry: TableEntry) -> str:
 
 
 def view_record(entry: ViewEntry) -> str:
-    """A view as text; `stale` is the version at which it was last left behind."""
+    """A view as text; `stale` is the version it had when it became stale."""
     policies = [str(policy) for policy in entry.policies]
     known = {"since": entry.since, "stale": entry.stored_version}
     more = {name: value for name, value in known.items() if value is not None}
@@ -535,8 +535,8 @@ def alter_policies(
 ) -> None:
     """Change when a view is refreshed.
 
-    A view that takes every batch from now on takes what waits for it first; if that fails, its
-    policies stay as they are. Under any other policy what waits goes on waiting.
+    A view that becomes immediate takes its waiting changes first; if that fails, its policies stay
+    as they are. Under any other policy the changes go on waiting.
     """
     before = entry.policies
     unshare(core, entry)
@@ -553,8 +553,10 @@ def alter_policies(
 
 
 def _build_windows_again(core: Core, entry: ViewEntry) -> None:
-    """A window that is refreshed at times of its own leaves its family, and one that is not joins
-    it."""
+    """Rebuild the windows of a view whose policies changed.
+
+    A deferred window has a family of its own; an immediate one joins the family of its table.
+    """
     core.runtime.remove(entry.name)
     for block in entry.blocks:
         block.maintainer = build(core, block.program, entry)

@@ -1,8 +1,8 @@
 """Build the maintainers of a view and fill their states in bulk.
 
 takes  a planned view
-does   program → maintainer; the engine runs each state's definition, and the rows are loaded; or
-       the triggers are fed the tables, where that is the shorter way
+does   program → maintainer; runs the definition of each state on the engine and loads the rows, or
+       feeds the tables to the triggers where that is faster
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ BUILDERS = {
 
 
 def unbuilt_blocks(plan: Plan) -> list[Block]:
-    """The blocks of a view, whose maintainers are still to be built."""
+    """The blocks of a plan, with placeholders for their maintainers."""
     return [Block(each.name, each.program, _Unbuilt(), {plan.view}) for each in plan.blocks]
 
 
 class _Unbuilt:
-    """Stands in for a maintainer until the view's entry exists to be counted for."""
+    """A placeholder for a maintainer: building one needs the view's entry."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} before the view was built")
@@ -87,7 +87,7 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
 
 
 def _source_rows(core: Core, program: Program) -> int:
-    """How many rows the tables have that a program reads."""
+    """The total number of rows in the tables that a program reads."""
     entries = (core.catalog.get(each.source) for each in program.inputs)
     return sum(each.table.rows for each in entries if isinstance(each, TableEntry))
 
@@ -104,7 +104,7 @@ def _build_window_parts(core: Core, program: Program, body: WindowParts) -> Main
 
 
 def fill(core: Core, entry: ViewEntry) -> None:
-    """Build every state in bulk from its definition; a recomputed view runs its query."""
+    """Fill a view: build every state from its definition, or run the query of a recomputed view."""
     fill_blocks(core, entry, _unshared(entry))
     if entry.enumerator is None and window_of(entry) is None:
         entry.rows = int(entry.block.maintainer.contents().multiplicities().sum())
@@ -118,7 +118,7 @@ def _unshared(entry: ViewEntry) -> list[Block]:
 
 
 def fill_anew(core: Core, entry: ViewEntry) -> None:
-    """Fill a view that has been filled before; an error leaves it as it was."""
+    """Refill a view with new maintainers; an error leaves it as it was."""
     before = [(block, block.maintainer) for block in _unshared(entry)]
     try:
         for block, _ in before:
@@ -135,17 +135,16 @@ def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     """Build all states of these blocks from the tables as they are now."""
     negative: dict[str, Delta] = {}
     inner, blocks = BlockRows(core, entry), list(blocks)
-    own = _by_name([*_own_blocks(entry), *blocks])  # those that are filled read one another
+    own = _by_name([*_own_blocks(entry), *blocks])  # blocks read one another
     for block in blocks:
         _fill_block(core, entry, block, own, negative, inner)
 
 
 def restore_lost(core: Core) -> None:
-    """Fill again what a trigger lost that found no memory; the tables are as they were.
+    """Refill the states that a trigger left incomplete because memory ran out.
 
-    What waits for a deferred view is left out: it takes that later.
-    If there is not enough for that either, it is tried again before the next change, and until then
-    the view cannot be read.
+    The tables are unchanged; the changes that wait for a deferred view are left out. If memory
+    runs out again, the next change retries, and until then the view cannot be read.
     """
     core.has_lost = False
     for entry in core.catalog.in_order():
@@ -163,7 +162,7 @@ def restore_lost(core: Core) -> None:
 
 
 def is_lost(maintainer: Maintainer) -> bool:
-    """Whether a trigger ended in the middle, so that what the states hold means nothing."""
+    """Whether a trigger stopped midway, so that the states are inconsistent."""
     return bool(getattr(maintainer, "is_lost", False))
 
 
@@ -175,9 +174,10 @@ def load_states(
     tables: Mapping[str, Any] | None = None,
     inner: BlockRows | None = None,
 ) -> None:
-    """Build states of a block over `tables` where those are not as they are now.
+    """Build states of a block; `tables` replaces the present rows of some sources.
 
-    Sums of floats are exact, and an engine rounds: they come from a maintainer that was fed.
+    Float sums are exact, but an engine rounds them, so they are computed by a second maintainer
+    that is fed the rows.
     """
     if keeps_float_sums(block.program) and can_be_fed(block.program):
         twin = replace(block, maintainer=build(core, block.program, entry))
@@ -232,7 +232,7 @@ def _fill_block(
     elif isinstance(block.program.body, Queries):
         maintainer.flush()
     else:
-        # The engine does not see rows that were deleted before they came; the states must.
+        # The engine does not see rows with a negative multiplicity; the states must.
         for each in block.program.inputs:
             source = block.renamed.get(each.source, each.source)
             maintainer.apply(each.name, negative.get(source) or negative_rows(core, each))
@@ -244,12 +244,12 @@ def _fill_block(
 
 
 def is_replayed(program: Program) -> bool:
-    """Whether its states are built by feeding the inputs again: all of them, or none."""
+    """Whether its states are built by replaying the inputs, which holds for all or none."""
     return any(isinstance(state.definition, Replay) for state in program.states)
 
 
 def keeps_float_sums(program: Program) -> bool:
-    """Whether a program adds up floats."""
+    """Whether a program has sums of floats."""
     slots = (slot for state in program.states for slot in state.kind.payload)
     return any(slot.kind in ("sum", "floats") for slot in slots)
 
@@ -262,8 +262,8 @@ def can_be_fed(program: Program) -> bool:
 def _is_fed(core: Core, block: Block) -> bool:
     """Whether a block is filled by its triggers.
 
-    A view tree is: a row takes a few steps, where the engine would join what the triggers of the
-    table that is fed last look up. So is what adds up floats, because an engine rounds.
+    A view tree is: a row takes a few steps, while the engine would compute the joins that the
+    triggers only look up. Float sums are, because an engine rounds them.
     """
     program = block.program
     return can_be_fed(program) and (
@@ -284,9 +284,9 @@ def _feed(
     negative: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
-    """Feed a block the inputs that change; what never changes is loaded from its definition.
+    """Fill a block by feeding its changing inputs; static states are loaded from definitions.
 
-    Gives what rows that were deleted before they came change, which come last.
+    Rows with a negative multiplicity are fed last; gives the output delta that they cause.
     """
     program, maintainer = block.program, block.maintainer
     fed = {each.input for each in _triggers(program)}
@@ -310,7 +310,7 @@ def _feed(
 
 
 def _commit(block: Block) -> None:
-    """Keep what was fed; only a view tree's states do not wait for what `flush` computes."""
+    """Commit the fed rows; only the states of a view tree are complete without a `flush`."""
     if block.program.strategy != "view_tree":
         block.maintainer.flush()
     block.maintainer.commit()
@@ -325,7 +325,7 @@ def _fed_rows(
     negative: Mapping[str, Delta],
     tables: Mapping[str, Any],
 ) -> tuple[Delta, Delta]:
-    """The rows of an input as the engine sees them, and what is missing in them."""
+    """The rows of an input as the engine sees them, and those with a negative multiplicity."""
     source = block.renamed.get(input_.source, input_.source)
     if source in own:
         missing = negative.get(source) or Delta.empty(input_.schema)
@@ -353,7 +353,7 @@ def _triggers(program: Program) -> tuple[Trigger, ...]:
 
 
 def _dearest_first(program: Program, inputs: Sequence[Input]) -> list[Input]:
-    """Inputs whose rows take many steps when all is there come when nothing is."""
+    """The inputs with the most expensive triggers first, while the other states are empty."""
     steps = {each.input: each.steps for each in _triggers(program)}
     return sorted(inputs, key=lambda each: -steps.get(each.name, 1.0))
 
@@ -365,7 +365,7 @@ def _replay(
     own: Mapping[str, Block],
     negative: Mapping[str, Delta],
 ) -> Delta:
-    """Feed a block its inputs again, one after another; its states are empty."""
+    """Fill a block with empty states by feeding its inputs one after another."""
     for each in _dearest_first(block.program, block.program.inputs):
         read = own.get(block.renamed.get(each.source, each.source))
         if read is None:
@@ -384,7 +384,7 @@ def _shown(
     negative: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
-    """What a block of the view shows; one that only passes rows on is computed again.
+    """The rows of a block; recomputed if it does not store them or its states are released.
 
     `name` is the block's name in the plan.
     """
@@ -404,24 +404,24 @@ def _by_name(blocks: Iterable[Block]) -> dict[str, Block]:
 
 
 def _own_blocks(entry: ViewEntry) -> list[Block]:
-    """The blocks of a view's plan, also while it is computed again as a whole."""
+    """The blocks of a view's plan, even if a budget has it recomputed as a whole."""
     return entry.blocks if entry.budgeted is None else entry.budgeted.own
 
 
 def _is_away(entry: ViewEntry, block: Block) -> bool:
-    """Whether states of a block are released, so that it cannot say what it shows."""
+    """Whether states of a block are released, so that it cannot list its rows."""
     budgeted = entry.budgeted
     return budgeted is not None and any(name == block.name for name, _ in budgeted.released)
 
 
 def _passes_rows_on(program: Program) -> bool:
-    """Whether a block keeps none of its rows, because the next one does."""
+    """Whether a block does not store its output rows, because only the next block reads them."""
     is_passing = any(isinstance(state.kind, Passing) for state in program.states)
     return is_passing or isinstance(program.body, ByRow)
 
 
 def _fill_window(block: Block) -> Delta:
-    """A family fills a new window from its stream before rows come or answers are read."""
+    """Let the window's family fill it; a shared family does so before its next rows or reads."""
     window: Any = block.maintainer
     if window.tree is not None:
         window.family.spoil(window)
@@ -431,7 +431,7 @@ def _fill_window(block: Block) -> Delta:
 
 
 def negative_rows(core: Core, input_: Input) -> Delta:
-    """The rows of a source that are there less than no times."""
+    """The rows of a source with a negative multiplicity: deleted before they were inserted."""
     entry = core.catalog.get(input_.source)
     if isinstance(entry, TableEntry) and not entry.table.may_have_negative_rows:
         return Delta.empty(input_.schema)
@@ -442,9 +442,9 @@ def negative_rows(core: Core, input_: Input) -> Delta:
 
 
 def count_negative_rows(table: Table) -> int:
-    """How many rows of an unchecked table were deleted and have not come; views hide them.
+    """The number of rows of an unchecked table that were deleted before they were inserted.
 
-    All rows are looked at, so a large table is counted after every so many changes only.
+    Counting scans all rows, so for a large table the number is cached over some changes.
     """
     if not table.may_have_negative_rows:
         return 0

@@ -1,7 +1,7 @@
-"""The time parts of a table: its rows by part, the catalog of parts, what is too old.
+"""The time parts of a table: its rows by part, the catalog of parts, and retention.
 
 takes  deltas of a table with TIMESTAMP BY and PARTITION LENGTH
-gives  the rows of each part; rows that come too late are set aside, counted and listed
+gives  the rows of each part; late rows are refused, counted and listed
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PartOptions:
 
 @dataclass(frozen=True)
 class Refused:
-    """A change that came too late."""
+    """A change that was refused because it was too late."""
 
     version: int
     subscript: int
@@ -76,17 +76,17 @@ class Parted:
         self._catalog: dict[int, PartInfo] = {}
         self._newest: int | None = None
         self._staged_newest: int | None = None
-        # What views read below the oldest part that may still change, in parts.
+        # How many parts before the oldest one that may still change views read.
         self.lookback = 0
-        # While a mill is opened: nothing is dropped, and what the log changed is noted.
+        # During recovery no part is dropped, and the parts that the log changes are collected.
         self.is_loading = False
         self._replayed: set[int] = set()
         self.orders: dict[Any, Any] = {}  # what patterns over the table share, by GROUP BY
-        self.holders: WeakSet[Any] = WeakSet()  # readers: each says which part it needs first
+        self.holders: WeakSet[Any] = WeakSet()  # readers, each with the oldest part that it needs
         self.archive: Archive | None = None
         self._archived: set[tuple[int, int]] = set()  # first part, how many
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
-        self._filed: dict[int, int] = {}  # while opening: the version that a file shows
+        self._filed: dict[int, int] = {}  # during recovery: the version of each part's file
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 
@@ -100,7 +100,7 @@ class Parted:
         return found
 
     def _moments(self, delta: Delta) -> npt.NDArray[np.int64]:
-        """The time of each row, as the table has it."""
+        """The time of each row, in the unit of the time column."""
         mask = delta.nulls[self._time]
         if mask is not None and mask.any():
             raise NullViolation(
@@ -110,17 +110,17 @@ class Parted:
         return delta.columns[self._time]
 
     def span(self, delta: Delta) -> tuple[int, int]:
-        """The first and the last part of rows; a batch is mostly of one, which is quickly seen."""
+        """The first and the last part of some rows; cheap, and equal for most batches."""
         moments = self._moments(delta)
         low, high = (int(each) * self._scale for each in (moments.min(), moments.max()))
         return low // self._unit, high // self._unit
 
     def part_of(self, moment: int) -> int:
-        """The part of a moment, as the time column has it."""
+        """The part of a moment, in the unit of the time column."""
         return moment * self._scale // self._unit
 
     def end_of(self, subscript: int) -> int:
-        """The first moment after a part, as the time column has it."""
+        """The first moment after a part, in the unit of the time column."""
         return -(-(subscript + 1) * self._unit // self._scale)
 
     def split(self, delta: Delta) -> Iterator[tuple[int, Delta]]:
@@ -134,7 +134,7 @@ class Parted:
             yield from split_parts(delta, self.subscripts(delta))
 
     def too_late(self, delta: Delta) -> npt.NDArray[np.bool_] | None:
-        """Which rows are older than what is kept, as of the last commit; None if none is."""
+        """A mask of the rows below the horizon of the last commit; None if no row is."""
         horizon = self.horizon()
         if horizon is None or not delta.size or self.span(delta)[0] >= horizon:
             return None
@@ -158,7 +158,7 @@ class Parted:
         return newest + 1 - -(-self.options.retention // (self.length * SECOND))
 
     def stage(self, delta: Delta) -> None:
-        """Change parts; not committed yet."""
+        """Apply a delta to its parts without committing it."""
         for subscript, rows in self.split(delta):
             self._rows.stage(subscript, rows)
             newest = self.newest_part()
@@ -166,13 +166,13 @@ class Parted:
                 self._staged_newest = subscript
 
     def reach(self, subscript: int) -> None:
-        """Time has come to a part, wherever its rows are; not committed yet."""
+        """Move time forward to a part, which may have no rows; not committed yet."""
         newest = self.newest_part()
         if newest is None or subscript > newest:
             self._staged_newest = subscript
 
     def missing(self) -> Delta | None:
-        """A row that was deleted more often than it is there, in the parts that are staged."""
+        """A row with a negative multiplicity in the staged parts, None if there is none."""
         for subscript, deltas in self._rows.staged.items():
             if any(each.multiplicity is not None for each in deltas):
                 part = self._rows.part(subscript)
@@ -182,7 +182,7 @@ class Parted:
         return None
 
     def commit(self, version: int) -> None:
-        """Keep what was staged, and note when."""
+        """Commit the staged changes and update the catalog of parts."""
         now = time.time_ns() // 1000
         for subscript, deltas in self._rows.staged.items():
             old = self._catalog.get(subscript)
@@ -198,14 +198,14 @@ class Parted:
             self._newest, self._staged_newest = self._staged_newest, None
 
     def rollback(self) -> None:
-        """Forget what was staged."""
+        """Drop the staged changes."""
         self._rows.rollback()
         self._staged_newest = None
 
     # Retention.
 
     def expired(self) -> Delta | None:
-        """The rows that retention ends with the batch under way, to be deleted; None if none."""
+        """Deletes of the rows that expire with the current batch; None if none do."""
         newest = self.newest_part()
         if self.options.retention is None or newest is None:
             return None
@@ -218,7 +218,7 @@ class Parted:
         return concat(self.schema, deltas).negated() if deltas else None
 
     def forget(self) -> None:
-        """Drop the parts that neither readers nor views can reach any more."""
+        """Drop expired parts that are archived and that no view needs any more."""
         if self.options.retention is None or self._newest is None or self.is_loading:
             return
         ended = self._first_retained(self._newest)
@@ -236,7 +236,7 @@ class Parted:
                         self.unwritten.end(subscript)
 
     def _is_archived(self, first: int, count: int, rows: Delta) -> bool:
-        """Whether nothing would be lost: what cannot be written to the archive is kept."""
+        """Write parts to the archive, if there is one; False if that failed: they are kept."""
         if self.archive is not None and (first, count) not in self._archived:
             if not self.archive(first, count, rows):
                 return False
@@ -244,14 +244,14 @@ class Parted:
         return True
 
     def roll_up(self) -> None:
-        """Put small parts that are old enough into larger ones."""
+        """Merge small parts that are old enough into larger ones."""
         rolls, newest = self.options.roll_up, self._newest
         if rolls is not None and newest is not None and not self.is_loading:
             before = rolls.oldest_single(newest, self.length)
             self._rows.roll_up(rolls.length // self.length, before)
 
     def block_of(self, subscript: int) -> tuple[int, int] | None:
-        """The first part and the number of parts that a part is rolled up with; None: it is not."""
+        """The first part and the number of parts of a rolled-up block; None if not rolled up."""
         return self._rows.rolled.block_of(subscript)
 
     # Reading.
@@ -262,15 +262,15 @@ class Parted:
         return found[0] if found else None
 
     def newest_part(self) -> int | None:
-        """The newest part, with what is staged."""
+        """The newest part, including staged changes."""
         return self._newest if self._staged_newest is None else self._staged_newest
 
     def changed_parts(self) -> Iterable[int]:
-        """The parts that are staged."""
+        """The parts with staged changes; during recovery, also those that the log changed."""
         return {*self._rows.staged, *self._replayed} if self._replayed else self._rows.staged
 
     def coming(self, subscript: int) -> list[Delta]:
-        """What the batch under way changes in a part."""
+        """The staged changes of a part."""
         return self._rows.staged.get(subscript, [])
 
     def end_replay(self) -> None:
@@ -284,26 +284,26 @@ class Parted:
         self._replayed.clear()
 
     def oldest_shown(self) -> int | None:
-        """The oldest part that retention leaves; None if all are shown."""
+        """The oldest part within RETENTION; None without RETENTION."""
         newest = self.newest_part()
         if self.options.retention is None or newest is None:
             return None
         return self._first_retained(newest)
 
     def note_catalog(self, catalog: Iterable[PartInfo], refused: int) -> None:
-        """When the parts were loaded, as a checkpoint knows it."""
+        """Restore the catalog of parts from a checkpoint."""
         self._catalog |= {each.subscript: each for each in catalog}
         self.refused_count = refused
 
     def note_ahead(self, infos: Iterable[PartInfo]) -> None:
-        """Parts whose files are newer than the checkpoint: the log holds their changes, too."""
+        """Register parts whose files are newer than the checkpoint; the log has their changes."""
         for each in infos:
             self._catalog[each.subscript] = each
             self._filed[each.subscript] = each.version
             self._replayed.add(each.subscript)
 
     def not_filed(self, delta: Delta, version: int) -> Delta:
-        """The rows of a logged change that the files do not show."""
+        """The rows of a logged change that are not in the part files yet."""
         if not delta.size or version > max(self._filed.values(), default=0):
             return delta
         found, at = np.unique(self.subscripts(delta), return_inverse=True)
@@ -315,7 +315,7 @@ class Parted:
         return self._rows.part(subscript)
 
     def info(self, subscript: int) -> PartInfo:
-        """What the catalog says of a committed part."""
+        """The catalog entry of a committed part."""
         return self._catalog[subscript]
 
     def parts_within(self, low: int, high: int) -> list[int]:
@@ -325,7 +325,7 @@ class Parted:
         return [each for each in self._rows.subscripts() if low <= each <= high]
 
     def contents(self) -> Delta:
-        """The rows of all parts that retention leaves."""
+        """The rows of all parts within RETENTION."""
         first = self.oldest_shown()
         if first is None:
             return self._rows.contents()
@@ -333,7 +333,7 @@ class Parted:
         return concat(self.schema, deltas) if deltas else Delta.empty(self.schema)
 
     def kept(self) -> Delta:
-        """The same with the older parts that views still read."""
+        """The rows of all parts, including expired ones that views still read."""
         return self._rows.contents()
 
     def catalog(self) -> list[PartInfo]:

@@ -1,7 +1,7 @@
-"""Bring tables and views from one version to the next: all of a batch, or none of it.
+"""Bring tables and views from one version to the next, atomically.
 
 takes  the change of each table
-does   stage tables → refresh blocks → append to the store (the commit point) → commit → tell
+does   stage tables → refresh blocks → append to the store (the commit point) → commit → notify
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NOBODY: set[str] = set()
 def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
     """Apply the change of each table and refresh what is due; an error leaves all as it was.
 
-    Gives whether there are views that take changes later.
+    Gives whether there are deferred views.
     """
     try:
         _commit(core, changes)
     except (Overflow, EvaluationFailed):
-        # A row that came and went inside the batch is not judged: its net effect counts.
+        # Rows that cancel out within the batch must not make it fail: only its net effect counts.
         if not _has_cancelling_rows(changes):
             raise
         _commit(core, {name: consolidate(as_delta(each)) for name, each in changes.items()})
@@ -101,23 +101,25 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
                 _commit(core, changes)
                 return
             raise
-        # An interrupt that came after the commit point: the change is durable, so it stays.
+        # An interrupt after the commit point: the change is durable, so it stays.
         _keep(core, version, staged, by_source, outputs, reached)
         raise
     _keep(core, version, staged, by_source, outputs, reached)
 
 
 def _has_cancelling_rows(changes: Mapping[str, Changed]) -> bool:
-    """Whether rows came and went inside the batch."""
+    """Whether inserts and deletes of the same row cancel out within the batch."""
     return any(consolidate(as_delta(each)).size < each.size for each in changes.values())
 
 
 def views_to_replan(
     core: Core, why: BaseException, changes: Mapping[str, Changed]
 ) -> list[ViewEntry]:
-    """The views that an error under way is about, if it is one of their plans: numbers have grown
-    out of it, or it evaluates what SQL does not, for the query does not fail over the rows as they
-    are now."""
+    """The views whose plan, not their query, is the cause of an error.
+
+    Either numbers outgrew the plan, or the plan evaluates speculatively and the query itself does
+    not fail over the rows as they are now. No view is replanned twice.
+    """
     if not isinstance(why, Overflow | EvaluationFailed):
         return []
     found = [core.catalog.view(name) for name in core.runtime.applied_last()]
@@ -136,7 +138,7 @@ def views_to_replan(
 
 
 def _name_failing_view(core: Core, why: BaseException, changes: Mapping[str, Changed]) -> None:
-    """Have an error of a refresh name the view, and the row where an engine did not."""
+    """Add the view to an error of a refresh, and the row if the engine did not name it."""
     views = ", ".join(f'"{name}"' for name in sorted(core.runtime.applied_last()))
     if not isinstance(why, Overflow | EvaluationFailed) or not views:
         return
@@ -148,13 +150,13 @@ def _name_failing_view(core: Core, why: BaseException, changes: Mapping[str, Cha
 
 
 def speculates(entry: ViewEntry) -> bool:
-    """Whether a view may evaluate expressions for rows that its query does not see."""
+    """Whether a plan may evaluate expressions for rows that the query excludes."""
     read = scans(entry.query)
     return entry.plan.is_incremental and len(read) > 1 and not any(each.window for each in read)
 
 
 def roll_back(core: Core, staged: Iterable[TableEntry], why: BaseException) -> None:
-    """Leave everything as it was before an error; one that is about memory says so."""
+    """Undo a failed change; a MemoryError becomes OutOfMemory."""
     core.runtime.rollback()
     for entry in staged:
         entry.table.rollback()
@@ -173,9 +175,10 @@ def _out_of_memory() -> OutOfMemory:
 
 
 def with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
-    """What views see of a table's change that is staged: what retention ends, too.
+    """The staged change of a table as views see it: with deletes of the rows that expire.
 
-    Views in parts keep what they made of it, so where only such views read it that is no news.
+    Views in parts keep the results of expired rows, so if only such views read the table, the
+    deletes are left out.
     """
     expired = None if entry.table.parts is None else entry.table.expire()
     if expired is None or all(_keeps_parts(each) for each in core.catalog.readers(entry.name)):
@@ -214,7 +217,7 @@ def _keep(
 
 
 def maintain_parts(core: Core) -> None:
-    """After a commit: old parts go, new ones become files. What fails is noted, not raised."""
+    """After a commit: drop expired parts and write new ones to files; errors are only logged."""
     with core.after_commit("keeping old parts"):
         keep_old_parts(core)
     with core.after_commit("writing parts"):
@@ -271,9 +274,9 @@ def publish(
     now: int,
     reached: Mapping[str, int | None] | None = None,
 ) -> None:
-    """Publish: blocks, version, what waits for the deferred views, listeners.
+    """Publish a version: commit blocks, queue changes for deferred views, notify listeners.
 
-    `reached` says how far time had come for tables before the change.
+    `reached` has the watermarks of tables before the change.
     """
     core.version, catalog = version, core.catalog
     runtime = core.runtime
@@ -295,7 +298,7 @@ def _leave_waiting(
     now: int,
     reached: Mapping[str, int | None],
 ) -> None:
-    """Keep the change for the views that take it later; a tick only for those it concerns."""
+    """Queue the change for deferred views; a tick only for views that depend on time."""
     moved: dict[str, Changed] = {
         **changed,
         **{n: delta for n, delta in outputs.items() if delta.size or _is_in_parts(core, n)},
@@ -311,7 +314,7 @@ def _leave_waiting(
 
 
 def hears_ticks(entry: ViewEntry, table: str) -> bool:
-    """Whether a view may change because time goes on for a table, and no row comes."""
+    """Whether a view may change when the watermark of a table moves, without any row."""
     if isinstance(entry.block.maintainer, KeptParts):
         return table.lower() in entry.reads
     return any(
@@ -321,7 +324,7 @@ def hears_ticks(entry: ViewEntry, table: str) -> bool:
 
 
 def _is_in_parts(core: Core, view: str) -> bool:
-    """Whether a refreshed view may have other parts although its rows are as before."""
+    """Whether a refreshed view may have new parts although its rows did not change."""
     return isinstance(core.catalog.view(view).block.maintainer, KeptParts)
 
 
@@ -329,12 +332,12 @@ def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
     if entry.waiting_rows == 0:
         entry.waiting_since = now
     entry.waiting.setdefault(source, []).append(change)
-    entry.waiting_rows += max(change.size, 1)  # parts may have changed that show nothing new
+    entry.waiting_rows += max(change.size, 1)  # an empty change may still stand for changed parts
     entry.failure = None
 
 
 def note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: set[str]) -> None:
-    """A view was refreshed; `again` are those that were computed anew. Listeners get notices."""
+    """Record the refresh of a view and notify its listeners; `again` are recomputed views."""
     entry.version, entry.refreshed = core.version, now
     entry.refreshes += 1
     entry.refresh_kind = "full" if again and entry.name in again else _kind_of(entry)
@@ -355,7 +358,7 @@ def _kind_of(entry: ViewEntry) -> str:
 
 
 def notify(core: Core, entry: ViewEntry, change: Delta) -> None:
-    """Leave a notice for every listener of a view that changed."""
+    """Queue a notice for every listener of a view that changed."""
     if change.size:
         for listener in entry.listeners:
             core.notices.append((caller(), _notice(listener, core.version, change)))
@@ -371,9 +374,9 @@ def _notice(
 
 
 def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
-    """Refresh the deferred views whose policies ask for it; `reading` are those being read.
+    """Refresh the deferred views whose policies ask for it; `reading` names views being read.
 
-    Whoever reads a view reads the views below it, too.
+    Reading a view also counts as reading the views below it.
     """
     deferred = core.catalog.deferred()
     if not deferred:
@@ -394,7 +397,7 @@ def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
 
 
 def _refresh_unasked(core: Core, entry: ViewEntry) -> None:
-    """Refresh a view that is due; nobody waits for it, so a failure is noted and not raised."""
+    """Refresh a view that is due; no caller waits for it, so a failure is logged, not raised."""
     try:
         refresh_view(core, entry)
     except Exception as why:  # noqa: BLE001 (the change before it is committed, whatever this is)
@@ -403,7 +406,7 @@ def _refresh_unasked(core: Core, entry: ViewEntry) -> None:
 
 
 def refresh_view(core: Core, entry: ViewEntry) -> None:
-    """Feed a deferred view what waits for it; views that read it follow."""
+    """Apply the waiting changes to a deferred view, then refresh the views that read it."""
     if not entry.waiting_rows:
         entry.refreshed = core.now()
         return
@@ -412,7 +415,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         followers = core.catalog.immediate() - {entry.name}
         output = outputs.get(entry.name)
         if output is None:
-            outputs[entry.name] = Delta.empty(entry.schema)  # refreshed, and nothing came of it
+            outputs[entry.name] = Delta.empty(entry.schema)  # refreshed without a change
         elif output.size or _has_moved(entry):
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
@@ -428,28 +431,29 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
 
 
 def _has_moved(entry: ViewEntry) -> bool:
-    """Whether parts changed that readers may read, though the newest one did not."""
+    """Whether older parts changed, which other views may read."""
     return isinstance(entry.block.maintainer, KeptParts) and entry.block.maintainer.has_moved()
 
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:
     """The net change of each source since the view's version."""
-    # A pattern reads rows from parts, those that came and ended since, too: this says which groups.
+    # A pattern reads its rows from the parts; it uses the delta only to find the changed groups,
+    # so rows that were inserted and expired since must not cancel out.
     is_pattern = isinstance(entry.plan.program.body, PatternQueries)
     return {s: _netted(changes, as_is=is_pattern) for s, changes in entry.waiting.items()}
 
 
 def _netted(changes: list[Changed], *, as_is: bool) -> Delta:
-    """Rows that only came have nothing to cancel: they are not even compared."""
+    """The changes as one delta; cancelling rows are removed unless `as_is`."""
     whole = concat(changes[0].schema, [as_delta(each) for each in changes])
     return whole if as_is else cancelled(whole)
 
 
 def deliver_notices(core: Core) -> None:
-    """Call the listeners, in version order; an error in one is reported and undoes nothing.
+    """Call the listeners in version order; an error in one is reported and undoes nothing.
 
-    In the thread that made the change, not in its twin, and before its call returns: a clock or a
-    reader that comes by leaves notices to the thread that will deliver them.
+    Notices are delivered in the thread that made the change (not its twin) before its call returns;
+    the clock and readers leave them to that thread.
     """
     if not core.notices or is_twin() or not _is_our_turn(core):
         return
@@ -463,7 +467,7 @@ def deliver_notices(core: Core) -> None:
 
 
 def _is_our_turn(core: Core) -> bool:
-    """Whether this thread made a change that is not told, or one that did has ended."""
+    """Whether this thread made a change that is not delivered, or one that did has ended."""
     makers = {maker for maker, _ in core.notices.copy()}
     if threading.get_ident() in makers:
         return True

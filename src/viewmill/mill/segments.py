@@ -1,10 +1,9 @@
-"""Rows of a table that needs no index: deltas one behind the other, small ones merged in tiers.
-
-A product stays one until someone reads rows.
+"""The rows of a table without an index: a log of deltas whose small segments are merged in tiers.
 
 A million single-row inserts must not become a million small arrays, nor may an insert copy the
-whole table: sixteen small neighbours of one tier become one of the next, what is large stays. Rows
-that were deleted go when there may be as many of them as of the others.
+whole table: sixteen small segments of one tier are merged into one of the next; large segments stay
+as they are. Deleted rows are removed once the log may have doubled in size because of them.
+Products stay factorized until rows are read.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ from viewmill.deltas.product import Product, rows_of
 
 _FAN = 16
 _MAX_MERGED_ROWS = 512  # larger segments are not merged any further
-_NETTED = 1 << 16  # rows at which those that came and went are netted first
+_NETTED = 1 << 16  # rows at which inserts and deletes are first cancelled out
 _MAX_UNMERGED = 4  # so few small segments before a large one are cheaper to keep than to copy
 
 
 class Segments:
-    """Committed deltas by tier, and those of the batch under way."""
+    """Committed deltas by tier, and the staged ones of the current batch."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        # In order of arrival, before everything in the tiers.
+        # Older than everything in the tiers; in order of arrival.
         self._large: list[Delta | Product] = []
         self._tiers: list[list[Delta]] = []  # higher tiers are older
         self._staged: list[Delta | Product] = []
         self._has_deletes = False
-        self._held, self._net_at = 0, _NETTED  # rows, and how many of them are netted next
+        self._held, self._net_at = 0, _NETTED  # rows, and the number at which they are netted next
 
     def stage(self, change: Delta | Product) -> None:
-        """Add a change that is not committed yet."""
+        """Add a change without committing it."""
         self._staged.append(change)
 
     def commit(self) -> None:
-        """Keep what was staged."""
+        """Commit the staged changes."""
         staged, self._staged = self._staged, []
         for change in staged:
             if change.size:
                 self.keep(change)
 
     def keep(self, change: Delta | Product) -> None:
-        """Add a change that is committed."""
+        """Add a change and commit it."""
         if isinstance(change, Delta) and type(change.columns) is LazyWords:
             change.columns.lazy.forget()  # the views have read what they need
         if not self._has_deletes:
@@ -59,11 +58,11 @@ class Segments:
             self._net_at = max(_NETTED, 2 * self.contents().size)
 
     def _keep_all(self, rows: Delta) -> None:
-        """Hold these rows in the place of all that are held."""
+        """Replace all segments by one."""
         self._large, self._tiers, self._held = [rows], [], rows.size
 
     def rollback(self) -> None:
-        """Forget what was staged."""
+        """Drop the staged changes."""
         self._staged.clear()
 
     def _add(self, change: Delta | Product) -> None:
@@ -74,7 +73,7 @@ class Segments:
         self._large.append(change)
 
     def _seal(self) -> None:
-        """Close the tiers, so that what comes next comes after them."""
+        """Move the tiers to the large segments, so that the next segment comes after them."""
         waiting = [delta for tier in reversed(self._tiers) for delta in tier]
         self._large += waiting if len(waiting) <= _MAX_UNMERGED else [concat(self._schema, waiting)]
         self._tiers = []
@@ -98,18 +97,18 @@ class Segments:
         return not (self._large or any(self._tiers) or self._staged)
 
     def take(self) -> list[Delta]:
-        """The committed rows in order of arrival, which are no longer held here."""
+        """Remove and return the committed rows, in order of arrival."""
         held = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
         self._large, self._tiers, self._held = [], [], 0
         return [rows_of(each) for each in held]
 
     @property
     def may_have_negative_rows(self) -> bool:
-        """Whether a row may have been deleted before it came."""
+        """Whether a row may have a negative multiplicity: deleted before it was inserted."""
         return self._has_deletes or bool(self._staged)
 
     def contents(self) -> Delta:
-        """All rows in order of arrival, what is staged included; opposite rows are netted."""
+        """All rows in order of arrival, with staged changes; inserts and deletes cancel out."""
         committed = [*self._large, *(delta for tier in reversed(self._tiers) for delta in tier)]
         if not committed and not self._staged:
             return Delta.empty(self._schema)
@@ -142,5 +141,5 @@ class Segments:
 
 
 def has_deletes(change: Delta | Product) -> bool:
-    """Whether a change takes rows away."""
+    """Whether a change has deletes."""
     return change.deletes > 0

@@ -62,11 +62,11 @@ class TableOptions:
 
 
 class Table:
-    """Rows with multiplicity under a schema.
+    """The rows of a table with their multiplicities.
 
-    A checked table has an index of its rows, so that a delete can be judged; UNCHECKED and APPEND
-    ONLY tables are plain segments, unless a primary key needs the index. Without a key, rows that
-    come in bulk are plain segments too, until a delete asks for the index.
+    A checked table has an index of its rows, so that deletes can be validated; UNCHECKED and APPEND
+    ONLY tables are plain segments, unless a primary key needs the index. Without a key, bulk
+    inserts stay plain segments as well, until a delete needs the index.
     """
 
     def __init__(
@@ -77,24 +77,24 @@ class Table:
         self.row_bytes = RowBytes(schema, dictionary)  # rows for the log
         self.rows = 0
         self._staged_rows = 0
-        self._staged: Delta | None = None  # what the index holds but does not show yet
+        self._staged: Delta | None = None  # uncommitted changes in the index
         self.version = 0  # of the last change
         self._arrow = ArrowRows(dictionary)
-        self._facts: dict[str, tuple[int, int]] = {}  # with the stamp of the rows they are of
+        self._facts: dict[str, tuple[int, int]] = {}  # cached numbers, with their stamp
         self._stamp = 0
         self._newest: int | None = None
         self._coming_newest: int | None = None
         self._index: Any = None
         self._segments: Segments | None = None
-        self._unindexed: Segments | None = None  # what the index of a checked table lacks yet
-        self._order: npt.NDArray[np.int64] | None = None  # of the words of a table with a key
+        self._unindexed: Segments | None = None  # rows that are not in the index yet
+        self._order: npt.NDArray[np.int64] | None = None  # of words in the index: the key first
         self._is_in_order = True  # whether that is the order of the columns
-        self._held: HeldProducts | None = None  # what a checked table keeps as products
-        self._floats: list[int] = []  # columns in which the index tells -0.0 from 0.0
-        self._float_keys: list[int] = []  # columns in which a table keeps no -0.0
+        self._held: HeldProducts | None = None  # changes that a checked table keeps as products
+        self._floats: list[int] = []  # columns in which the index distinguishes -0.0 from 0.0
+        self._float_keys: list[int] = []  # key columns, in which -0.0 becomes 0.0
         self._may_hold_minus_zeros = False  # in the index
         self.parts = None if options.parts is None else Parted(name, schema, options.parts)
-        self._late: Delta | None = None  # what the batch under way brings too late
+        self._late: Delta | None = None  # rows of the current batch that are too late
         needs_index = bool(options.primary_key) or not (
             options.unchecked or options.append_only or options.parts
         )
@@ -102,7 +102,7 @@ class Table:
             self._make_index()
         elif self.parts is None:
             self._segments = Segments(schema)
-        # Whether rows may come at any time, and whether any change may come.
+        # Whether no row can be too late, and whether every change is accepted unseen.
         self.is_timeless = options.parts is None and options.timestamp_by is None
         is_free = self.is_timeless and not (options.static or options.append_only)
         self.takes_all = is_free and self._segments is not None
@@ -148,8 +148,11 @@ class Table:
     # Late rows and old parts.
 
     def as_held(self, change: Changed) -> Changed:
-        """The change as this table takes it: of equal rows, 0.0 and -0.0, deletes find the one that
-        is there, and a primary key has no -0.0."""
+        """The change with its zeros as this table holds them.
+
+        0.0 and -0.0 are equal, so a delete gets the zero of the row that is there; a primary key
+        has no -0.0.
+        """
         if self._float_keys:
             change = without_minus_zeros(as_delta(change), self._float_keys)
         if not self._floats or (isinstance(change, Pieces) and not self._needs_rows(change)):
@@ -169,7 +172,7 @@ class Table:
         return as_held(delta, self._equal_rows(delta), self._floats)
 
     def _equal_rows(self, delta: Delta) -> Delta:
-        """The rows held that SQL calls equal to one of these, and with a key those that have it."""
+        """The held rows that equal one of these in SQL, or have its primary key."""
         if self.options.primary_key:
             found, rows = self.held(delta)
             first, _ = group_rows(self.keys(delta))
@@ -178,7 +181,7 @@ class Table:
         return held.take(_among(held.words(), delta.words()))
 
     def admit(self, change: Changed) -> Changed:
-        """The change without the rows that come too late, which are refused, counted and listed."""
+        """The change without late rows; those are refused, counted and listed."""
         if self.is_timeless:
             return change
         delta = as_delta(change)
@@ -189,26 +192,26 @@ class Table:
         return delta.take(~late)
 
     def reach(self, moment: int) -> None:
-        """Time has come this far, though no row came; not committed yet."""
+        """Move time forward without a row; not committed yet."""
         if self.parts is not None:
             self.parts.reach(self.parts.part_of(moment))
             self._stamp += 1
 
     @property
     def may_lose_rows(self) -> bool:
-        """Whether rows may go: they are deleted, or retention ends them."""
+        """Whether rows may disappear, by deletes or by RETENTION."""
         parts = self.options.parts
         return not self.options.append_only or (parts is not None and parts.retention is not None)
 
     def restore_newest(self, moment: int) -> None:
-        """The largest time that came before a checkpoint, whether its row is still there or not."""
+        """Restore the largest time from a checkpoint; its row may be gone by now."""
         self._newest = moment
         if self.parts is not None:
             self.parts.reach(self.parts.part_of(moment))
             self.parts.commit(self.version)
 
     def expire(self) -> Delta | None:
-        """What retention takes from readers with the batch under way, as a delta."""
+        """The deletes of rows that expire with the current batch, None if none do."""
         gone = None if self.parts is None else self.parts.expired()
         if gone is None:
             return None
@@ -242,7 +245,7 @@ class Table:
         self.parts.forget()
 
     def translated(self, dictionary: Dictionary) -> Table:
-        """The table under ids of another dictionary. Not one in parts."""
+        """The table encoded with another dictionary. Not for tables in parts."""
         assert self.parts is None
         made = Table(self.name, self.schema, self.options, dictionary)
         for rows in (self.kept(), *(each.delta() for each in self.products)):
@@ -264,7 +267,7 @@ class Table:
     # Changes.
 
     def check_allowed(self, change: Delta | Product) -> None:
-        """Whether the declaration allows the change at all."""
+        """Raise if the declaration (STATIC, APPEND ONLY) forbids the change."""
         if self.options.static and self.rows:
             raise ForbiddenChange(
                 f'table "{self.name}" is STATIC and already loaded',
@@ -275,7 +278,7 @@ class Table:
             raise ForbiddenChange(f'table "{self.name}" is {word}: rows cannot be deleted')
 
     def _note_time(self, delta: Delta) -> None:
-        """The largest time that came; a delete does not turn it back."""
+        """Stage the largest inserted time; deletes do not lower it."""
         name = self.options.timestamp_by
         at = None if name is None else self.schema.find(name)
         if at is None:
@@ -288,16 +291,16 @@ class Table:
 
     @property
     def staged_rows(self) -> int:
-        """How many rows more there are with what is staged."""
+        """The number of rows that the staged changes add."""
         return self._staged_rows
 
     @property
     def newest(self) -> int | None:
-        """The largest value of the TIMESTAMP BY column so far, of the batch under way too."""
+        """The largest TIMESTAMP BY value so far, including the current batch."""
         return self._newest if self._coming_newest is None else self._coming_newest
 
     def stage(self, change: Changed) -> None:
-        """Apply a change that is not committed yet; it is judged on its net effect."""
+        """Apply a change without committing it; only its net effect is validated."""
         if isinstance(change, Pieces):
             self._stage_pieces(change)
         elif self.takes_all:
@@ -310,7 +313,7 @@ class Table:
             self._stage_delta(change)
 
     def keep(self, delta: Delta, version: int) -> None:
-        """Apply and commit at once what a table takes that takes all."""
+        """Apply and commit a delta at once, in a table that accepts everything (`takes_all`)."""
         assert self._segments is not None
         self._stamp += 1
         if self._arrow.kept is not None:
@@ -320,7 +323,7 @@ class Table:
         self.version = version
 
     def _stage_pieces(self, pieces: Pieces) -> None:
-        """Products stay products, unless rows must be looked at to judge what comes with them."""
+        """Stage pieces, keeping products factorized unless validation needs their rows."""
         deltas = [each for each in pieces.parts if isinstance(each, Delta)]
         products = [each for each in pieces.parts if isinstance(each, Product)]
         if self._segments is not None:
@@ -344,14 +347,14 @@ class Table:
         self._staged_rows += sum(each.net_rows for each in products)
 
     def _needs_rows(self, pieces: Pieces) -> bool:
-        """Whether what comes with products is judged row by row."""
+        """Whether pieces must be validated row by row."""
         deltas = [each for each in pieces.parts if isinstance(each, Delta)]
         products = [each for each in pieces.parts if isinstance(each, Product)]
         small = any(each.has_deletes and each.is_small for each in products)
         return small or any(map(has_deletes, deltas)) or bool(self.options.primary_key and deltas)
 
     def _fold(self) -> None:
-        """Put the rows of held products and of bulk into the index: someone looks at rows."""
+        """Move the rows of held products and unindexed segments into the index."""
         if self._held is None:
             return
         if self._unindexed is not None:
@@ -400,14 +403,14 @@ class Table:
             raise self._explain(problem)
 
     def _may_wait(self, delta: Delta) -> bool:
-        """Whether rows need not be in the index yet; those behind others that wait, wait too."""
+        """Whether rows may stay out of the index for now; rows after waiting ones wait too."""
         waiting = self._unindexed
         if waiting is None or (delta.size < _MIN_DEFERRED_ROWS and waiting.is_empty):
             return False
         return not has_deletes(delta)
 
     def _check_parts(self) -> None:
-        """A delete says which part its row is in, so only those parts are looked at."""
+        """Validate deletes in the staged parts, the only ones that can lack a row."""
         assert self.parts is not None
         missing = None if self.options.unchecked else self.parts.missing()
         if missing is not None:
@@ -452,7 +455,7 @@ class Table:
         return dict(decode_delta(delta, self._dictionary).to_pylist()[0])
 
     def commit(self, version: int) -> None:
-        """Keep what was staged."""
+        """Commit the staged changes."""
         if self._segments is not None:
             self._segments.commit()
         else:
@@ -474,7 +477,7 @@ class Table:
             self._unindexed.commit()
 
     def rollback(self) -> None:
-        """Forget what was staged."""
+        """Drop the staged changes."""
         if self.parts is not None:
             self.parts.rollback()
             self._late = None
@@ -489,10 +492,10 @@ class Table:
         self._stamp += 1
 
     def replacement(self, delta: Delta, pending: Delta | None) -> Delta:
-        """What an upsert of `delta` means: the rows that have its keys go, its rows come.
+        """An upsert as a delta: deletes of the rows with its keys, inserts of its rows.
 
-        `pending` is what the batch under way has already changed. Of several rows with one key the
-        last one counts.
+        `pending` has the earlier changes of the current batch. Of several rows with one key, the
+        last one wins.
         """
         if not self.options.primary_key:
             raise InvalidArgument(
@@ -515,7 +518,7 @@ class Table:
         return self._net(concat(self.schema, [new, now.negated()]))
 
     def held(self, delta: Delta) -> tuple[npt.NDArray[np.bool_], Delta]:
-        """Which keys of `delta` are there, and for each row the one with its key, where it is."""
+        """Which keys of `delta` exist, and the held row for each of these keys."""
         self._fold()
         found, words = self._index.find(self.keys(delta))
         return found, self._from_words(words, np.ones(len(words), np.int64))
@@ -525,7 +528,7 @@ class Table:
         return np.ascontiguousarray(self._words(delta)[:, : len(self.options.primary_key)])
 
     def problem(self, delta: Delta) -> int | None:
-        """The position of a row for which the change would be refused, None if it is fine."""
+        """The position of a row that makes the change invalid, None if it is valid."""
         if self._segments is not None:
             return None
         if self._index is None:
@@ -540,7 +543,7 @@ class Table:
         return int(candidates[-1]) if len(candidates) else None
 
     def _refused(self, delta: Delta) -> Any:
-        """What is wrong with a change, None if it is fine."""
+        """The problem that the index has with a change, None if it is valid."""
         self._fold()
         staged = delta if self._order is None else self._net(delta)
         self._index.stage(self._words(staged), staged.multiplicities())
@@ -563,7 +566,7 @@ class Table:
     # Reading.
 
     def contents(self) -> Delta:
-        """Every row with its multiplicity, what is staged included."""
+        """All rows with their multiplicities, including staged changes."""
         if self.parts is not None:
             return self.parts.contents()
         if self._segments is not None:
@@ -580,7 +583,7 @@ class Table:
         return self._net(concat(self.schema, [committed, *staged, *products]))
 
     def _listed(self) -> Delta:
-        """The rows that are in the index, and those that wait for it."""
+        """The rows of the index and the unindexed segments."""
         waiting = self._unindexed
         if waiting is None or waiting.is_empty:
             return self._from_words(*self._index.export())
@@ -590,7 +593,7 @@ class Table:
         return concat(self.schema, [indexed, waiting.contents()])
 
     def kept(self) -> Delta:
-        """The same with the old parts that only views still read; without `products`."""
+        """The rows without `products`, plus expired parts that views still read."""
         if self.parts is not None:
             return self.parts.kept()
         if self._segments is not None and self._segments.products:
@@ -607,11 +610,11 @@ class Table:
         return [] if self._held is None else self._held.committed
 
     def arrow(self) -> Any:
-        """The rows as an Arrow table, each as often as it is there; negative ones are invisible."""
+        """The rows as an Arrow table, each repeated by its multiplicity; none if negative."""
         return self._arrow.table(self._stamp, self.contents)
 
     def remembered(self, what: str, find: Callable[[], int], changes: int = 1) -> int:
-        """A number that holds until the rows have changed so many times."""
+        """A number that is cached until the table has changed so many times."""
         known = self._facts.get(what)
         if known is None or self._stamp - known[0] >= changes:
             known = self._facts[what] = self._stamp, find()
@@ -619,13 +622,13 @@ class Table:
 
     @property
     def may_have_negative_rows(self) -> bool:
-        """Whether a row may be there less than no times."""
+        """Whether a row may have a negative multiplicity."""
         if not self.options.unchecked:
             return False
         return self._segments is None or self._segments.may_have_negative_rows
 
     def arrow_before(self, delta: Delta) -> Any:
-        """The rows as they were before a change that is there now, the last one."""
+        """The rows before the last change, which is `delta`."""
         times = delta.multiplicity
         if times is None or (times > 0).all():
             rows = self.arrow()

@@ -173,11 +173,11 @@ class LinearRegression:
     # Descending.
 
     def _descend(self, centred: Centred) -> Floats:
-        """Steps of length 1 / largest eigenvalue from the last parameters, with momentum.
+        """Gradient descent from the last parameters, with momentum.
 
-        The label's parameter is -1 and stays so: the gradient is the matrix of moments times all
-        parameters, the label's row left out (ERRATA F12). Count and sums, the bias row, are in the
-        means that centring takes away.
+        Steps have the length 1 / largest eigenvalue. The label's parameter is fixed at -1: the
+        gradient is the matrix of moments times all parameters, without the label's row. Centring
+        removes the means, so there is no row for the intercept.
         """
         size = len(self._columns)
         scales = centred.scales

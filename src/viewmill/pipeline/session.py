@@ -46,7 +46,7 @@ TUNED: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "{cores}",
     "spark.default.parallelism": "{cores}",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # The meaning of SQL (DESIGN 6).
+    # SQL semantics: ANSI mode and UTC.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

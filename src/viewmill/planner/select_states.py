@@ -182,11 +182,12 @@ def _unary_actions(op: Operator, wanted: str) -> list[_Action]:
 
 
 def _side_actions(op: Operator, side: int, wanted: str) -> list[_Action]:
-    """Action 6 and its brothers, for one side of a join: each table of it is kept or not.
+    """The actions for one side of a join: each of its tables is kept or not.
 
-    Over two sides with one table each that is none, right, left, both. A table that is needed and
-    not kept is built from the full result of its side. A side without delta has no term of its own,
-    and a table that only an empty delta would have read is not needed (ERRATA I3).
+    With two sides of one table each, this gives the paper's four join actions (keep none, right,
+    left, both). A needed table that is not kept is built from the full result of its side. A side
+    without a delta has no cost of its own, and a table that only an empty delta would read is not
+    needed.
     """
     child = op.children[side]
     tables = [each for each in op.holdings if each.side == side]

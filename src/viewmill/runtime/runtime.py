@@ -1,4 +1,4 @@
-"""What a runtime does: bring blocks up to date together, and commit or roll back together."""
+"""The interface of a runtime: it refreshes blocks together and commits or rolls back together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from viewmill.program.program import Maintainer, Program
 
 @dataclass
 class Block:
-    """A program with its maintainer, and the views that it works for.
+    """A program with its maintainer, and the views that use it.
 
-    It makes the rows of the views in `shows`: at first of the one that has its name. Blocks that
-    its program reads under another name than theirs stand in `renamed`.
+    It produces the rows of the views in `shows`: initially of the view that has its name. `renamed`
+    maps source names in the program to blocks that have another name by now.
     """
 
     name: str
@@ -32,14 +32,14 @@ class Block:
 
 
 def join(blocks: Sequence[Block], view: str) -> None:
-    """Let blocks work for a view, the last of them make its rows."""
+    """Register a view as a user of these blocks; the last one produces its rows."""
     for block in blocks:
         block.views.add(view)
     blocks[-1].shows.add(view)
 
 
 class Family(Protocol):
-    """Views that take the rows of one table together: one maintainer for all of them."""
+    """Window views over one table that share one maintainer."""
 
     source: str
 
@@ -48,19 +48,19 @@ class Family(Protocol):
         """The views."""
 
     def join(self, member: Any) -> None:
-        """A view's maintainer comes, or comes back."""
+        """Add the maintainer of a view."""
 
     def leave(self, member: Any) -> None:
-        """A view's maintainer goes."""
+        """Remove the maintainer of a view."""
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Feed the change of the table."""
+        """Apply a delta of the table."""
 
     def settle(self) -> None:
-        """Fill what new views need, from the rows of the table as they are."""
+        """Fill the windows of new views from the rows of the table as they are."""
 
     def flush(self) -> dict[str, Delta]:
-        """The change of those views whose changes are listed."""
+        """The output deltas of the views whose changes are listed."""
 
     def commit(self) -> None:
         """Keep what was applied."""
@@ -73,13 +73,13 @@ class Runtime(Protocol):
     """Blocks in dependency order."""
 
     def add(self, block: Block) -> None:
-        """A block whose sources are tables or blocks added before."""
+        """Add a block whose sources are tables or blocks added before."""
 
     def remove(self, view: str) -> None:
-        """Forget the blocks that work for no other view than this one."""
+        """Remove a view, and the blocks that no other view uses."""
 
     def applied_last(self) -> set[str]:
-        """The views of the block to which a change was applied last and is not committed."""
+        """The views of the block that the current refresh touched last."""
 
     @property
     def has_families(self) -> bool:
@@ -89,10 +89,10 @@ class Runtime(Protocol):
         """The families of windows over a table."""
 
     def arrange(self, views: Iterable[str]) -> None:
-        """Put the blocks in this order of their views; those of one view keep theirs."""
+        """Sort the blocks by this order of their views; blocks of one view keep their order."""
 
     def pending(self, name: str) -> Delta | None:
-        """The output change of a block that was refreshed but not committed."""
+        """The uncommitted output delta of a block, if it was refreshed."""
 
     def refresh(
         self,
@@ -100,29 +100,29 @@ class Runtime(Protocol):
         among: set[str],
         rebuilds: Mapping[str, Callable[[], list[Maintainer]]] | None = None,
     ) -> dict[str, Delta]:
-        """Apply the change of sources to the blocks of the views in `among`; not committed.
+        """Apply deltas of sources to the blocks of the views in `among`, without committing.
 
-        A view of `rebuilds` gets new maintainers in its turn, which it keeps if all is committed.
-        Gives the output change of every view that was applied to.
+        A view in `rebuilds` gets new maintainers instead, which a commit swaps in. Gives the output
+        delta of every view that was refreshed.
         """
 
     def reads_rows_only(self, table: str) -> bool:
-        """Whether what is made of rows of a table asks for nothing else, as a query would."""
+        """Whether all blocks above a table are triggers, so that none runs a query."""
 
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
-        """The same for rows of one table, where no view is built anew."""
+        """`refresh` with the delta of one table and without rebuilds."""
 
     def pace(self, view: str) -> float | None:
-        """Microseconds that a changed row took lately in the blocks of a view, if any came."""
+        """The recent cost of a changed row in the blocks of a view, in microseconds, if known."""
 
     def watch(self, view: str) -> None:
-        """From now on `spent` is measured for a view, whatever the size of a change."""
+        """Measure the CPU time of a view at every refresh, for `spent`."""
 
     def spent(self, view: str) -> float:
-        """CPU microseconds that the blocks of a watched view have taken since the last call."""
+        """CPU microseconds in the blocks of a watched view since the last call."""
 
     def rebuilt(self) -> Iterable[str]:
-        """The views that have got new maintainers since the last commit."""
+        """The views with new maintainers since the last commit."""
 
     def commit(self) -> None:
         """Keep what was applied since the last commit."""

@@ -303,7 +303,7 @@ def _feed_change(mill: Fed, change: Change) -> None:
 
 
 def feed_oracle(oracle: Oracle, batch: Batch) -> None:
-    """The same for the oracle."""
+    """Apply a batch of changes to the oracle."""
     for change in batch:
         if change.kind == "upsert":
             oracle.upsert(change.table, change.rows)

@@ -30,7 +30,7 @@ class Text:
 
 
 def both(template: str, *parts: Text, type: str = "") -> Text:
-    """The same words around parts."""
+    """Fill a template in both dialects."""
     return Text(
         template.format(*(part.spark for part in parts)),
         template.format(*(part.duckdb for part in parts)),

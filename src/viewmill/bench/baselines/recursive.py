@@ -79,7 +79,7 @@ class SubJoins:
         return self._views[tables]
 
     def joined(self, tables: Tables, changed: str, parts: list[View]) -> View:
-        """The same view, as the join of one of its tables with views of the others."""
+        """Rewrite a view as the join of one of its tables with views of the others."""
         below = frozenset().union(*(part.lifted() for part in parts)) if parts else frozenset()
         children = (self.view(frozenset({changed})), *parts)
         return self._made(tables, self._lifted(tables) - below, children)

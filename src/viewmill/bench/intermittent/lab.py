@@ -18,7 +18,7 @@ from viewmill.bench.tpch.data import TpchData
 from viewmill.bench.tpch.queries import QUERIES, TABLES
 from viewmill.mill import memory
 
-FLAT = (1, 3, 5, 6, 7, 8, 9, 10, 12, 14, 19)  # the queries without subqueries (ERRATA I9)
+FLAT = (1, 3, 5, 6, 7, 8, 9, 10, 12, 14, 19)  # the queries without subqueries
 COMPLETE = ("region", "nation")
 CHANGING = tuple(name for name in TABLES if name not in COMPLETE)
 AMPLE = 1 << 40
@@ -123,5 +123,5 @@ def _rounded(rows: list[tuple[Any, ...]]) -> list[str]:
 
 
 def everywhere(share: float) -> dict[str, float]:
-    """The same share of every relation that changes."""
+    """Let every relation that changes grow by this share."""
     return dict.fromkeys(CHANGING, share)

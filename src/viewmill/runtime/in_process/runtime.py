@@ -1,4 +1,4 @@
-"""Blocks in this process, one after another in dependency order."""
+"""The runtime that runs all blocks in this process, in dependency order."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from viewmill.program.program import Maintainer, Triggers
 from viewmill.runtime.runtime import Block, Family
 
 Rebuild = Callable[[], list[Maintainer]]
-_SingleInputRoute = list[tuple[Block, str, str]]  # blocks, each with its input and what that reads
+_SingleInputRoute = list[tuple[Block, str, str]]  # blocks, each with its changed input and source
 
-_TIMED_ROWS = 1000  # smaller batches say more of the call than of the rows
+_TIMED_ROWS = 1000  # the time of smaller batches is mostly call overhead
 _TIMED_ALWAYS = 10_000  # rows
-_TIMED_FIRST = 8  # batches between the two that are all timed
-_TIMED_EVERY = 32  # those after them
+_TIMED_FIRST = 8  # so many batches of medium size are timed
+_TIMED_EVERY = 32  # then one in so many
 _MAX_CACHED_ROUTES = 1000
-_WEIGHT = 0.3  # of the last refresh in the pace of a view
+_WEIGHT = 0.3  # of the last refresh in the moving average of a view's pace
 
 
 class InProcessRuntime:
-    """Applies deltas to maintainers. Blocks are kept in the order in which they were added."""
+    """Applies deltas to the maintainers of blocks, in dependency order."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, Block] = {}
-        self._moving: set[str] = set()  # the blocks that may move on without a changed row
+        self._moving: set[str] = set()  # blocks of temporal views: new parts without changed rows
         self._touched: list[Block] = []
         self._touched_families: list[Family] = []
         self._outputs: dict[str, Delta] = {}
@@ -38,18 +38,18 @@ class InProcessRuntime:
         self._replacing: dict[str, list[tuple[Block, Maintainer]]] = {}
         self._reads: dict[str, list[tuple[str, str]]] = {}  # input and source, by block
         self._showing: dict[str, Block] = {}  # by view
-        self._members: dict[str, Block] = {}  # the blocks that are members of a family, by name
-        self._joined: dict[str, list[tuple[Block, Family]]] = {}  # the same, by view
+        self._members: dict[str, Block] = {}  # blocks that are members of a family, by name
+        self._joined: dict[str, list[tuple[Block, Family]]] = {}  # such blocks by view
         self._families: dict[int, Family] = {}
-        # The blocks that a change of these sources may reach, with what they read; made when asked.
+        # A cache: the blocks that a change of these sources may reach, with their inputs.
         self._routes: dict[tuple[str, ...], list[tuple[Block, list[tuple[str, str]]]]] = {}
         self._single_input_routes: dict[str, _SingleInputRoute | None] = {}  # by table
-        self._rows_only: dict[str, bool] = {}  # by table: whether it is enough to hand rows on
+        self._rows_only: dict[str, bool] = {}  # by table: see `reads_rows_only`
         self._empty_deltas: dict[str, Delta] = {}  # by view
-        self._timed = 0  # refreshes so far that were large enough
+        self._timed = 0  # refreshes so far that were large enough to be timed
 
     def add(self, block: Block) -> None:
-        """A block whose sources are tables or blocks added before."""
+        """Add a block whose sources are tables or blocks added before."""
         self._forget_routes()
         family: Family | None = getattr(block.maintainer, "family", None)
         if family is not None:
@@ -71,7 +71,7 @@ class InProcessRuntime:
             self._moving.add(block.name)
 
     def remove(self, view: str) -> None:
-        """Forget the blocks that work for no other view than this one."""
+        """Remove a view, and the blocks that no other view uses."""
         self._leave_families(view)
         self._forget_routes()
         for block in self._blocks.values():
@@ -102,7 +102,7 @@ class InProcessRuntime:
         return [each for each in self._families.values() if each.source == source]
 
     def _rename(self, old: str) -> None:
-        """A block outlives the view whose name it has: the name is free for another view."""
+        """Rename a shared block that outlives the view it is named after, to free the name."""
         new, count = f"{old}~", 2
         while new in self._blocks:
             new, count = f"{old}~{count}", count + 1
@@ -118,7 +118,7 @@ class InProcessRuntime:
             self._reads[name] = [(i, new if s == old else s) for i, s in self._reads[name]]
 
     def arrange(self, views: Iterable[str]) -> None:
-        """Put the blocks in this order of their views; those of one view keep theirs."""
+        """Sort the blocks by this order of their views; blocks of one view keep their order."""
         place = {view: i for i, view in enumerate(views)}
         blocks = self._blocks.values()
         first = sorted(blocks, key=lambda block: min(place[view] for view in block.views))
@@ -126,30 +126,30 @@ class InProcessRuntime:
         self._forget_routes()
 
     def applied_last(self) -> set[str]:
-        """The views of the block to which a change was applied last and is not committed."""
+        """The views of the block that the current refresh touched last."""
         return self._touched[-1].views if self._touched else set()
 
     def pending(self, name: str) -> Delta | None:
-        """The output change of a block that was refreshed but not committed."""
+        """The uncommitted output delta of a block, if it was refreshed."""
         return self._outputs.get(name)
 
     def pace(self, view: str) -> float | None:
-        """Microseconds that a changed row took lately in the blocks of a view, if any came."""
+        """The recent cost of a changed row in the blocks of a view, in microseconds, if known."""
         return self._paces.get(view)
 
     def watch(self, view: str) -> None:
-        """From now on `spent` is measured for a view, whatever the size of a change."""
+        """Measure the CPU time of a view at every refresh, for `spent`."""
         self._watched[view] = 0.0
 
     def spent(self, view: str) -> float:
-        """CPU microseconds that the blocks of a watched view have taken since the last call."""
+        """CPU microseconds in the blocks of a watched view since the last call."""
         found = self._watched.get(view, 0.0)
         if found:
             self._watched[view] = 0.0
         return found
 
     def rebuilt(self) -> Iterable[str]:
-        """The views that have got new maintainers since the last commit."""
+        """The views with new maintainers since the last commit."""
         return self._replacing.keys()
 
     def refresh(
@@ -158,7 +158,7 @@ class InProcessRuntime:
         among: set[str],
         rebuilds: Mapping[str, Rebuild] | None = None,
     ) -> dict[str, Delta]:
-        """Apply changes to the blocks of `among`; each block's output change feeds the next."""
+        """Apply deltas to the blocks of `among`; the output delta of a block feeds the next."""
         if len(deltas) == 1 and not rebuilds:
             for source, change in deltas.items():
                 if isinstance(change, Delta):
@@ -185,8 +185,11 @@ class InProcessRuntime:
         return self._with_unchanged_views(refresh.outputs, refresh.inner, among)
 
     def refresh_rows(self, table: str, delta: Delta, among: set[str]) -> dict[str, Delta]:
-        """The same for rows of one table: what comes most often, in few steps where nothing is
-        measured or in parts, and every block reads one thing that changes."""
+        """`refresh` with the delta of one table.
+
+        The fast path requires that nothing is timed, no block is in parts or in a family, and every
+        block on the route reads only one changed source.
+        """
         try:
             route = self._single_input_routes[table]
         except KeyError:
@@ -224,14 +227,14 @@ class InProcessRuntime:
     def _with_unchanged_views(
         self, outputs: dict[str, Delta], views: set[str], among: set[str]
     ) -> dict[str, Delta]:
-        """With the views that were brought up to date, even if nothing came of it."""
+        """Add an empty delta for each refreshed view whose rows did not change."""
         for view in views:
             if view not in outputs and view in among:
                 outputs[view] = self._empty_delta_of(view)
         return outputs
 
     def _empty_delta_of(self, view: str) -> Delta:
-        """No change of a view, made once."""
+        """The empty delta of a view, cached."""
         schema = self._showing[view].program.output
         found = self._empty_deltas.get(view)
         if found is None or found.schema is not schema:
@@ -239,14 +242,14 @@ class InProcessRuntime:
         return found
 
     def _is_timed(self, size: int) -> bool:
-        """Whether to look at the clock: a pace is a mean, to which not every batch is needed."""
+        """Whether to time a refresh; the pace is an average, so a sample of batches will do."""
         if size < _TIMED_ROWS:
             return False
         self._timed = timed = self._timed + 1
         return timed < _TIMED_FIRST or timed % _TIMED_EVERY == 0 or size >= _TIMED_ALWAYS
 
     def reads_rows_only(self, table: str) -> bool:
-        """Whether what is made of rows of a table asks for nothing else, as a query would."""
+        """Whether all blocks above a table are triggers, so that none runs a query."""
         found = self._rows_only.get(table)
         if found is None:
             blocks = [block for block, _ in self._route((table,))]
@@ -255,14 +258,14 @@ class InProcessRuntime:
         return found
 
     def _single_input_route(self, table: str) -> _SingleInputRoute | None:
-        """The route of rows of one table, if each of its blocks reads it or one block before."""
+        """The route of one table if every block on it reads one changed source, else None."""
         route = self._route((table,))
         if any(len(reads) > 1 for _, reads in route):
             return None
         return [(block, *reads[0]) for block, reads in route]
 
     def _route(self, sources: tuple[str, ...]) -> list[tuple[Block, list[tuple[str, str]]]]:
-        """The blocks that a change of the sources may reach, in order, and what each reads."""
+        """The blocks that a change of the sources may reach, in order, with their inputs."""
         found = self._routes.get(sources)
         if found is not None:
             return found
@@ -283,7 +286,7 @@ class InProcessRuntime:
         self._rows_only.clear()
 
     def _apply_family(self, family: Family, refresh: _Refresh) -> None:
-        """Windows read tables only, so that they come before all blocks."""
+        """Apply a delta to the windows of a family, which read tables and so precede all blocks."""
         self._touched_families.append(family)
         for part in parts_of(refresh.changed[family.source]):
             family.apply(family.source, part)
@@ -325,7 +328,7 @@ class InProcessRuntime:
                 changed[view] = output
 
     def _is_rebuilt(self, block: Block, refresh: _Refresh) -> bool:
-        """Whether the block's view is built anew, which is done when its first block is reached."""
+        """Whether the block's view is rebuilt; the first of its blocks on the route does it."""
         view = next(iter(block.views))
         if view not in refresh.rebuilds:
             return False
@@ -333,14 +336,12 @@ class InProcessRuntime:
             try:
                 self._rebuild(view, refresh.rebuilds[view](), refresh)
             except ViewmillError:
-                del refresh.rebuilds[
-                    view
-                ]  # the triggers will say what is wrong, and with which row
+                del refresh.rebuilds[view]  # the triggers report the error with its row
                 return False
         return True
 
     def _rebuild(self, view: str, made: list[Maintainer], refresh: _Refresh) -> None:
-        """Take new maintainers; the change is what they show without what the old ones show."""
+        """Take new maintainers; the output delta is their rows minus the old rows."""
         own = [each for each in self._blocks.values() if view in each.views]
         self._replacing[view] = list(zip(own, made, strict=True))
         schema = self._showing[view].program.output
@@ -358,7 +359,7 @@ class InProcessRuntime:
                 self._paces[view] = before + (pace - before) * _WEIGHT
 
     def commit(self) -> None:
-        """Keep what was applied, and what was built anew."""
+        """Commit the applied deltas and swap in rebuilt maintainers."""
         for block in self._touched:
             block.maintainer.commit()
         for family in self._touched_families:
@@ -370,7 +371,7 @@ class InProcessRuntime:
         self._forget()
 
     def rollback(self) -> None:
-        """Forget what was applied."""
+        """Undo the applied deltas."""
         for block in self._touched:
             block.maintainer.rollback()
         for family in self._touched_families:
@@ -387,19 +388,19 @@ class InProcessRuntime:
 
 
 class _Refresh:
-    """One refresh under way: what has changed so far, what views gave, what they cost."""
+    """A refresh in progress: the deltas so far, the outputs of views, and the time they took."""
 
     __slots__ = ("changed", "inner", "is_timed", "outputs", "rebuilds", "spent")
 
     def __init__(self, changed: dict[str, Changed], rebuilds: dict[str, Rebuild]) -> None:
         self.changed, self.rebuilds = changed, rebuilds
         self.outputs: dict[str, Delta] = {}
-        self.inner: set[str] = set()  # views of blocks that do not show them
+        self.inner: set[str] = set()  # views that use a refreshed block as an inner block
         self.spent: dict[str, tuple[int, int]] = {}  # nanoseconds and rows, by view
         self.is_timed = False
 
     def note(self, views: set[str], nanoseconds: int, rows: int) -> None:
-        """A block of these views took so long, and so many changed rows came from outside."""
+        """Record the time of a block of these views, and the changed rows of tables it read."""
         for view in views:
             spent, seen = self.spent.get(view, (0, 0))
             self.spent[view] = (spent + nanoseconds, seen + rows)
