@@ -1,6 +1,6 @@
-"""Divide one budget between views: each gets what saves most.
+"""Divide one memory budget between views so that the total refresh cost is smallest.
 
-takes  for each view its operators and its own limit, the budget of all
+takes  for each view its operators and its own limit, the total budget
 gives  a `Selection` for each
 """
 
@@ -29,21 +29,21 @@ Selector = OneOf["dynamic", "recycler", "rebatch", "everything"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A view that wants memory."""
+    """A view that competes for memory."""
 
     root: Operator
     limit: int | None = None
-    used: Mapping[str, int] = field(default_factory=dict)  # refreshes that needed a state so far
+    used: Mapping[str, int] = field(default_factory=dict)  # refreshes that needed each state
     selector: Selector = "dynamic"
 
     @property
     def all_bytes(self) -> int:
-        """What all its states take."""
+        """The size of all its states."""
         return sum(each.bytes for op in self.root.walk() for each in op.holdings)
 
 
 def allot(claims: Sequence[Claim], budget: int | None) -> list[Selection]:
-    """The best division; views with a limit of their own never get more."""
+    """Select states for all views; a view with its own limit never exceeds it."""
     if budget is None or len(claims) == 1:
         return [select(claim, _least(claim.limit, budget)) for claim in claims]
     curves = [Curves(claim.root, budget) for claim in claims]
@@ -72,7 +72,7 @@ def allot(claims: Sequence[Claim], budget: int | None) -> list[Selection]:
 
 
 def select(claim: Claim, budget: int) -> Selection:
-    """What the view's own selector chooses."""
+    """The selection by the view's own selector."""
     return SELECTORS[claim.selector](claim, budget)
 
 

@@ -1,12 +1,12 @@
-"""Cut a query into blocks that strategies take.
+"""Cut a query into blocks that strategies can maintain.
 
 takes  a rewritten relation
-gives  relations, each over tables, views and the blocks before it; the last one is the query itself
-next   planner (which lets each be compiled), mill (which fills them)
+gives  relations, each over tables, views and earlier blocks; the last one is the query itself
+next   planner (which emits their programs), mill (which fills them)
 
-Greedy, from the top: if no strategy takes the query, the operators that keep nothing (projections,
-filters, sorts) are peeled off down to the first that does, and each of its inputs that is more than
-a filtered scan becomes a block of its own.
+The cut is greedy, from the top: if no strategy takes the query, stateless operators (projections,
+filters, sorts) are peeled off down to the first stateful one, and each of its inputs that is more
+than a filtered scan becomes a block of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Cut:
 
 
 class NotCut(Exception):
-    """A part of the query is taken by no strategy."""
+    """No strategy takes some part of the query."""
 
     def __init__(self, part: Relation, rejections: list[Rejection]) -> None:
         super().__init__("no strategy takes a part of the query")
@@ -58,9 +58,9 @@ def cut_blocks(
     view: str, query: Relation, match: Match, extracted: Sequence[tuple[str, Relation]] = (),
     *, careful: bool = False,
 ) -> list[Cut]:  # fmt: skip
-    """The blocks of a query in the order of what they read, or `NotCut`.
+    """The blocks of a query in dependency order, or `NotCut`.
 
-    `ahead` are blocks that were taken out of it already, numbered from 1.
+    `extracted` has blocks that were extracted from the query before, numbered from 1.
     """
     cutter = _Cutter(view, match, careful=careful)
     cutter.count = len(extracted)
@@ -74,7 +74,7 @@ class _Cutter:
         self.count = 0
 
     def cut(self, query: Relation, name: str) -> list[Cut]:
-        """The blocks below, then the query over them, which is named `name`."""
+        """The blocks of a query; the last one, named `name`, reads the others."""
         candidates, rejections = self.match(query)
         if candidates:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
@@ -93,9 +93,9 @@ class _Cutter:
         return self._cut_apart(above, name, below, rejections)
 
     def _join_aggregate(self, query: Relation, name: str) -> list[Cut] | None:
-        """A group-by and the inner joins below it as one block, over blocks for what else is there.
+        """Keep a group-by and the inner joins below it in one block, over blocks for the inputs.
 
-        So a view tree takes the sums of a join of which one input is a subquery.
+        So a view tree can take sums over a join with a subquery.
         """
         bottom = query
         while is_linear(bottom) and isinstance(bottom, Project | Filter | Sort):
@@ -119,7 +119,7 @@ class _Cutter:
         return map_inputs(relation, lambda each: self._over_group(each, below))
 
     def _over_inputs(self, relation: Relation, below: list[Cut]) -> Relation:
-        """Inner joins with the inputs that are more than filtered scans as scans of blocks."""
+        """Replace inputs of inner joins that are more than filtered scans by scans of blocks."""
         if is_filtered_scan(relation):
             return relation
         if _is_inner_join(relation):
@@ -129,7 +129,7 @@ class _Cutter:
     def _cut_apart(
         self, query: Relation, name: str, below: list[Cut], rejections: list[Rejection]
     ) -> list[Cut]:
-        """The first heavy operator as a block, and what keeps nothing over it."""
+        """Make the first stateful operator a block, under the stateless operators above it."""
         if not is_linear(query) or is_filtered_scan(query):
             raise NotCut(query, rejections)
         made: list[Cut] = []
@@ -149,7 +149,7 @@ class _Cutter:
         return self._block(relation, made)
 
     def _replace(self, relation: Relation, below: list[Cut], *, top: bool = True) -> Relation:
-        """The relation with the inputs of its first heavy operator as scans of blocks."""
+        """Replace the inputs of the first stateful operator by scans of blocks."""
         if is_linear(relation):
             return map_inputs(relation, lambda each: self._replace(each, below, top=False))
         if isinstance(relation, Project) and not top:
@@ -164,7 +164,7 @@ class _Cutter:
         return self._block(relation, below)
 
     def _block(self, relation: Relation, below: list[Cut]) -> Scan:
-        """The scan of a new block."""
+        """Cut a relation into blocks and scan the last one."""
         self.count += 1
         number, name = self.count, block_name(self.view, self.count)
         made = self.cut(relation, name)
@@ -173,19 +173,19 @@ class _Cutter:
 
 
 def block_name(view: str, number: int) -> str:
-    """The name of an inner block, which no table can have."""
+    """The name of an inner block; no table can have it."""
     return f"{view}#{number}"
 
 
 def is_linear(relation: Relation) -> bool:
-    """Whether a relation keeps nothing, each row being treated alone, and triggers can write it."""
+    """Whether a relation is stateless, treats each row alone, and can be written as a trigger."""
     if isinstance(relation, Project):
         return not relation.by_row
     return isinstance(relation, Filter | Sort)
 
 
 def is_filtered_scan(relation: Relation) -> bool:
-    """Whether nothing but linear operators stands above a scan, none over nested aggregates."""
+    """Whether a relation is a scan under linear operators without subqueries."""
     while is_linear(relation):
         if any(map(has_subquery, expressions(relation))):
             return False
@@ -205,7 +205,7 @@ def _is_inner_join(relation: Relation) -> bool:
 
 
 def _goes_together(heavy: Relation, below: Relation) -> bool:
-    """Inner joins of inner joins are one join, unions of unions one union."""
+    """Whether an input belongs in the same block: a join of joins, a UNION ALL of UNION ALLs."""
     if isinstance(heavy, Join) and heavy.kind in ("inner", "cross"):
         while isinstance(below, Project | Filter) and is_linear(below):
             below = below.input
@@ -216,10 +216,10 @@ def _goes_together(heavy: Relation, below: Relation) -> bool:
 
 
 def _judged_later(relation: Filter, *, careful: bool) -> tuple[Relation, list[Expression]]:
-    """A filtered join with the conditions that go with it, and those that do not.
+    """Split a filter over a join: conditions that stay with the join, and those above it.
 
-    What can fail is judged when all inputs have changed, nested aggregates are blocks. Without the
-    others, which say what is joined with what, the block below would have all pairs of rows.
+    Conditions that can fail are evaluated after all inputs have changed, and subqueries become
+    blocks. The others include the join keys, without which the join would be a cross product.
     """
 
     def aliases_of(expression: Expression) -> set[str]:
@@ -236,7 +236,7 @@ def _judged_later(relation: Filter, *, careful: bool) -> tuple[Relation, list[Ex
 
 
 def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relation:
-    """The relation with the scans of blocks replaced by what the blocks compute."""
+    """Replace scans of blocks by the queries of the blocks."""
 
     def change(each: Relation) -> Relation:
         if isinstance(each, Scan) and each.source in queries:
@@ -247,7 +247,7 @@ def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relati
 
 
 def _as_named(query: Relation, scan: Scan) -> Relation:
-    """A query under the names of the scan that stood for it."""
+    """A query with the column names of the scan that it replaces."""
     if isinstance(query, Sort):
         query = query.input
     if query.schema.names == scan.schema.names:

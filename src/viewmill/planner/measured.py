@@ -1,8 +1,8 @@
-"""What a view's own refreshes have cost, which corrects what is estimated for the next one.
+"""Correct the cost estimates of a view by the measured CPU times of its own refreshes.
 
-takes  CPU times of refreshes and of states that were built
-gives  a `Situation` whose costs would have estimated them right
-next   operators, once more
+takes  CPU times of refreshes and of building states
+gives  a `Situation` with costs that would have predicted these times
+next   operators, which are built again with these costs
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass, field, replace
 from viewmill.planner.operators import Costs, Operator, Situation, holding_name
 from viewmill.planner.select_states import full_cost
 
-_WEIGHT = 0.5  # of the last time, if it was longer than those before: much may disturb a refresh
+_WEIGHT = 0.5  # of a longer time in the moving average: other load may have delayed the refresh
 _LEAST_ROWS = 100  # the time of smaller deltas is mostly call overhead
 _MAX_FACTOR = 50.0  # a larger correction means that something else was measured
 
 
 @dataclass
 class Measured:
-    """CPU times of a view's work against what was estimated for it.
+    """Measured CPU times of a view, relative to the estimates.
 
-    What the engine did is kept as a factor of its estimate, for a query costs something before its
-    first row: times for each row of a small table say nothing of a large one.
+    Times of the engine are kept as factors of their estimates, because a query has a fixed cost:
+    the time per row of a small table says nothing about a large one.
     """
 
-    full: float | None = None  # factor of computing the view again
+    full: float | None = None  # factor for recomputing the view
     delta: float | None = None  # microseconds for each changed row
     builds: dict[tuple[str, str], float] = field(default_factory=dict)  # factors, by unit
-    is_news: bool = False  # something was measured for the first time since the last selection
-    _is_warm: bool = False  # what the first refresh takes says little of the others
-    # What was spent since estimates were last made, in microseconds.
+    is_news: bool = False  # whether there is a first measurement since the last selection
+    _is_warm: bool = False  # the time of the first refresh is not representative
+    # Microseconds since the last estimate.
     _full_us: float | None = None
     _builds_us: dict[tuple[str, str], float] = field(default_factory=dict)
 
@@ -42,27 +42,27 @@ class Measured:
 
     @property
     def knows_full(self) -> bool:
-        """Whether the view was computed again since it was created."""
+        """Whether a recomputation of the view was measured."""
         return self.full is not None or self._full_us is not None
 
     def note_full(self, spent_us: float) -> None:
-        """The view was computed again."""
+        """Record the time of a recomputation."""
         self.is_news |= not self.knows_full
         self._full_us = _smoothed(self._full_us, spent_us)
 
     def note_delta(self, spent_us: float, rows: int) -> None:
-        """So many changed rows went through its triggers."""
+        """Record the time of a refresh by triggers, with so many changed rows."""
         if rows >= _LEAST_ROWS and self._is_warm:
             self.is_news |= self.delta is None
             self.delta = _smoothed(self.delta, spent_us / rows)
         self._is_warm = True
 
     def note_build(self, unit: tuple[str, str], spent_us: float) -> None:
-        """A state was built."""
+        """Record the time of building a state."""
         self._builds_us[unit] = _smoothed(self._builds_us.get(unit), spent_us)
 
     def correct(self, situation: Situation, root: Operator) -> Situation:
-        """The situation with costs by which `root`, made without them, would have been right."""
+        """Scale the costs so that the estimates in `root`, made without scaling, come out right."""
         estimates = {
             each.name: each.build_us * situation.deltas
             for op in root.walk()
@@ -82,7 +82,7 @@ class Measured:
         return replace(situation, costs=costs, builds=builds)
 
     def _compare(self, full_us: float, build_us: Mapping[str, float]) -> None:
-        """Turn what was spent into factors of what is estimated for the same work."""
+        """Turn the recorded times into factors of the estimates for the same work."""
         if self._full_us is not None:
             self.full = _smoothed(self.full, _factor(self._full_us, full_us))
             self._full_us = None
@@ -90,7 +90,7 @@ class Measured:
             estimated = build_us.get(holding_name(*unit), 0.0)
             if estimated <= 0:
                 continue
-            # Code is compiled and read when a state is first built: that is not paid again.
+            # The first build of a state includes compiling and loading code, which is paid once.
             factor, before = _factor(spent, estimated), self.builds.get(unit)
             self.builds[unit] = min(factor, 1.0) if before is None else _smoothed(before, factor)
         self._builds_us.clear()

@@ -1,14 +1,13 @@
-"""Make blocks of what nested aggregates read, so that each condition sees tables only.
+"""Extract the inputs of nested aggregates into blocks, so that each condition reads tables only.
 
-takes  a relation, and what makes a block of a relation
-gives  the relation with scans of blocks in these places:
+takes  a relation, and a function that makes a block of a relation
+gives  the relation with scans of blocks in place of:
 
-- the rows outside, where they are more than a table (a join, a group-by);
-- the rows inside, where they are, or where a condition on them is itself over nested aggregates
-  (RPAI's NQ1: the inner query is computed on its own, and its change is the change of a table);
-- the rows inside with the values of outer columns beside them, where the inner condition reads
-  these (NQ2): each value outside is joined to all rows inside, once, and the outer query asks for
-  those of its own value.
+- the outer rows, if they are more than a table (a join, a group-by);
+- the inner rows, if they are, or if a condition on them has nested aggregates itself (RPAI's NQ1:
+  the inner query is maintained on its own, and its delta is the delta of a table);
+- the inner rows joined with the distinct values of outer columns, if the inner condition reads such
+  columns (NQ2): the outer query then selects the rows of its own value.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _Subquery = ScalarSubquery | Exists | InSubquery
 
 
 def separate(query: Relation, block: MakeBlock) -> Relation:
-    """The query with blocks in the place of what its nested aggregates read; itself if none."""
+    """Extract the inputs of the query's nested aggregates; the query itself if it has none."""
     return _separate(query, block, names_read(query))
 
 
@@ -71,7 +70,7 @@ def _separate(query: Relation, block: MakeBlock, used: set[str] | None) -> Relat
 
 
 def names_read(query: Relation) -> set[str] | None:
-    """The columns that anything reads or shows; None if some operator needs them all."""
+    """The columns that are read or output anywhere; None if some operator needs all columns."""
     used = set(query.schema.names)
     for relation in walk_relations(query):
         if isinstance(relation, Distinct | SetOperation | Window):
@@ -82,7 +81,7 @@ def names_read(query: Relation) -> set[str] | None:
 
 
 def narrowed(relation: Relation, used: set[str] | None) -> Relation:
-    """The relation without the columns that nothing reads."""
+    """The relation without unused columns."""
     kept = [f for f in relation.schema if used is None or f.name in used]
     if len(kept) == len(relation.schema):
         return relation
@@ -96,7 +95,7 @@ def _is_nested(condition: Expression) -> bool:
 
 @dataclass
 class _Separator:
-    """Works on one filter."""
+    """Extracts the blocks of one filter."""
 
     whole: Filter
     block: MakeBlock
@@ -120,7 +119,7 @@ class _Separator:
     def _scan(
         self, relation: Relation, more: frozenset[str] = frozenset()
     ) -> tuple[Scan, Mapping[str, str]]:
-        """A scan of a new block, and the new name of each column: unique, with its alias first."""
+        """A scan of a new block, and the new names of its columns, prefixed with its alias."""
         relation = narrowed(relation, None if self.used is None else self.used | more)
         made = self.block(relation)
         names = {f.name: f"{made.alias}.{f.name}" for f in relation.schema}
@@ -133,7 +132,7 @@ class _Separator:
         return map_parts(expression, lambda part: self._condition(part, rows))
 
     def _subquery(self, query: Relation, rows: Relation) -> Relation:
-        """The query inside, down to what it aggregates."""
+        """A subquery with its aggregate over a block."""
         if isinstance(query, Project | Filter):
             return replace(query, input=self._subquery(query.input, rows))
         if isinstance(query, Aggregate):
@@ -165,9 +164,9 @@ class _Separator:
 def _with_values(
     inside: Relation, deep: list[Expression], rows: Relation
 ) -> tuple[Relation, list[Expression]]:
-    """The rows inside that meet `deep` with each value of the outer columns that it reads.
+    """Join the inner rows with each value of the outer columns that `deep` reads.
 
-    Gives them, and the conditions that ask for the values of one row outside.
+    Gives the joined rows that satisfy `deep`, and conditions that select those of an outer row.
     """
     read = {each.name: each for condition in deep for each in outer_columns(condition)}
     copy, names = fresh_copy(rows, "#values")
@@ -197,12 +196,12 @@ def _with_values(
 
 
 def reads_outside(expression: Expression, depth: int = 0) -> bool:
-    """Whether an expression reads a column from further out than `depth` queries."""
+    """Whether an expression reads a column more than `depth` queries further out."""
     return any(True for _ in outer_columns(expression, depth))
 
 
 def outer_columns(expression: Expression, depth: int = 0) -> Iterator[Column]:
-    """The columns that an expression reads from further out, subqueries included."""
+    """The outer columns that an expression reads, also in its subqueries."""
     for part in walk(expression):
         if isinstance(part, Column) and part.outer > depth:
             yield part
@@ -218,7 +217,7 @@ def _expressions_below(relation: Relation) -> Iterator[Expression]:
 
 
 def captured(expression: Expression, columns: Mapping[str, Column], depth: int = 0) -> Expression:
-    """The expression with columns from outside replaced by columns of its own query."""
+    """Replace outer columns in an expression by columns of its own query."""
     if isinstance(expression, Column) and expression.outer > depth:
         found = columns[expression.name]
         return replace(found, outer=depth, span=expression.span)
@@ -230,13 +229,13 @@ def captured(expression: Expression, columns: Mapping[str, Column], depth: int =
 
 
 def _mapped(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
-    """The relation with `change` applied to all expressions of it and below it."""
+    """Apply `change` to all expressions of a relation and of its inputs."""
     below = map_inputs(relation, lambda each: _mapped(each, change))
     return map_expressions(below, change)
 
 
 def rename_expression(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """The expression with columns under new names, in its subqueries as well."""
+    """Rename the columns of an expression, also in its subqueries."""
     if isinstance(expression, Column):
         return replace(expression, name=names.get(expression.name, expression.name))
     if isinstance(expression, _Subquery):

@@ -1,13 +1,13 @@
-"""A view's operators as the selection of states sees them, each with what it costs.
+"""The operator tree of a view, with the costs that the selection of states compares.
 
-takes  the programs of a view's blocks, the sizes of tables and states, what is expected to arrive
-gives  a tree of `Operator`: where a state can be kept, what it costs to do without it
+takes  the programs of a view's blocks, the sizes of tables and states, the expected arrivals
+gives  a tree of `Operator`: where a state can be kept, and the cost of doing without it
 next   select_states
 
-The tree follows from the states themselves: a state stands above those that are computed from fewer
-of its inputs. One that its own inputs' triggers read (or `flush` does) is the table of an
-aggregate; one that only others' triggers read is a hash table of a join; one that nobody reads is
-materialized for its readers.
+The tree follows from the states: a state is above those that are computed from fewer of its inputs.
+A state that is read by the triggers of its own inputs (or by `flush`) is the table of an aggregate.
+One that only the triggers of other inputs read is a hash table of a join. One that no trigger reads
+is materialized for readers.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ from viewmill.program.program import Program
 from viewmill.program.states import State
 from viewmill.program.uses import ALL, Uses, is_one_unit, kept_states, units_of, uses_of
 
-_MOST_FAN_OUT = 4.0  # rows that a changed row meets: filters keep it small
+_MAX_FAN_OUT = 4.0  # joined rows per changed row: filters keep it small
 
 Kind = OneOf["scan", "materialize", "sort", "aggregate", "join"]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds: measured, and rounded; only their proportions matter."""
+    """Microseconds per unit of work, measured and rounded; only their ratios matter."""
 
     call: float = 3000.0  # one query of the engine
     scan: float = 0.04  # a row read by the engine
     hash: float = 0.03  # a row into or against a hash table of the engine
-    load: float = 0.6  # a row that the engine made a group of into a state
+    load: float = 0.6  # a row of the engine's result loaded into a state
     export: float = 0.05  # a row of a state read by the engine
     apply: float = 0.25  # a changed row through one step of a trigger
-    delete: float = 1.2  # a delete against an insert
+    delete: float = 1.2  # the cost of a delete relative to an insert
 
 
 @dataclass(frozen=True)
 class Holding:
-    """A state that may be kept: what it takes, and what it costs to do without it."""
+    """A state that may be kept: its size, and the costs of keeping it and of rebuilding it."""
 
     name: str
     bytes: int  # after the delta
     exists: bool = True
-    needed: bool = True  # by the deltas that are expected
-    side: int = 0  # of a join: which child it holds
-    insert_us: float = 0.0  # to bring it up to date
-    load_us: float = 0.0  # to load it, once its rows are known
-    build_us: float = 0.0  # to compute and load it now, which is paid over all deltas to come
+    needed: bool = True  # whether expected deltas read it
+    side: int = 0  # of a join: the child whose rows it holds
+    insert_us: float = 0.0  # to apply the delta to it
+    load_us: float = 0.0  # to load it, given its rows
+    build_us: float = 0.0  # to compute and load it, divided by the deltas that it will serve
     scan_us: float = 0.0  # to read it
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator. A delta goes in and comes out; so does, if need be, the full result."""
+    """One operator: the costs of producing the delta or the full result of its output."""
 
     kind: Kind
     name: str
     children: tuple[Operator, ...] = ()
     holdings: tuple[Holding, ...] = ()
     rows: float = 0.0
-    delta: float = 0.0  # rows of change that come out; none came in if it is 0
+    delta: float = 0.0  # changed rows of the output; 0 if no input changes
     full_us: float = 0.0  # own work for the full result
     delta_us: float = 0.0  # own work for the delta
-    # The old result from the tables alone, by the engine; None if operators make it one by one.
+    # The cost of computing the old result on the engine; None if operators produce it one by one.
     bulk_us: float | None = None
 
     def walk(self) -> Iterable[Operator]:
@@ -79,7 +79,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class StateSize:
-    """What is known of a state: bytes and rows now, or when it was last there, or as estimated."""
+    """The size of a state now, or when it was last in memory, or as estimated."""
 
     bytes: int
     rows: float
@@ -88,7 +88,7 @@ class StateSize:
 
 @dataclass(frozen=True)
 class Situation:
-    """Everything the tree depends on besides the programs. Names of sources are in lower case."""
+    """Everything besides the programs that the tree depends on; source names in lower case."""
 
     rows: Mapping[str, float]
     expected: Mapping[str, Expectation]
@@ -98,7 +98,7 @@ class Situation:
 
     @property
     def deltas(self) -> float:
-        """How many refreshes a state that is built now will serve."""
+        """The number of refreshes that a state built now will serve."""
         counts = [each.deltas for each in self.expected.values() if not each.is_quiet]
         return max(counts, default=1.0)
 
@@ -116,13 +116,13 @@ def operators_of(blocks: Iterable[tuple[str, Program]], situation: Situation) ->
 
 
 def holding_name(block: str, unit: str) -> str:
-    """How a selection names a unit."""
+    """The name of a unit in a selection."""
     return f"{block}/{unit}"
 
 
 @dataclass
 class _Branch:
-    """A part of the tree that still looks for what stands above it."""
+    """A subtree whose parent is not found yet."""
 
     inputs: frozenset[str]
     operator: Operator
@@ -143,7 +143,7 @@ class _Tree:
     ) -> None:
         self.block, self.program, self.situation, self.below = block, program, situation, below
         self.uses: Uses = uses_of(program)
-        # What the view shows comes from these: without them it is computed again.
+        # The view's rows are in these states; without them it is recomputed.
         self.shown = self.uses.shown if shows else frozenset[str]()
         self.costs = situation.costs
         self.delta = {each.name: self._input(each.name).delta for each in program.inputs}
@@ -174,7 +174,7 @@ class _Tree:
         return found
 
     def _is_own(self, state: State) -> bool:
-        """Whether a change of the state's own inputs needs what is in it."""
+        """Whether the triggers of the state's own inputs read it."""
         own = [self.uses.by_input.get(each, frozenset[str]()) for each in self._inputs(state)]
         return state.name in self.uses.flushed.union(*own)
 
@@ -190,12 +190,12 @@ class _Tree:
         return Operator("scan", name, rows=rows, delta=delta, full_us=work, bulk_us=work)
 
     def _constant(self) -> Operator:
-        """What a block without inputs stands on: the rows that its query writes out."""
+        """The leaf of a block without inputs: the constant rows of its query."""
         work = self.costs.scan
         return Operator("scan", self.block, rows=1.0, full_us=work, bulk_us=work)
 
     def _add(self, items: list[_Branch], state: State) -> list[_Branch]:
-        """Put a state above the items that it is computed from."""
+        """Add a state above the branches that it is computed from."""
         inputs = self._inputs(state)
         below = [each for each in items if each.inputs <= inputs]
         for missing in sorted(inputs.difference(*[each.inputs for each in below])):
@@ -211,7 +211,7 @@ class _Tree:
         return [*others, _Branch(inputs, child, [self._holding(state.name, (state,), child)])]
 
     def _aggregate(self, unit: str, states: tuple[State, ...], child: Operator) -> Operator:
-        # To bring it up to date is the operator's own work.
+        # Updating the table is the operator's own work.
         holding = replace(self._holding(unit, states, child), insert_us=0.0)
         rows = self._size(unit, states, child).rows
         work = self.costs.hash * (child.rows + child.delta)
@@ -231,7 +231,7 @@ class _Tree:
         children = tuple(each.operator for each in items)
         largest = max(each.rows for each in children)
         delta = sum(
-            each.delta * min(_MOST_FAN_OUT, max(1.0, largest / each.rows))
+            each.delta * min(_MAX_FAN_OUT, max(1.0, largest / each.rows))
             for each in children
             if each.delta
         )

@@ -1,4 +1,4 @@
-"""A plan: what was chosen for a view, what else was offered, and who refused and why."""
+"""A plan: the chosen candidates of a view, the other offers, and the rejections with reasons."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class PlannedBlock:
 
 @dataclass(frozen=True)
 class Plan:
-    """The blocks, each after those that it reads; the last one is the view.
+    """The blocks of a view in dependency order; the last one is the view itself.
 
-    `offered` and `rejected` are the answers for the whole query, or for the part in the way.
+    `offered` and `rejected` are the other answers for the whole query, or for the part of it that
+    could not be cut.
     """
 
     view: str
@@ -40,12 +41,12 @@ class Plan:
 
     @property
     def chosen(self) -> Candidate:
-        """The candidate whose rows are the view's."""
+        """The candidate of the last block, which produces the view's rows."""
         return self.blocks[-1].chosen
 
     @property
     def program(self) -> Program:
-        """The program whose rows are the view's."""
+        """The program of the last block, which produces the view's rows."""
         return self.blocks[-1].program
 
     @property
@@ -55,17 +56,17 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """What a refresh of all blocks costs."""
+        """The cost of refreshing all blocks."""
         return total_cost([block.chosen for block in self.blocks])
 
     @cached_property
     def is_incremental(self) -> bool:
-        """Whether a refresh costs the change, not the data."""
+        """Whether the cost of a refresh depends on the change, not on the size of the data."""
         return all(block.chosen.strategy != "recompute" for block in self.blocks)
 
     @cached_property
     def asks_engine(self) -> bool:
-        """Whether the engine computes the parts that a refresh changes."""
+        """Whether a refresh runs queries for changed parts on the engine."""
         bodies = [block.program.body for block in self.blocks]
         return any(
             isinstance(each, PartQueries)

@@ -1,11 +1,11 @@
-"""The greedy recycler that the dynamic program is compared with (section 6.5 of the paper).
+"""The greedy recycler, a baseline for the dynamic program (section 6.5 of the paper).
 
 takes  a tree of operators, a budget, how often each state was used
-gives  a `Selection` that knows nothing of the next delta
+gives  a `Selection` that ignores the expected delta
 
-A state's benefit is what it costs to compute it from what is kept or from the tables, times its
-uses, divided by its size. States come one after another, the lowest operators first; one that does
-not fit may push out states whose benefit is lower on average.
+The benefit of a state is the cost of recomputing it, times its uses, divided by its size. States
+are offered one after another, the lowest operators first; one that does not fit may evict states
+whose benefit is lower on average.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from viewmill.planner.select_states import Mode, Selection, cost_of, delta_cost,
 
 
 def recycle(root: Operator, budget: int, used: Mapping[str, int] | None = None) -> Selection:
-    """What the recycler would hold."""
+    """The states that the recycler keeps."""
     used = used or {}
     held: dict[str, tuple[Holding, float]] = {}
     for op in reversed(list(root.walk())):
@@ -25,7 +25,7 @@ def recycle(root: Operator, budget: int, used: Mapping[str, int] | None = None) 
             benefit = _benefit(op, holding, used)
             _offer(held, holding, benefit, budget)
     kept = frozenset(held)
-    # What is held is used; only if it is no help at all is the view computed again.
+    # Kept states are used unless recomputing the view is cheaper even so.
     incremental = delta_cost(root, kept) <= full_cost(root)
     mode: Mode = "incremental" if incremental else "full"
     size = sum(each.bytes for each, _ in held.values())
@@ -41,7 +41,7 @@ def _benefit(op: Operator, holding: Holding, used: Mapping[str, int]) -> float:
 def _offer(
     held: dict[str, tuple[Holding, float]], holding: Holding, benefit: float, budget: int
 ) -> None:
-    """Take a state in if there is room, or if those that make room are worth less on average."""
+    """Keep a state if it fits, or if the states it evicts have a lower benefit on average."""
     free = budget - sum(each.bytes for each, _ in held.values())
     leaving: list[str] = []
     for name in sorted(held, key=lambda each: held[each][1]):

@@ -3,14 +3,14 @@
 takes  a tree of operators with their costs, a budget in bytes
 gives  `Selection`: what to keep, whether the next delta is taken incrementally or in full, the cost
 
-For each operator and each amount of memory m there are two costs: D(m) to hand out the change of
-its result, F(m) to hand out all of it. Each operator has a few actions (keep a state, or do
-without), and an action says what it asks of the children: their D or their F. Memory comes in at
-most 512 units, sizes are rounded up, so a choice never exceeds the budget.
+For each operator and each amount of memory m there are two costs: D(m) to produce the delta of its
+result, F(m) to produce its full result. Each operator has a few actions (keep a state or not), and
+each action requires either the D or the F of the children. Memory is divided into at most 512
+units and sizes are rounded up, so a selection never exceeds the budget.
 
-D and F fall with m in few steps. So a sum over two children is computed at the ends of an interval
-of m and, only where those differ, inside of it (section 5 of the paper), and the least over all
-splits of m looks at the steps of one child only.
+D and F are decreasing step functions of m with few steps. So a sum over two children is computed at
+the ends of an interval of m and inside it only if those differ (section 5 of the paper), and the
+minimum over all splits of m tries only the steps of one child.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Mode = OneOf["incremental", "full"]
 
 @dataclass(frozen=True)
 class Selection:
-    """What to keep until the next delta, and what that delta will cost."""
+    """The states to keep until the next delta, and the estimated cost of that delta."""
 
     kept: frozenset[str]
     mode: Mode
@@ -46,7 +46,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class _Action:
-    """One way to serve one child's side of an operator."""
+    """One alternative for one side of an operator: states to keep, and what it needs below."""
 
     kept: tuple[Holding, ...]
     cost: float
@@ -69,7 +69,7 @@ class Curves:
         return np.minimum(self._curve(self.root, "D"), self._full)
 
     def select(self, budget: int | None = None) -> Selection:
-        """The best choice for the budget, or for a smaller one."""
+        """The best selection for the budget, or for a smaller one."""
         budget = self.budget if budget is None else min(budget, self.budget)
         m = min(self._units, budget // self.unit)
         cost = float(self._curve(self.root, "D")[m])
@@ -86,7 +86,7 @@ class Curves:
         return self._totals(op, wanted)[-1]
 
     def _totals(self, op: Operator, wanted: str) -> list[Curve]:
-        """The operator's own cost, then with its first side, with the first two, and so on."""
+        """Cumulative costs: of the operator alone, with its first side, with the first two, ..."""
         known = self._memo.get((id(op), wanted))
         if known is None:
             own, sides = actions(op, wanted)
@@ -101,7 +101,7 @@ class Curves:
         return curves[0] if len(curves) == 1 else np.asarray(np.minimum.reduce(curves))
 
     def _action(self, action: _Action) -> Curve:
-        """What an action costs when its states take their part of the memory."""
+        """The cost curve of an action, shifted by the memory that its states take."""
         curve = np.full(self._units + 1, action.cost)
         if action.child is not None:
             curve = curve + self._curve(action.child, action.asks)
@@ -118,7 +118,7 @@ class Curves:
         return sum(-(-each.bytes // self.unit) for each in action.kept)
 
     def _collect(self, op: Operator, wanted: str, m: int, kept: list[Holding]) -> None:
-        """The states that the best choice for m units keeps."""
+        """Collect the states that the best selection for m units keeps."""
         _, sides = actions(op, wanted)
         totals = self._totals(op, wanted)
         for i in range(len(sides) - 1, -1, -1):
@@ -133,14 +133,14 @@ class Curves:
 
 
 def select_states(root: Operator, budget: int) -> Selection:
-    """The best states for a budget."""
+    """The best selection of states for a budget."""
     if sum(each.bytes for op in root.walk() for each in op.holdings) <= budget:
-        return Curves(root, budget, units=0).select()  # whatever is chosen fits
+        return Curves(root, budget, units=0).select()  # every selection fits
     return Curves(root, budget).select()
 
 
 def actions(op: Operator, wanted: str) -> tuple[float, list[list[_Action]]]:
-    """What handing out the delta (D) or all (F) costs at any rate, and the ways of each side."""
+    """The fixed cost of the delta (D) or the full result (F), and the actions of each side."""
     if wanted == "D" and op.delta == 0:
         return 0.0, [_read_by_others(op, each) for each in op.holdings if each.needed]
     if wanted == "F" and op.bulk_us is not None:
@@ -156,7 +156,7 @@ def actions(op: Operator, wanted: str) -> tuple[float, list[list[_Action]]]:
 
 
 def _read_by_others(op: Operator, holding: Holding) -> list[_Action]:
-    """Nothing came, nothing goes; but what comes elsewhere reads the table of this operator."""
+    """The actions for a table that only deltas of other sources read; it has no delta itself."""
     child = op.children[holding.side]
     return [
         _Action((holding,), _upkeep(holding)),
@@ -165,7 +165,10 @@ def _read_by_others(op: Operator, holding: Holding) -> list[_Action]:
 
 
 def _unary_actions(op: Operator, wanted: str) -> list[_Action]:
-    """Actions 1 to 5: materialize and sort pass deltas on; an aggregate without table redoes."""
+    """Actions 1 to 5 of the paper.
+
+    Materialize and sort pass deltas on; an aggregate whose table is not kept recomputes it.
+    """
     (child,) = op.children
     if wanted == "F":
         found = [_Action((), op.full_us, child, "F")]
@@ -209,12 +212,12 @@ def _side_actions(op: Operator, side: int, wanted: str) -> list[_Action]:
 
 
 def _upkeep(holding: Holding) -> float:
-    """What keeping costs: to bring it up to date, and to build it if it is not there."""
+    """The cost of keeping a state: of updating it, and of building it if it does not exist."""
     return holding.insert_us + (0.0 if holding.exists else holding.build_us)
 
 
 def least_sums(first: Curve, second: Curve) -> Curve:
-    """For each m the least first(i) + second(j) over i + j <= m, both falling."""
+    """For each m the minimum of first(i) + second(j) over i + j <= m; both curves decrease."""
     if first[0] == first[-1]:
         return np.asarray(first[0] + second)
     if second[0] == second[-1]:
@@ -235,12 +238,12 @@ def least_sums(first: Curve, second: Curve) -> Curve:
 
 
 def _steps(curve: Curve) -> npt.NDArray[np.int64]:
-    """Where a falling curve takes a new value."""
+    """The positions at which a decreasing curve changes."""
     return np.flatnonzero(np.concatenate([[True], curve[1:] != curve[:-1]]))
 
 
 def bisect_steps(evaluate: Callable[[Any], None], result: Curve) -> None:
-    """Fill a falling curve: an interval whose ends are equal is flat, others are halved."""
+    """Fill a decreasing curve by bisection: an interval with equal ends is flat."""
     low, high = np.array([0]), np.array([len(result) - 1])
     evaluate(np.unique(np.concatenate([low, high])))
     while low.size:
@@ -262,12 +265,12 @@ def cost_of(op: Operator, kept: frozenset[str]) -> float:
 
 
 def delta_cost(op: Operator, kept: frozenset[str]) -> float:
-    """The estimated cost of taking the next delta in incrementally with these states."""
+    """The estimated cost of applying the next delta incrementally with these states."""
     return _cost(op, kept, "D")
 
 
 def full_cost(op: Operator) -> float:
-    """The cost of computing everything again, with nothing kept."""
+    """The cost of recomputing the result without any state."""
     return _cost(op, frozenset(), "F") if op.bulk_us is None else op.bulk_us
 
 
@@ -284,7 +287,7 @@ def _cost(op: Operator, kept: frozenset[str], wanted: str) -> float:
 
 
 def reasons(root: Operator, kept: frozenset[str], mode: Mode, budget: int) -> dict[str, str]:
-    """For every state why it is kept or not."""
+    """For every state, why it is kept or released."""
     return {
         each.name: _reason(each, each.name in kept, mode, budget)
         for op in root.walk()
