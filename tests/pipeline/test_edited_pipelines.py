@@ -491,3 +491,27 @@ def test_decorator_goes_without_parentheses(tmp_path):
             assert pipe[name].rows() == [(1, 10)]
         with pytest.raises(InvalidArgument, match="not the SQL of a view"):
             pipe.materialized_view(lambda: None)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("mode", ["table", "changes"])
+def test_view_renamed_only_in_case_keeps_its_sinks(tmp_path, format, mode):
+    frame, out = Frame(rows((1, 10))), tmp_path / "out"
+    for name, table in (("spent", rows((1, 10))), ("Spent", rows((1, 11), (2, 1)))):
+        frame.table = table
+        with opened(tmp_path, frame, {name: SPENT}) as pipe:
+            pipe.sink(name, path=out, format=format, mode=mode)
+            pipe.run_once()
+    if mode == "changes":
+        assert net(out, format) == Counter({(1, 11): 1, (2, 1): 1})
+    else:
+        shown = shown_table(out) if format == "parquet" else delta_rows(out)
+        assert sorted(shown) == [(1, 11), (2, 1)]
+
+
+def test_two_sinks_in_memory_under_one_name_are_refused(tmp_path):
+    with opened(tmp_path, Frame(rows()), {"a": SPENT, "A_changes": SPENT}) as pipe:
+        pipe.sink("a", format="memory", mode="changes")
+        with pytest.raises(InvalidArgument, match='"A_changes" is in the place of the sink of "a"'):
+            pipe.sink("A_changes", format="memory")
+        pipe.sink("a", format="memory")

@@ -42,6 +42,7 @@ from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
 from viewmill.pipeline.shards.views import reshape
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
+from viewmill.pipeline.sinks.memory import changes_of
 from viewmill.pipeline.sinks.sink import Sink
 from viewmill.pipeline.sinks.up_to_date import UpToDateSinks
 from viewmill.pipeline.source import Source
@@ -106,6 +107,7 @@ class Pipeline:
         self._sinks: list[tuple[str, Sink]] = []
         self._outgrown: set[str] = set()  # batch sources that have other rows than were taken
         self._paths: dict[Path, str] = {}  # of sinks, with their views
+        self._in_memory: dict[str, str] = {}  # temporary views of sinks, with their views
         self._outboxes: list[Path] = []  # of functions
         self._recomputed: dict[str, Change] = {}  # changes that came without a batch, by view
         self._query: PipelineQuery | None = None
@@ -224,13 +226,18 @@ class Pipeline:
         path = None if path is None else local_path(path)
         outbox = self._outbox(name, path)
         made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
+        shown_as = name if mode == "table" else changes_of(name)
         if path is not None:
             self._require_apart(name, path.resolve())
+        elif target is None:
+            self._require_free(name, shown_as)
         made.open(self._mill[view], self._storage.id)
         self._sinks.append((name, made))
         if path is not None:
             self._paths[path.resolve()] = name
-        elif target is not None:
+        elif target is None:
+            self._in_memory[shown_as.lower()] = name
+        else:
             self._outboxes.append(outbox)
         return self
 
@@ -254,6 +261,16 @@ class Pipeline:
                     detail=f"{path} and {other} are the same directory, or one is in the other.",
                     hint="Give every sink a directory of its own.",
                 )
+
+    def _require_free(self, view: str, shown_as: str) -> None:
+        """Two views under one temporary name would replace each other's rows."""
+        whose = self._in_memory.get(shown_as.lower(), view)
+        if whose != view:
+            raise InvalidArgument(
+                f'the sink of "{view}" is in the place of the sink of "{whose}"',
+                detail=f'Both would be the temporary view "{shown_as}" of the session.',
+                hint="Rename a view, or leave out one of the sinks.",
+            )
 
     def _bring_in(self, name: str, own: str) -> str | None:
         try:

@@ -100,6 +100,11 @@ class DeltaLake:
         return [] if table is None else [pa.table(table.to_pyarrow_table())]
 
 
+def _signature(view: View, pipeline: str) -> str:
+    """Who writes a table; a view is the same one in any case of its name."""
+    return f"viewmill {pipeline} {view.name.lower()}"
+
+
 class DeltaTableSink(TableSink):
     """The view as a Delta table; each version that changed it is a version of the table."""
 
@@ -109,7 +114,7 @@ class DeltaTableSink(TableSink):
 
     def open(self, view: View, pipeline: str) -> None:
         """Sign with the pipeline's id."""
-        self._lake.owner = f"viewmill {pipeline} {view.name}"
+        self._lake.owner = _signature(view, pipeline)
         self._lake.require_ours()
         super().open(view, pipeline)
 
@@ -134,7 +139,7 @@ class DeltaChanges(ChangeSink):
     def open(self, view: View, pipeline: str) -> None:
         """Sign with the pipeline's id."""
         super().open(view, pipeline)
-        self._lake.owner = f"viewmill {pipeline} {view.name}"
+        self._lake.owner = _signature(view, pipeline)
         self._lake.require_ours()
 
     def check(self, view: View, *, has_all: bool) -> None:

@@ -25,13 +25,18 @@ def memory_table(spark: Any, name: str) -> TableSink:
     return TableSink(lambda rows, version: _show(spark, name, rows))
 
 
+def changes_of(view: str) -> str:
+    """The name of the temporary view with the changes of a view."""
+    return f"{view}_changes"
+
+
 class MemoryChanges:
     """The changes of a view as the temporary view `NAME_changes`, by `_commit_version`."""
 
     can_catch_up = True
 
     def __init__(self, spark: Any, view: str) -> None:
-        self._spark, self._name = spark, f"{view}_changes"
+        self._spark, self._name = spark, changes_of(view)
         self.name = f"memory {self._name}"
         self._shown: list[pa.Table] = []
         self._prepared: tuple[int, pa.Table] | None = None

@@ -28,7 +28,7 @@ class Owner:
 
     def open(self, view: str, pipeline: str) -> None:
         """Make the directory, or look whose it is."""
-        self._note = {"pipeline": pipeline, "view": view}
+        self._note = {"pipeline": pipeline, "view": view.lower()}
         try:
             make_folders(self._folder)
         except FileExistsError:
@@ -43,7 +43,7 @@ class Owner:
         if saved is None:
             self._refuse_strangers("")
             return
-        if {name: saved.get(name) for name in self._note} != self._note:
+        if {name: str(saved.get(name)).lower() for name in self._note} != self._note:
             raise WrongFormat(
                 f"{self._folder} belongs to another pipeline or view",
                 hint="Give another directory, or remove it.",
