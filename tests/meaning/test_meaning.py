@@ -93,6 +93,22 @@ def test_a_row_deleted_too_often_is_never_shown(mill):
     assert mill["counted"].rows() == [(0,)]
 
 
+def test_a_row_deleted_before_it_comes_raises_the_errors_of_its_insert(mill):
+    mill.sql("CREATE TABLE t (k INT, x INT) UNCHECKED")
+    mill.sql("CREATE TABLE u (k INT, y INT) UNCHECKED")
+    mill.delete("t", [(1, 0)])
+    for query in ("SELECT 1 / x AS q FROM t", "SELECT SUM(1 / x) AS q FROM t"):
+        with pytest.raises(vm.ViewmillError, match="division by zero"):
+            mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    joined = "SELECT DISTINCT t.k, u.y / t.x AS q FROM t JOIN u ON t.k = u.k"
+    mill.sql(f"CREATE MATERIALIZED VIEW v AS {joined}")
+    with pytest.raises(vm.ViewmillError, match="division by zero"):
+        mill.delete("u", [(1, 5)])
+    mill.insert("t", [(1, 0)])
+    mill.delete("u", [(1, 5)])  # by now it joins nothing
+    assert mill["v"].rows() == []
+
+
 def test_names_match_in_any_case(mill):
     mill.sql("CREATE TABLE Orders (Id INT); CREATE MATERIALIZED VIEW Totals AS"
              " SELECT COUNT(*) AS n FROM ORDERS WHERE iD > 0")  # fmt: skip
@@ -378,6 +394,30 @@ def test_a_view_that_becomes_immediate_takes_the_rows_that_wait(mill):
     assert view.rows() == [(1,)]
     mill.delete("t", [(1,)])
     assert view.rows() == [(0,)]
+
+
+def test_rows_that_wait_go_on_waiting_under_another_deferred_policy(mill):
+    stream(mill, "PARTITION LENGTH 10")
+    kinds = {
+        "kept": "AS SELECT count(*) AS n FROM s",
+        "recomputed": "STRATEGY recompute AS SELECT count(*) AS n FROM s",
+        "windowed": "AS SELECT count(*) AS n FROM s [WINDOW 10 SECONDS SLIDE 5 SECONDS]",
+        "matched": "AS SELECT * FROM s MATCH_RECOGNIZE"
+        " (ORDER BY t MEASURES COUNT(*) AS n PATTERN (a))",
+        "parted": "AS INITIALIZE parted[i] AS SELECT count(*) AS n FROM s[i]"
+        " UPDATE parted[i] AS SELECT count(*) AS n FROM s[i] PARTITION LENGTH 10",
+    }
+    for name, text in kinds.items():
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} REFRESH ON DEMAND {text}")
+        mill[name].refresh()
+    before = {name: mill[name].rows() for name in kinds}
+    mill.insert("s", [(at(second), 1) for second in (1, 2, 6, 12)])
+    for name in kinds:
+        mill[name].set_policies("EVERY 9 ROWS")
+        assert (mill[name].rows(), mill[name].status()["freshness"]) == (before[name], "stale")
+        mill[name].refresh()
+        assert mill[name].rows() != before[name]
+        assert mill[name].verify() == []
 
 
 def test_a_deferred_window_is_stale_after_a_tick_until_it_is_refreshed(mill):

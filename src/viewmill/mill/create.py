@@ -539,8 +539,9 @@ def alter_policies(
     as they are. Under any other policy the changes go on waiting.
     """
     before = entry.policies
+    moves = bool(windows_in(entry)) and is_immediate(policies) != entry.is_immediate
     unshare(core, entry)
-    if is_immediate(policies) or windows_in(entry):
+    if is_immediate(policies) or moves:
         refresh_view(core, entry)
     core.catalog.set_policies(entry, policies)
     try:
@@ -548,7 +549,7 @@ def alter_policies(
     except BaseException:
         core.catalog.set_policies(entry, before)
         raise
-    if windows_in(entry):
+    if moves:
         _build_windows_again(core, entry)
 
 
