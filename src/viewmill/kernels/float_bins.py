@@ -1,8 +1,9 @@
-"""Sums of floats by group in two parts, without what one rounding after the other would take."""
+"""Sums of floats by group in three parts, without what one rounding after the other would take."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+PARTS = 3  # floats whose exact sum a sum is
 _HIGHEST = 1023  # the exponent of what is nearly too large for a float
 
 
-def float_bins(at: npt.NDArray[np.int64], values: Any, count: int) -> tuple[Floats, Floats]:
-    """The sum of the values of each of `count` groups, and what rounding took from it.
+def float_bins(at: npt.NDArray[np.int64], values: Any, count: int) -> list[Floats]:
+    """The sum of the values of each of `count` groups, and what rounding took from it, twice.
 
     Infinities, NaN and what may overflow go apart, so that they change no sum but their group's.
     """
@@ -24,29 +26,49 @@ def float_bins(at: npt.NDArray[np.int64], values: Any, count: int) -> tuple[Floa
     if not apart.any():
         return _slices(at, values, count, bits)
     finite = np.isfinite(values)
-    total, lost = _slices(at, np.where(apart, 0.0, values), count, bits)
+    parts = _slices(at, np.where(apart, 0.0, values), count, bits)
     scaled = np.ldexp(np.where(apart & finite, values, 0.0), -bits - 2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        high, low = (np.ldexp(each, bits + 2) for each in _slices(at, scaled, count, bits))
-        high += _bins(at, np.where(finite, 0.0, values), count)
-        total, more = _two_sum(high, total)
-        lost += low + more
-    return total, np.where(np.isfinite(total), lost, 0.0)
+    with np.errstate(over="ignore"):
+        large = [np.ldexp(each, bits + 2) for each in _slices(at, scaled, count, bits)]
+    parts = add_sums(parts, large)
+    return add_sums(parts, [_bins(at, np.where(finite, 0.0, values), count)])
 
 
-def _slices(
-    at: npt.NDArray[np.int64], values: Floats, count: int, bits: int
-) -> tuple[Floats, Floats]:
+def add_sums(parts: Sequence[Floats], more: Sequence[Floats]) -> list[Floats]:
+    """Sums in three parts: what an addition loses is itself a float, and added to the next."""
+    made = list(parts)
+    for carry in more:
+        for i in range(PARTS):
+            made[i], carry = _two_sum(made[i], carry)
+        made[-1] = made[-1] + carry
+    return _ordered(made)
+
+
+def rounded_sums(parts: Sequence[Floats]) -> Floats:
+    """Sums in three parts as one float each."""
+    first, second, third = _ordered(list(parts))
+    found: Floats = np.where(np.isfinite(first), first + (second + third), first)
+    return found
+
+
+def _ordered(parts: list[Floats]) -> list[Floats]:
+    """The same sums with the largest part first, which takes all that it can."""
+    for _ in range(PARTS - 1):
+        for i in range(PARTS - 1, 0, -1):
+            parts[i - 1], parts[i] = _two_sum(parts[i - 1], parts[i])
+    return parts
+
+
+def _slices(at: npt.NDArray[np.int64], values: Floats, count: int, bits: int) -> list[Floats]:
     """Values are cut into slices of bits, of which sums are exact: what is above a power of two
     that no sum can reach, then the rest in the same way (Rump, ExtractVector)."""
-    total, lost = np.zeros(count), np.zeros(count)
+    parts = [np.zeros(count) for _ in range(PARTS)]
     while (largest := float(np.max(np.abs(values), initial=0.0))) > 0.0:
         edge = math.ldexp(1.0, math.frexp(largest)[1] + bits)
         slice_ = (values + edge) - edge
-        total, more = _two_sum(total, _bins(at, slice_, count))
-        lost += more
+        parts = add_sums(parts, [_bins(at, slice_, count)])
         values = values - slice_
-    return total, lost
+    return parts
 
 
 def _bins(at: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
@@ -55,6 +77,9 @@ def _bins(at: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    total = a + b
-    moved = total - a
-    return total, (a - (total - moved)) + (b - moved)
+    """A sum, and what it lacks; infinities and NaN lack nothing."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = a + b
+        moved = total - a
+        lost = (a - (total - moved)) + (b - moved)
+    return total, np.where(np.isfinite(lost), lost, 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
-from viewmill.kernels.float_bins import float_bins
+from viewmill.kernels.float_bins import PARTS, add_sums, float_bins
 from viewmill.kernels.window_payloads import Answer, component_of
 from viewmill.program.windows import WindowAggregate
 
@@ -44,7 +44,7 @@ class HelperPart:
     groups: Ints  # ascending
     sums: Ints  # by sum, then by group
     keys: Ints
-    floats: Floats  # pairs: a sum, and what rounding lost of it
+    floats: Floats  # by threes: a sum, what rounding lost of it, what of that
 
     @property
     def nbytes(self) -> int:
@@ -88,8 +88,8 @@ class Layout:
             self.key_count += 1
             return _Place("key", count, self.key_count - 1)
         if isinstance(call.argument, Float):
-            self.float_count += 2
-            return _Place("float", count, self.float_count - 2)
+            self.float_count += PARTS
+            return _Place("float", count, self.float_count - PARTS)
         place = _Place("sum", count, self.sum_count)
         self._counted += [None, None]
         self.sum_count += 2
@@ -152,8 +152,7 @@ class Layout:
                     )
         elif place.kind == "float":
             weights = values if times is None else values * times
-            sums = float_bins(at, weights, count)
-            made.floats[place.first], made.floats[place.first + 1] = sums
+            made.floats[place.first : place.first + PARTS] = float_bins(at, weights, count)
         else:
             keys = _sortable(values)
             keys = keys if call.function == "max" else ~keys
@@ -185,9 +184,10 @@ class Layout:
         if self.key_count:
             made.keys[:, at] = np.maximum(made.keys[:, at], part.keys)
         if self.float_count:
-            totals, lost = _two_sum(made.floats[0::2, at], part.floats[0::2])
-            made.floats[1::2, at] += part.floats[1::2] + lost
-            made.floats[0::2, at] = totals
+            parts = [made.floats[i::PARTS, at] for i in range(PARTS)]
+            added = add_sums(parts, [part.floats[i::PARTS] for i in range(PARTS)])
+            for i, each in enumerate(added):
+                made.floats[i::PARTS, at] = each
 
     def answers(self, part: HelperPart) -> list[Answer]:
         """What SQL shows of each aggregate, and where that is NULL."""
@@ -200,7 +200,7 @@ class Layout:
                 limbs = part.sums[place.first], part.sums[place.first + 1]
                 found.append(kept.finish(call, [counts, *limbs], []))
             elif place.kind == "float":
-                sums = part.floats[place.first], part.floats[place.first + 1]
+                sums = part.floats[place.first : place.first + PARTS]
                 found.append(kept.finish(call, [counts], [*sums]))
             else:
                 keys = part.keys[place.first]
@@ -226,14 +226,6 @@ def _summed(at: Ints, weights: Any, count: int, *, is_wide: bool = False) -> Int
 def _times(there: Any, multiplicity: Ints | None) -> Ints:
     found: Ints = there.astype(np.int64) if multiplicity is None else there * multiplicity
     return found
-
-
-def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = a + b
-        back = total - a
-        lost = (a - (total - back)) + (b - back)
-    return total, np.where(np.isfinite(lost), lost, 0.0)
 
 
 def _sortable(values: Any) -> Ints:

@@ -19,7 +19,7 @@ from viewmill.algebra.types import Decimal, Float, Integer, Type, Wide
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.wide_codes import OWN
 from viewmill.errors import Overflow
-from viewmill.kernels.float_bins import float_bins
+from viewmill.kernels.float_bins import PARTS, float_bins, rounded_sums
 from viewmill.kernels.structures.windows.payload_rows import (
     ADD,
     BEST,
@@ -36,7 +36,14 @@ Columns = list[Array]
 Answer = tuple[Array, Array]  # values, and where they are NULL
 
 _LOW = 0xFFFFFFFF
-_WIDTHS = {ADD: (1, 0), WIDE: (2, 0), FLOAT: (0, 2), MOMENTS: (1, 2), BEST: (6, 0), LATEST: (6, 0)}
+WIDTHS = {
+    ADD: (1, 0),
+    WIDE: (2, 0),
+    FLOAT: (0, PARTS),
+    MOMENTS: (1, 2),
+    BEST: (6, 0),
+    LATEST: (6, 0),
+}
 BY_PLACE = ("first", "last", "any_value")
 
 
@@ -79,7 +86,7 @@ class Component:
     @property
     def width(self) -> tuple[int, int]:
         """Words and reals."""
-        sizes = [_WIDTHS[kind] for kind in self.kinds]
+        sizes = [WIDTHS[kind] for kind in self.kinds]
         return sum(each[0] for each in sizes), sum(each[1] for each in sizes)
 
     def has(self, need: str) -> bool:
@@ -180,16 +187,15 @@ class FloatSum(Component):
     kinds = (ADD, FLOAT)
 
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
-        """Rows, sum, what it lacks."""
+        """Rows, sum, what it lacks, what that lacks."""
         present = rows.present(self.arguments[0])
         x = rows.columns[self.arguments[0]][present] * rows.multiplicity[present]
         sums = float_bins(rows.pairs[present], x, rows.count)
-        return [rows.added(present, rows.multiplicity[present])], [*sums]
+        return [rows.added(present, rows.multiplicity[present])], sums
 
     def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """The sum, or the average."""
-        counts, (total, lost) = words[0], reals
-        total = np.where(np.isfinite(total), total + lost, total)
+        counts, total = words[0], rounded_sums(reals)
         if call.function == "avg":
             total = np.divide(total, counts, out=np.zeros(len(counts)), where=counts != 0)
         return total, counts == 0

@@ -24,7 +24,7 @@ from viewmill.kernels.structures.windows.partials import (
     TWOSTACKS,
 )
 from viewmill.kernels.window_library import window_kernel
-from viewmill.kernels.window_payloads import Component
+from viewmill.kernels.window_payloads import WIDTHS, Component
 
 Array = npt.NDArray[Any]
 
@@ -86,10 +86,7 @@ def nothing(layout: Layout, count: int) -> Payloads:
 
 
 def _widths(component: Component, kind: int) -> tuple[int, int]:
-    whole = component.width
-    if len(component.kinds) == 1:
-        return whole
-    return {0: (1, 0), 1: (2, 0), 2: (0, 2)}[kind]
+    return component.width if len(component.kinds) == 1 else WIDTHS[kind]
 
 
 class PartialStore:

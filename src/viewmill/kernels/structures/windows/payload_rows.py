@@ -26,15 +26,35 @@ def add_words(to_w, to, old_w, old, new_w, new, w):
     to_w[U(to), U(w + 1)] = low & LOW
 
 
-def add_reals(to_r, to, old_r, old, new_r, new, r):
-    """Two-sum: what an addition loses is itself a float, and carried along."""
-    a, b = old_r[U(old), U(r)], new_r[U(new), U(r)]
+def two_sum(a, b):
+    """A sum, and what it lacks, which is itself a float; infinities and NaN lack nothing."""
     total = a + b
     back = total - a
     lost = (a - (total - back)) + (b - back)
-    more = old_r[U(old), U(r + 1)] + new_r[U(new), U(r + 1)]
-    to_r[U(to), U(r)] = total
-    to_r[U(to), U(r + 1)] = more + lost if np.isfinite(lost) else more
+    return total, lost if np.isfinite(lost) else 0.0
+
+
+def add_reals(to_r, to, old_r, old, new_r, new, r):
+    """A sum is that of three floats: what an addition loses is added to the next of them."""
+    a, b, c = old_r[U(old), U(r)], old_r[U(old), U(r + 1)], old_r[U(old), U(r + 2)]
+    x, y, z = new_r[U(new), U(r)], new_r[U(new), U(r + 1)], new_r[U(new), U(r + 2)]
+    a, x = two_sum(a, x)
+    b, x = two_sum(b, x)
+    if y != 0.0:
+        a, y = two_sum(a, y)
+        b, y = two_sum(b, y)
+    if z != 0.0:
+        a, z = two_sum(a, z)
+        b, z = two_sum(b, z)
+    c, x = two_sum(c, x)
+    c = c + (x + y + z)
+    # The largest comes first and takes all that it can.
+    b, c = two_sum(b, c)
+    a, b = two_sum(a, b)
+    b, c = two_sum(b, c)
+    to_r[U(to), U(r)] = a
+    to_r[U(to), U(r + 1)] = b
+    to_r[U(to), U(r + 2)] = c
 
 
 def merge_moments(to_w, to_r, to, old_w, old_r, old, new_w, new_r, new, w, r):
