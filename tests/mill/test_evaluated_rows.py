@@ -122,7 +122,7 @@ def test_a_sum_of_floats_inside_a_sum_of_floats():
     assert sorted(mill["v"].rows()) == [(1.0, 10.0), (2.0, 10.0)]
 
 
-@pytest.mark.parametrize("name", ["agg", "pivot", "filter", "values"])
+@pytest.mark.parametrize("name", ["agg", "pivot", "filter", "values", "var_map", "Window"])
 def test_a_ring_takes_no_name_that_sql_reads_as_something_else(name):
     ring = vm.Ring(
         zero=0, one=1, add=lambda a, b: a + b, negate=lambda a: -a,

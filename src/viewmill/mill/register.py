@@ -20,6 +20,7 @@ from viewmill.mill.core import Core
 from viewmill.sql import aggregates, functions
 from viewmill.sql.catalog import RegisteredRing
 from viewmill.sql.dialect import names_function
+from viewmill.sql.lower_time_windows import WINDOW
 
 
 def _register_ring(core: Core, name: str, ring: Ring) -> None:
@@ -63,7 +64,8 @@ def register_aggregate(core: Core, name: str, aggregate: object) -> None:
     """Make a user's aggregate known under a name."""
     if not isinstance(name, str) or not name.isidentifier():
         raise InvalidArgument(f"{name!r} is no name for an aggregate")
-    if aggregates.is_aggregate(name) or name.lower() in functions.function_names():
+    known = {*functions.function_names(), WINDOW}
+    if aggregates.is_aggregate(name) or name.lower() in known:
         raise NameInUse(f"{name} is a function of SQL", hint="Choose another name.")
     if not names_function(name):
         raise NameInUse(
@@ -72,8 +74,8 @@ def register_aggregate(core: Core, name: str, aggregate: object) -> None:
         )
     take = KINDS.get(type(aggregate))
     if take is None:
-        known = " or ".join(sorted(f"vm.{each.__name__}" for each in KINDS))
-        raise InvalidArgument(f"{type(aggregate).__name__} cannot be registered; it takes {known}")
+        kinds = " or ".join(sorted(f"vm.{each.__name__}" for each in KINDS))
+        raise InvalidArgument(f"{type(aggregate).__name__} cannot be registered; it takes {kinds}")
     _refuse_change(core, name, aggregate)
     take(core, name, aggregate)
 

@@ -437,7 +437,7 @@ def names_function(name: str) -> bool:
     for arguments in ("x", "x, y"):
         try:
             select = parse_one(f"SELECT {name}({arguments}) FROM t", dialect=Viewmill)
-        except (ParseError, TokenError):
+        except (ParseError, TokenError, IndexError):  # some calls need more arguments to be read
             return False
         (call,) = select.expressions
         if not isinstance(call, exp.Anonymous) or call.name.lower() != name.lower():
