@@ -1,4 +1,4 @@
-"""Write parts that retention ends into an archive of Parquet files, before they are dropped.
+"""Write expired parts into an archive of Parquet files before they are dropped.
 
 folder/m/part_timestamp=2015-01-01T10-00-00/part.parquet holds the rows of a part, or of the parts
 that were rolled up with it; any engine reads the folder as a table partitioned by time.
@@ -27,7 +27,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def attach_archive(core: Core, name: str, parts: Any, folder: str) -> None:
-    """Let the parts of a table or view be archived when they end."""
+    """Archive the parts of a table or view when they expire."""
 
     def archive(first: int, count: int, rows: Delta) -> bool:
         start = _EPOCH + datetime.timedelta(seconds=first * parts.length)
@@ -54,7 +54,7 @@ def _write(path: Path, table: Any) -> None:
 
 
 def keep_old_parts(core: Core) -> None:
-    """After a commit: views drop, archive and roll up their parts as the tables they read do."""
+    """After a commit: drop, archive and roll up the parts of views as their tables specify."""
     for entry in core.catalog.in_order():
         maintainer = entry.block.maintainer
         if isinstance(maintainer, KeptParts):
@@ -74,7 +74,7 @@ def keep_old_parts(core: Core) -> None:
 
 
 def _options_of(core: Core, entry: ViewEntry) -> list[Any]:
-    """How the tables below a view treat their old parts."""
+    """The part options of the tables below a view."""
     found = []
     for name in sorted(core.catalog.reads_transitively(entry.name)):
         table = core.catalog.get(name)

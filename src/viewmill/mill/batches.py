@@ -1,9 +1,10 @@
-"""Batches: several changes that become one version. Each belongs to the thread that opened it.
+"""Batches: several changes of one thread that become one version.
 
 takes  changes and upserts of tables, in order
-gives  the change of each table when the batch ends, judged by the tables as they are then
+gives  the change of each table when the batch ends, relative to the tables at that time
 
-Other threads commit on their own meanwhile, so what an upsert replaces is found out at the end.
+Other threads may commit in the meantime, so the rows that an upsert replaces are looked up at the
+end.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from viewmill.mill.core import Core
 
 @dataclass
 class _Pending:
-    """The changes of one table, the rows of upserts marked."""
+    """The changes of one table, each with whether it is an upsert."""
 
     entry: TableEntry
     parts: list[tuple[Delta | Product, bool]] = field(default_factory=list)
 
 
 class Batch:
-    """What one thread has changed so far."""
+    """The changes of an open batch."""
 
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}
 
     def take(self, entry: TableEntry, *parts: Delta | Product) -> None:
-        """Note the change of a table."""
+        """Add changes of a table."""
         self._of(entry).parts += [(each, False) for each in parts]
 
     def upsert(self, entry: TableEntry, delta: Delta) -> None:
-        """Note rows that replace those with their keys."""
+        """Add rows that replace those with the same keys."""
         entry.table.replacement(Delta.empty(delta.schema), None)  # raises if there is no key
         self._of(entry).parts.append((delta, True))
 
@@ -45,7 +46,7 @@ class Batch:
         return self._pending.setdefault(entry.name, _Pending(entry))
 
     def changes(self, core: Core) -> dict[str, Changed]:
-        """The change of each table."""
+        """The change of each table; raises if one was dropped meanwhile."""
         for name, pending in self._pending.items():
             if core.catalog.get(name) is not pending.entry:
                 raise InvalidArgument(

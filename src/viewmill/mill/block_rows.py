@@ -1,10 +1,10 @@
-"""The rows of inner blocks, for building the states of the blocks after them.
+"""Run the definitions of states that read inner blocks of their view.
 
 takes  the definition of a state, over tables and blocks of its view
-gives  the same over tables alone: what a block computes in its place, or its rows if many ask
+gives  its rows: queries of blocks are inlined, or computed once if many definitions use them
 
-A block that stands below many others would be computed for every state of every one of them. So
-its rows are computed once, if they are not too many to be held.
+A block below many others would otherwise be computed for each of their states. Its rows are
+computed once and held, unless there are too many.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_HELD_ROWS = 200_000  # larger results are not held in memory
 
 
 class BlockRows:
-    """The inner blocks of a view that is filled."""
+    """The inner blocks of a view while it is being filled."""
 
     def __init__(self, core: Core, entry: ViewEntry) -> None:
         self._core, self._entry = core, entry
@@ -33,11 +33,11 @@ class BlockRows:
         self._rows: dict[str, Any] = {}  # by block; None if they are too many
 
     def run(self, definition: Relation, tables: Mapping[str, Any] | None = None) -> Any:
-        """The rows of a definition, over `tables` where those are not as they are now."""
+        """The rows of a definition; `tables` replaces the present rows of some sources."""
         rest = dict(self._queries)
         given = {} if tables is None else dict(tables)
         for name in self._blocks_in(definition):
-            # What is not as it is now was not meant when rows were computed.
+            # Held rows were computed over the present tables, so they do not fit other ones.
             rows = self._rows_of(name) if tables is None else None
             if rows is not None:
                 source = f"{name}#rows"
@@ -46,7 +46,7 @@ class BlockRows:
         return self._core.run(inline_blocks(definition, rest), view=self._entry, tables=given)
 
     def _blocks_in(self, relation: Relation) -> list[str]:
-        """The blocks that a relation reads, and those that they read."""
+        """The blocks that a relation reads, directly or not."""
         read = [each.source for each in scans(relation) if each.source in self._queries]
         below = [name for each in read for name in self._blocks_in(self._queries[each])]
         return list(dict.fromkeys([*read, *below]))
@@ -62,7 +62,7 @@ class BlockRows:
 
 
 def _uses(entry: ViewEntry, queries: Mapping[str, Relation]) -> dict[str, int]:
-    """How often each block would be computed if it stood in every definition that leads to it."""
+    """How often each block would be computed if it were always inlined."""
     found = dict.fromkeys(queries, 0)
     for block in entry.plan.blocks:
         for state in block.program.states:
@@ -70,7 +70,7 @@ def _uses(entry: ViewEntry, queries: Mapping[str, Relation]) -> dict[str, int]:
                 for scan in scans(state.definition):
                     if scan.source in found:
                         found[scan.source] += 1
-    for block in reversed(entry.plan.blocks[:-1]):  # blocks stand behind those that they read
+    for block in reversed(entry.plan.blocks[:-1]):  # blocks come after those that they read
         for scan in scans(block.query):
             if scan.source in found:
                 found[scan.source] += found[block.name]

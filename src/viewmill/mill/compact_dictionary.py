@@ -1,13 +1,13 @@
-"""Give back the strings and the wide numbers that no row holds any more.
+"""Compact the dictionary: remove strings and wide numbers that no row uses any more.
 
-takes  a mill whose dictionary has grown large against its rows
-does   puts a new dictionary in its place: tables are translated, states are built again from their
-       definitions, as when a mill is opened
+takes  a mill whose dictionary has grown large compared to its rows
+does   replaces the dictionary: tables are translated, states are rebuilt from their definitions, as
+       when a mill is opened
 
-No id is ever used again for another string. So whoever still has rows under old ids (a subscriber
-who keeps a Change, a reader half way) has the old dictionary too, and it lives as long as they do.
-What costs as much as opening the mill is done when half of a dictionary is dead, and then not again
-before it has doubled: for each string that comes it is a small, constant cost.
+Ids are never reused for another string. A holder of rows with old ids (a subscriber with a Change,
+a reader in progress) also holds the old dictionary, which lives as long as they do. Compaction
+costs as much as opening the mill; it runs when more than half of the dictionary is dead, and not
+again before it has doubled, so the amortized cost of a new string is constant.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Flags = npt.NDArray[np.bool_]
 
 
 def compact_if_due(core: Core) -> None:
-    """Renew the dictionary if more than half of it is dead, and nobody is about to use ids of it.
+    """Compact the dictionary if more than half of it is dead and no ids are in use elsewhere.
 
     Call with the lock held, between two changes.
     """
@@ -45,14 +45,14 @@ def compact_if_due(core: Core) -> None:
 
 
 def _is_idle(core: Core) -> bool:
-    """Whether all rows under ids are in tables and states."""
+    """Whether all encoded rows are in tables and states."""
     waits = any(entry.waiting_rows for entry in core.catalog.views())
     return not (core.notices or core.is_delivering or core.id_holders or core.has_lost or waits)
 
 
 def _can_build_again(core: Core) -> bool:
-    """Whether every state follows from the tables as they are: time parts, patterns and windows
-    know of rows that are gone, and of the order in which they came."""
+    """Whether every state can be rebuilt from the tables; time parts, patterns and windows depend
+    on rows that are gone and on the order of arrival."""
     if core.families or core.starting or core.part_files or core.catalog.budgeted_views():
         return False
     if any(not entry.table.is_timeless for entry in core.catalog.tables()):
@@ -66,7 +66,7 @@ def _follows_from_tables(program: Program) -> bool:
 
 
 def _live(core: Core) -> int:
-    """How many strings and wide numbers the tables hold, at most those that have ids."""
+    """The number of dictionary entries that rows of tables use."""
     dictionary = core.dictionary
     strings = np.zeros(len(dictionary), np.bool_)
     wides = np.zeros(len(dictionary.wide), np.bool_)
@@ -88,7 +88,7 @@ def _mark(rows: Delta, strings: _Flags, wides: _Flags) -> None:
 
 
 def compact(core: Core) -> None:
-    """Put a new dictionary in the place of the one that is there; an error leaves all as it was."""
+    """Replace the dictionary by a compact one; an error leaves everything as it was."""
     dictionary, parts = core.dictionary, core.arrow_parts
     tables = [(entry, entry.table) for entry in core.catalog.tables()]
     maintainers = [(block, block.maintainer) for _, blocks in _blocks(core) for block in blocks]
@@ -121,7 +121,7 @@ def _rebuild_view(core: Core, view: ViewEntry, blocks: list[Block]) -> None:
 
 
 def _blocks(core: Core) -> Iterator[tuple[ViewEntry, list[Block]]]:
-    """The views in the order of what they read, each with the blocks that none before it has."""
+    """The views in dependency order, each with the blocks that no earlier view has."""
     seen: set[int] = set()
     for view in core.catalog.in_order():
         own = [block for block in view.blocks if id(block) not in seen]

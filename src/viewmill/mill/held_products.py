@@ -1,8 +1,8 @@
-"""Products that a checked table holds beside its index, and what it can say of them unexpanded.
+"""Products that a checked table holds factorized beside its index, and how they are validated.
 
-A table without a key takes any product of inserts; one with a key takes it while it is empty, if no
-key comes twice. Taking rows away is judged row by row, so only a product that takes back one that
-is held as it came can be judged as a product.
+A table without a key accepts any product of inserts. A table with a key accepts one only while it
+is empty, if no key repeats. Deletes are validated row by row, so the only product with deletes that
+is accepted is the exact opposite of a held one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from viewmill.errors import ForbiddenChange
 
 
 class HeldProducts:
-    """Committed products, and those of the batch under way."""
+    """Committed products, and the staged ones of the current batch."""
 
     def __init__(self, table: str, keys: Sequence[int]) -> None:
         self._table, self._keys = table, frozenset(keys)
@@ -27,7 +27,7 @@ class HeldProducts:
         self._leaving: list[Product] = []
 
     def stage(self, product: Product, *, is_empty: bool) -> None:
-        """Add a product, or take one back; refused if that needs its rows one by one."""
+        """Add a product or cancel a held one; raises if validation would need single rows."""
         opposite = next((each for each in self.committed if is_opposite(each, product)), None)
         if opposite is not None and not any(each is opposite for each in self._leaving):
             self._leaving.append(opposite)
@@ -52,7 +52,7 @@ class HeldProducts:
         )
 
     def _is_unique(self, product: Product) -> bool:
-        """Whether no key comes twice: then none does in a factor's own columns of the key."""
+        """Whether no key repeats, which holds if none repeats within any factor."""
         for factor in product.factors:
             times = factor.rows.multiplicity
             if times is not None and bool((times != 1).any()):
@@ -64,18 +64,18 @@ class HeldProducts:
         return True
 
     def commit(self) -> None:
-        """Keep what was staged."""
+        """Commit the staged products."""
         gone = {id(each) for each in self._leaving}
         self.committed = [each for each in self.committed if id(each) not in gone]
         self.committed += self.staged
         self.rollback()
 
     def rollback(self) -> None:
-        """Forget what was staged."""
+        """Drop the staged products."""
         self.staged, self._leaving = [], []
 
     def changes(self) -> list[Delta]:
-        """The rows of what is staged."""
+        """The rows of the staged products."""
         gone = [each.delta().negated() for each in self._leaving]
         return [each.delta() for each in self.staged] + gone
 
@@ -86,7 +86,7 @@ class HeldProducts:
 
 
 def is_opposite(left: Product, right: Product) -> bool:
-    """Whether two products, cut alike and in the same order, cancel out."""
+    """Whether two products with equal factors cancel out."""
     if len(left.factors) != len(right.factors) or left.value != right.value:
         return False
     sign = 1

@@ -1,11 +1,11 @@
-"""Keep the time parts of a mill with storage as Parquet files, below parts/ in its directory.
+"""Store the time parts of a durable mill as Parquet files, below parts/ in its directory.
 
-takes  tables and views in parts, which note what their files do not show yet
-does   writes a part when a newer one has come, late changes with it; the newest part, which is
-       still changing, is written by a checkpoint and on closing
+takes  tables and views in parts, which track the parts whose files are outdated
+does   writes a part, with late changes, once a newer part exists; the newest part, which is still
+       changing, is written by a checkpoint and on closing
 gives  the parts back when the mill is opened
 
-Each part is written once, however many there are; a checkpoint names files and copies nothing.
+A checkpoint refers to the files and copies nothing, so each part is written only once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Owner(NamedTuple):
 
 
 def part_owners(core: Core) -> Iterator[Owner]:
-    """Everything in a mill that has parts."""
+    """All tables and views of a mill that have parts."""
     for table in core.catalog.tables():
         if table.table.parts is not None:
             yield Owner(table.name, table.key, table.table.parts)
@@ -51,7 +51,7 @@ def part_owners(core: Core) -> Iterator[Owner]:
 
 
 def part_files(core: Core, owner: Owner) -> PartFiles:
-    """The files of a table or view; those of a namesake that is gone are removed."""
+    """The files of a table or view; the files of a dropped namesake are removed."""
     assert core.store is not None
     found = core.part_files.get(owner.name)
     if found is None or found.key != owner.key:
@@ -69,7 +69,7 @@ def part_files(core: Core, owner: Owner) -> PartFiles:
 
 
 def write_parts(core: Core, *, is_closing: bool = False) -> None:
-    """After a commit: write what is behind the newest part. What fails is tried again later."""
+    """After a commit: write the parts before the newest one; a failure is retried later."""
     if core.store is None:
         return
     owners = list(part_owners(core))
@@ -84,7 +84,7 @@ def write_parts(core: Core, *, is_closing: bool = False) -> None:
 
 
 def write_all_parts(core: Core) -> None:
-    """Write all parts as they are, and wait for the disk: the log is no longer needed for them."""
+    """Write and sync all parts, so that the log is no longer needed for them."""
     for owner in part_owners(core):
         files = part_files(core, owner)
         _write(core, owner, files, None)
@@ -101,11 +101,13 @@ def _remove_dropped(core: Core, owners: Iterable[Owner]) -> None:
 
 
 def _write(core: Core, owner: Owner, files: PartFiles, newest: int | None) -> None:
-    """Bring files up to date, all but that of the part `newest`."""
+    """Write the files of all changed parts except `newest`."""
     unwritten: Unwritten = owner.parts.unwritten
     for subscript in sorted(unwritten.changed - {newest}):
         rows = owner.parts.part(subscript)
-        files.write(owner.parts.info(subscript), expanded(rows, core.dictionary), _owed(core, rows))
+        files.write(
+            owner.parts.info(subscript), expanded(rows, core.dictionary), _negative_rows(core, rows)
+        )
         unwritten.changed.discard(subscript)
     for subscript in sorted(unwritten.ended):
         files.end(subscript)
@@ -113,17 +115,17 @@ def _write(core: Core, owner: Owner, files: PartFiles, newest: int | None) -> No
     files.reached = owner.parts.newest_part()
 
 
-def _owed(core: Core, rows: Delta) -> str | None:
-    """Rows that were deleted before they came: no engine sees them, but they are not forgotten."""
+def _negative_rows(core: Core, rows: Delta) -> str | None:
+    """The rows with a negative multiplicity, encoded for the file's metadata; None if none."""
     times = rows.multiplicity
     if times is None or not (times < 0).any():
         return None
-    owed = decode_delta(rows.take(times < 0), core.dictionary, multiplicity=_TIMES)
-    return base64.b64encode(to_bytes(owed)).decode()
+    negative_rows = decode_delta(rows.take(times < 0), core.dictionary, multiplicity=_TIMES)
+    return base64.b64encode(to_bytes(negative_rows)).decode()
 
 
 def note_checkpoint(core: Core) -> None:
-    """A checkpoint was committed: it counts on the files as they are."""
+    """A checkpoint that refers to the present files was committed."""
     for owner in part_owners(core):
         part_files(core, owner).count_on(each.subscript for each in owner.parts.catalog())
 
@@ -132,7 +134,7 @@ def note_checkpoint(core: Core) -> None:
 
 
 def open_parts(core: Core, owner: Owner, infos: Iterable[PartInfo]) -> dict[PartInfo, Delta]:
-    """The parts that the checkpoint names, each as its file has it."""
+    """Read the parts that the checkpoint refers to from their files."""
     filed = part_files(core, owner).open(each.subscript for each in infos)
     return {each.info: _rows(core, owner.parts, each) for each in filed}
 
@@ -140,16 +142,16 @@ def open_parts(core: Core, owner: Owner, infos: Iterable[PartInfo]) -> dict[Part
 def _rows(core: Core, parts: Any, filed: FiledPart) -> Delta:
     schema = parts.schema
     rows = encode_columns(schema, filed.rows, core.dictionary)
-    if filed.owed is None:
+    if filed.negative_rows is None:
         return rows
-    table = from_bytes(base64.b64decode(filed.owed))
-    owed = encode_columns(schema, table.select(range(len(schema))), core.dictionary)
-    owed.multiplicity = np.ascontiguousarray(table.column(_TIMES).to_numpy(), np.int64)
-    return concat(schema, [rows, owed])
+    table = from_bytes(base64.b64decode(filed.negative_rows))
+    negative_rows = encode_columns(schema, table.select(range(len(schema))), core.dictionary)
+    negative_rows.multiplicity = np.ascontiguousarray(table.column(_TIMES).to_numpy(), np.int64)
+    return concat(schema, [rows, negative_rows])
 
 
 def sync_part_files(core: Core) -> None:
-    """The mill is open: files that belong to nothing go, and what is behind is written."""
+    """After recovery: remove orphaned files and write outdated ones."""
     if core.store is None:
         return
     owners = list(part_owners(core))

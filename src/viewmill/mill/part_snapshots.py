@@ -1,7 +1,8 @@
-"""What a checkpoint says of tables and views in parts, and how they are opened again.
+"""Tables and views in parts in a checkpoint, and how they are recovered.
 
-A view cannot always be computed anew: retention may have taken what its old parts were made from.
-So its parts are files, and what the log changed since is taken in as if it had just arrived.
+A view in parts cannot always be recomputed: retention may have removed the rows of its old parts.
+So its parts are restored from files, and the changes in the log are applied as if they had just
+arrived.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _key(entry: ViewEntry) -> str:
 
 
 def part_notes(core: Core) -> dict[str, str]:
-    """The catalogs of parts, and how far each view has come."""
+    """The catalogs of parts, and the range of parts of each view."""
     notes = {}
     for entry in _temporal(core):
         maintainer = temporal_maintainer(entry)
@@ -56,9 +57,9 @@ def part_notes(core: Core) -> dict[str, str]:
 
 
 def open_table_parts(core: Core, store: Store, entry: TableEntry) -> None:
-    """The rows of a table from its files, and when its parts were loaded; what follows is the log.
+    """Restore a table from its part files and the checkpoint; the log is replayed afterwards.
 
-    A file may be newer than the checkpoint: the log tells again what it shows already.
+    A file may be newer than the checkpoint and already contain changes of the log.
     """
     parts, note = entry.table.parts, store.notes().get(f"parts of {entry.key}")
     if parts is None:
@@ -77,7 +78,7 @@ def open_table_parts(core: Core, store: Store, entry: TableEntry) -> None:
 
 
 def _ahead(infos: Iterable[PartInfo], filed: Iterable[PartInfo]) -> list[PartInfo]:
-    """The parts that were written after the checkpoint."""
+    """The parts whose files were written after the checkpoint."""
     return sorted(set(filed) - set(infos))
 
 
@@ -88,7 +89,7 @@ def _infos(saved: Mapping[str, Any]) -> list[PartInfo]:
 def open_temporal_view(
     core: Core, store: Store, saved: Mapping[str, Any], statement: CreateTemporalView
 ) -> None:
-    """A view as the checkpoint has it, brought up to date with the log."""
+    """Restore a view from the checkpoint and apply the changes of the log."""
     entry = prepare_temporal_view(core, statement, saved["sql"])
     entry.created = saved["created"]
     maintainer = temporal_maintainer(entry)
@@ -106,7 +107,7 @@ def open_temporal_view(
 
 
 def _has_changed_whole(core: Core, entry: ViewEntry, version: int) -> bool:
-    """Whether the log changed anything below a table or view that is read whole."""
+    """Whether the log changed a table that the view reads as a whole, directly or not."""
     whole = {name.lower() for name in entry.reads if part_source(core, name) is None}
     for name in list(whole):
         whole |= core.catalog.reads_transitively(name)

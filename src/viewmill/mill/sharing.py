@@ -1,11 +1,11 @@
-"""Equal blocks of different views are kept once.
+"""Share equal blocks between views.
 
 takes  a planned view that is not built yet
-does   puts blocks that are there already in the place of its own: those that compute the same, with
-       the same strategy, for views that take every batch as it comes
+does   replaces its blocks by existing ones with the same query and strategy; only immediate views
+       share blocks
 
-A shared block lives as long as one of its views. A view that goes its own way (another refresh
-policy, a full refresh) gets blocks of its own first.
+A shared block lives as long as one of its views. A view that must diverge (another refresh policy,
+a full refresh) gets blocks of its own first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from viewmill.runtime.runtime import Block, join
 
 
 def share_blocks(core: Core, entry: ViewEntry) -> None:
-    """Let a view that is not built yet use the blocks of others where it can.
+    """Let a view that is not built yet use equal blocks of other views.
 
-    Those of the view that it replaces are left alone: if building it fails, that view stays.
+    Blocks of the view that it replaces are not used: if building it fails, that view stays.
     """
     if not _may_share(core, entry):
         return
@@ -49,12 +49,12 @@ def share_blocks(core: Core, entry: ViewEntry) -> None:
 
 
 def own_blocks(entry: ViewEntry) -> list[Block]:
-    """The blocks that work for this view alone."""
+    """The blocks that no other view uses."""
     return [block for block in entry.blocks if block.views <= {entry.name}]
 
 
 def shared_with(entry: ViewEntry) -> dict[str, list[str]]:
-    """For each block of the plan that is shared, the other views."""
+    """For each shared block of the plan, the other views that use it."""
     found = {
         name: sorted(block.views - {entry.name})
         for name, block in entry.placed.items()
@@ -64,7 +64,7 @@ def shared_with(entry: ViewEntry) -> dict[str, list[str]]:
 
 
 def _windows_shared(entry: ViewEntry) -> dict[str, list[str]]:
-    """For each window of a view, the others that read its tree."""
+    """For each window of a view, the other views that read its tree."""
     found = {}
     for block in entry.blocks:
         family = getattr(block.maintainer, "family", None)
@@ -81,7 +81,7 @@ def unshare(core: Core, entry: ViewEntry) -> None:
 
 
 def build_again(core: Core, entry: ViewEntry) -> None:
-    """Build the blocks of a view's plan anew, filled from the tables as they are."""
+    """Rebuild the blocks of a view's plan and fill them from the tables as they are."""
     taken = {block.name for _, block in _blocks_there(core)}
     renamed: dict[str, str] = {}
     blocks = []
@@ -103,7 +103,8 @@ def build_again(core: Core, entry: ViewEntry) -> None:
 
 
 def _may_share(core: Core, entry: ViewEntry) -> bool:
-    """Whether a view goes on with every batch and is kept by triggers that owe nothing."""
+    """Whether a view may share blocks: it is immediate, has no budget, and all its blocks are
+    triggers over sources without negative rows."""
     programs = [block.program for block in entry.blocks]
     return (
         entry.is_immediate
@@ -116,7 +117,7 @@ def _may_share(core: Core, entry: ViewEntry) -> bool:
 
 
 def _blocks_there(core: Core, adapts: bool | None = None) -> Iterator[tuple[str, Block]]:
-    """The blocks of the views that are there, with what they compute if they may be shared."""
+    """The existing blocks, each with its signature, or "" if it may not be shared."""
     for entry in core.catalog.views():
         if entry.budgeted is not None:
             yield from (("", block) for block in entry.blocks)
@@ -128,7 +129,7 @@ def _blocks_there(core: Core, adapts: bool | None = None) -> Iterator[tuple[str,
 
 
 def _signatures(plan: Plan) -> dict[str, str]:
-    """What each block computes and how, whatever the blocks and their columns are called."""
+    """A hash of each block's query and strategy, independent of the names of inner blocks."""
     found: dict[str, str] = {}
     for block in plan.blocks:
         query: object = _over_signatures(block.query, found)

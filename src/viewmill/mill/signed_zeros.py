@@ -1,7 +1,7 @@
-"""Deletes of rows with zeros: -0.0 equals 0.0, yet a table keeps the zero that was inserted.
+"""Deletes of rows with zeros: -0.0 equals 0.0, but a table keeps the zero that was inserted.
 
 takes  a change and the rows that it may delete
-gives  the change with each deleted row as it is held, so that views lose the row that they have
+gives  the change with the zeros of the held rows in its deletes, so that views remove the same row
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from viewmill.deltas.delta import Delta
 
 MINUS_ZERO = -(2**63)  # its bits as a word
 
-Supply = dict[bytes, Counter[bytes]]  # by row as SQL compares it: how often it is held, by its bits
+Supply = dict[bytes, Counter[bytes]]  # by row as SQL compares it: multiplicities by exact bits
 
 
 def float_columns(schema: Schema) -> list[int]:
@@ -35,14 +35,14 @@ def minus_zeros(delta: Delta, column: int) -> npt.NDArray[np.bool_]:
 
 def has_minus_zeros(delta: Delta, columns: Sequence[int]) -> bool:
     """Whether some row has -0.0 in one of these columns."""
-    if delta.size == 1:  # for one number NumPy's way is the longer one
+    if delta.size == 1:  # faster than NumPy for one number
         values = [delta.columns[i].item() for i in columns]
         return 0.0 in values and any(x == 0.0 and math.copysign(1.0, x) < 0.0 for x in values)
     return any(minus_zeros(delta, i).any() for i in columns)
 
 
 def signed_words(delta: Delta, columns: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The words of a change in which -0.0 is not 0.0."""
+    """The words of a change with different words for -0.0 and 0.0."""
     words = delta.words()
     for i in columns:
         words[minus_zeros(delta, i), i] = MINUS_ZERO
@@ -52,7 +52,7 @@ def signed_words(delta: Delta, columns: Sequence[int]) -> npt.NDArray[np.int64]:
 def without_minus_zeros(
     delta: Delta, columns: Sequence[int], rows: npt.NDArray[np.bool_] | None = None
 ) -> Delta:
-    """The change with 0.0 for -0.0 in some columns, of some rows."""
+    """The change with -0.0 replaced by 0.0 in these columns, and only in `rows` if given."""
     changed = {}
     for i in columns:
         found = minus_zeros(delta, i)
@@ -66,9 +66,9 @@ def without_minus_zeros(
 
 
 def as_held(delta: Delta, held: Delta, columns: Sequence[int]) -> Delta:
-    """The change with deleted rows as they are among those held and those that it inserts.
+    """The change whose deletes have the zeros of held rows, or of rows that it inserts.
 
-    A row that is there with the very zeros is taken first. One that is not there stays as it is.
+    Rows with exactly the same zeros are matched first. A delete without a match stays as it is.
     """
     plain, exact, times = delta.words(), signed_words(delta, columns), delta.multiplicities()
     supply: Supply = defaultdict(Counter)
@@ -108,7 +108,7 @@ def _exact_first(
     exact: npt.NDArray[np.int64],
     times: npt.NDArray[np.int64],
 ) -> list[int]:
-    """How often each deleted row is taken with the very zeros that it has."""
+    """How often each deleted row is matched by a row with exactly the same zeros."""
     taken = [0] * len(times)
     for row in np.flatnonzero(times < 0).tolist():
         there, bits = supply[plain[row].tobytes()], exact[row].tobytes()
@@ -120,7 +120,7 @@ def _exact_first(
 def _found(
     there: Counter[bytes], row: npt.NDArray[np.int64], taken: int, times: int
 ) -> Iterator[tuple[bytes, int]]:
-    """With which zeros a deleted row goes, and how often."""
+    """The zeros with which a row is deleted, each with how often."""
     own, left = row.tobytes(), -int(times) - taken
     for bits in list(there):
         count = max(0, min(there[bits], left))
@@ -138,7 +138,7 @@ def _with_zeros(
     columns: Sequence[int],
     times: npt.NDArray[np.int64],
 ) -> Delta:
-    """The rows with the zeros of these words."""
+    """The rows with the zeros that these words have."""
     kept = list(made.columns)
     for i in columns:
         signed = np.ascontiguousarray(words[:, i]).view(np.float64)

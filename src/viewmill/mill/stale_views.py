@@ -1,9 +1,9 @@
-"""Deferred views that cannot be refreshed, from one life of a mill to the next.
+"""Recover deferred views whose query fails over the present rows.
 
-Opening fills a view from the tables as they are. If its query fails over them, the view comes back
-as it was: over the rows of its own version, with the changes since then waiting. The version is
-stored with the first change that the view leaves waiting. The changes are in the log; of those
-before a checkpoint, the checkpoint keeps a copy.
+Opening a mill fills each view from the present rows. If the query of a deferred view fails over
+them, the view is restored to its last version: filled from the rows of that version, with the later
+changes waiting. The version is stored with the first change that waits for the view. The changes
+are in the log; a checkpoint keeps a copy of those before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Waiting = dict[str, list[Changed]]
 
 @dataclass(frozen=True)
 class History:
-    """What the log changed, by key of the table, with versions; and how a stored change is read."""
+    """The changes in the log by table key and version, and a decoder for stored changes."""
 
     store: Store
     changes: Mapping[str, list[tuple[int, Changed]]]
@@ -41,7 +41,7 @@ class History:
 
 
 def stale_records(core: Core, changed: Iterable[str]) -> dict[str, str]:
-    """The records of the views that a change leaves behind, with the version that they have."""
+    """The catalog records of the views that a change makes stale, with their version."""
     names, found = {name.lower() for name in changed}, {}
     for entry in core.catalog.deferred():
         if entry.reads.isdisjoint(names) or not _can_return(core, entry):
@@ -54,7 +54,7 @@ def stale_records(core: Core, changed: Iterable[str]) -> dict[str, str]:
 
 
 def _can_return(core: Core, entry: ViewEntry) -> bool:
-    """Whether a view is a query over whole tables: what it saw of them says what it shows."""
+    """Whether the rows of its tables determine those of a view: no parts and no windows."""
     if isinstance(entry.block.maintainer, KeptParts) or windows_in(entry):
         return False
     if any(scan.window is not None for scan in scans(entry.query)):
@@ -69,7 +69,7 @@ def is_plain_table(core: Core, name: str) -> bool:
 
 
 def stale_checkpoint(core: Core) -> tuple[dict[str, Any], dict[str, str]]:
-    """What waits for such views, and the version that each of them has."""
+    """For a checkpoint: the waiting changes of stale views, and the version of each view."""
     states: dict[str, Any] = {}
     notes: dict[str, str] = {}
     for entry in core.catalog.deferred():
@@ -96,7 +96,7 @@ def open_stale_view(
     statement: CreateMaterializedView,
     why: Overflow | EvaluationFailed,
 ) -> ViewEntry:
-    """The view as of its own version; raises the error if nobody knows that version's rows."""
+    """Restore a view at its last version; raises `why` if the rows of that version are unknown."""
     names = names_in(core, statement.query)
     if "stale" not in saved or not all(is_plain_table(core, name) for name in names):
         raise why
@@ -121,7 +121,7 @@ def open_stale_view(
 def _waiting(
     core: Core, history: History, version: int, view: str, created: int, names: Iterable[str]
 ) -> Waiting:
-    """The changes of each table after a version."""
+    """The changes of each table after a version, from the checkpoint and the log."""
     found: Waiting = {}
     for name in names:
         table = core.catalog.table(name)

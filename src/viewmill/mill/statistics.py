@@ -1,12 +1,12 @@
-"""What is known of the tables when a view is planned: rows, and different values of its columns.
+"""Table statistics for the planner: row counts and numbers of distinct values.
 
 takes  the mill's tables and views, the query that is planned
 gives  `Statistics`
 next   planner
 
-Values are counted when a view is created or explained, never at a refresh, and only in columns that
-the query joins or groups by. Whole numbers in a range not much larger than the table are counted
-exactly; of other columns a sample is, and the rest is estimated from it.
+Distinct values are counted when a view is created or explained, never at a refresh, and only in
+columns that the query joins or groups by. Integers in a range not much larger than the table are
+counted exactly; other columns are estimated from a sample.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from viewmill.program.parts import SECOND
 from viewmill.strategies.strategy import PartLayout, Statistics
 
 _SAMPLE = 50_000
-_RANGE = 8  # times the rows: how wide a range of numbers is counted value by value
+_RANGE = 8  # integers are counted exactly if their range is at most so many times the rows
 
 
 def statistics(core: Core, query: Relation) -> Statistics:
-    """What is known now."""
+    """The statistics of the tables and views that a query reads."""
     rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
     read = [core.catalog.get(name) for name in sources(query)]
     rows |= {entry.name: entry.rows for entry in read if isinstance(entry, ViewEntry)}
-    # One that is still empty is to be loaded yet.
+    # An empty STATIC table has not been loaded yet, so it may still change.
     static = frozenset(
         e.name for e in core.catalog.tables() if e.table.options.static and e.table.rows
     )
@@ -55,7 +55,7 @@ def _parts(core: Core) -> dict[str, PartLayout]:
 
 
 def _distinct(core: Core, query: Relation) -> dict[tuple[str, str], int]:
-    """Different values by source and column; a query of one table needs none."""
+    """Distinct values by source and column; not needed for a query of one table."""
     read = scans(query)
     if len(read) < 2:
         return {}
@@ -73,7 +73,7 @@ def _distinct(core: Core, query: Relation) -> dict[tuple[str, str], int]:
 
 
 def _columns(query: Relation) -> Iterator[str]:
-    """The columns that the query equates or groups by."""
+    """The columns in equalities and in GROUP BY or DISTINCT."""
     for relation in walk_relations(query):
         match relation:
             case Join(condition=condition) if condition is not None:
@@ -99,7 +99,7 @@ def _columns_in(expression: Expression) -> Iterator[Column]:
 
 
 def values_of(core: Core, scan: Scan, column: str) -> int:
-    """Different values of a column now, 0 if that is not known."""
+    """The number of distinct values of a column, 0 if unknown."""
     entry = core.catalog.get(scan.source)
     if isinstance(entry, TableEntry):
         table = entry.table
@@ -112,7 +112,7 @@ def values_of(core: Core, scan: Scan, column: str) -> int:
 
 
 def count_values(table: pa.Table, column: str) -> int:
-    """How many different values a column has, nearly."""
+    """The approximate number of distinct values of a column."""
     values = table.column(column).drop_null()
     if len(values) == 0:
         return 0
@@ -128,7 +128,7 @@ def count_values(table: pa.Table, column: str) -> int:
 
 
 def _count_in_range(values: Any) -> int | None:
-    """How many numbers there are, one flag for each of the range; None if that is too wide."""
+    """Count distinct integers with a bitmap over their range; None if the range is too wide."""
     words = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
     values = values.cast(words)
     bounds = pc.min_max(values).as_py()

@@ -1,8 +1,8 @@
-"""Which window views share their partials: all that take every batch of one stream as it comes.
+"""Families: the immediate window views over one table share their partial aggregates.
 
 takes  the program of a window view
-gives  its maintainer, a member of the family of its stream; a view that is refreshed at times of
-       its own, or within a budget, is a family of one
+gives  its maintainer, a member of the family of its table; a view that is deferred or has a budget
+       is a family of its own
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAMILY = "viewmill.kernels.window_family:WindowFamily"
 
 
 def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
-    """The maintainer of a window view."""
+    """Build the maintainer of a window view in the family it belongs to."""
     body = program.body
     assert isinstance(body, Windowed)
     (read,) = program.inputs
@@ -32,7 +32,7 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
         view = _made(core, read.source, entry).add(name, entry.name, program)
         view.followed = True
         return view
-    # Views by GROUP BY window are shown whole, whatever the watermark: a family of their own.
+    # GROUP BY window shows all windows whatever the watermark, so such views are separate families.
     every = "" if body.every is None else f" by {body.window.column}"
     key = read.source.lower(), body.window.unit + every
     family = core.families.get(key)
@@ -42,7 +42,7 @@ def join_family(core: Core, program: Program, entry: ViewEntry) -> Any:
 
 
 def _made(core: Core, source: str, alone: ViewEntry | None = None) -> Any:
-    """A family, of one view only that may lag behind its table, or of all that do not."""
+    """A new family: of one view that may lag behind its table (`alone`), or a shared one."""
     table = core.catalog.table(source)
 
     def rows() -> Delta:
@@ -68,25 +68,25 @@ def _made(core: Core, source: str, alone: ViewEntry | None = None) -> Any:
 
 
 def window_of(entry: ViewEntry) -> Any:
-    """The maintainer of a view that is one window; None of others."""
+    """The maintainer of a view whose last block is a window, else None."""
     maintainer = entry.blocks[-1].maintainer
     return maintainer if getattr(maintainer, "family", None) is not None else None
 
 
 def windows_in(entry: ViewEntry) -> list[Any]:
-    """All windows among the maintainers of a view."""
+    """The maintainers of a view that are windows."""
     found = [block.maintainer for block in entry.blocks]
     return [each for each in found if getattr(each, "family", None) is not None]
 
 
 def leave_families(entry: ViewEntry) -> None:
-    """A view that was built does not come to be."""
+    """Remove the windows of a view that was built but is not created after all."""
     for window in windows_in(entry):
         window.family.leave(window)
 
 
 def window_facts(entry: ViewEntry) -> list[dict[str, Any]]:
-    """How the windows of a view are run: for explain."""
+    """How the windows of a view are computed, for EXPLAIN."""
     return [_facts(window) for window in windows_in(entry)]
 
 
@@ -110,7 +110,7 @@ def _facts(window: Any) -> dict[str, Any]:
 
 
 def _lane(window: Any) -> dict[str, Any] | None:
-    """What a lane has in common, if views with other predicates or keys share it."""
+    """The shared work of a lane, if views with other predicates or keys share it."""
     planned = window.planned
     if not planned.is_joined:
         return None
@@ -131,14 +131,14 @@ _FORMULAS = {
 
 
 def fill_new_windows(core: Core, tables: Iterable[str]) -> None:
-    """Before tables change: fill what new views of their streams need from the rows as they are."""
+    """Before tables change: fill the windows of new views over them from the present rows."""
     for table in tables:
         for family in core.runtime.families(table):
             family.settle()
 
 
 def note_followers(core: Core, entry: ViewEntry) -> None:
-    """Somebody began or stopped to follow a view: its changes are listed only as long."""
+    """Update whether a view's windows list their changes: only while something follows the view."""
     for window in windows_in(entry):
         if window.family.is_shared:
             block = entry.block.maintainer
@@ -148,7 +148,7 @@ def note_followers(core: Core, entry: ViewEntry) -> None:
 
 
 def note_readers(core: Core, entry: ViewEntry) -> None:
-    """A view came or went: those that it reads are followed, or not any more."""
+    """Update the followers of a created or dropped view and of the views that it reads."""
     note_followers(core, entry)
     for name in entry.reads:
         below = core.catalog.get(name)

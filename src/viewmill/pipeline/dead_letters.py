@@ -1,7 +1,7 @@
-"""Rows that no table can take: kept with the reason, so that the stream goes on.
+"""Dead letters: rows that no table accepts are stored with the reason, and the stream goes on.
 
-takes  rows of a source as an Arrow table, and a way to take them
-gives  the rows that were refused, one by one, each with its reason
+takes  rows of a source as an Arrow table, and a function that takes them
+gives  the refused rows, each with its reason
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def take_or_refuse(rows: pa.Table, take: Take) -> list[tuple[str, str]]:
 
 
 def _without_corrupt(rows: pa.Table) -> tuple[pa.Table, list[tuple[str, str]]]:
-    """Rows that Spark's reader could not read have their text in a column of its own."""
+    """Split off rows that Spark could not parse; their text is in the corrupt-record column."""
     at = next((i for i, name in enumerate(rows.column_names) if name.lower() == CORRUPT), None)
     if at is None:
         return rows, []
@@ -53,7 +53,7 @@ def _without_corrupt(rows: pa.Table) -> tuple[pa.Table, list[tuple[str, str]]]:
 
 
 def _halve(rows: pa.Table, take: Take) -> list[tuple[str, str]]:
-    """Rows are taken together; when one is refused, in halves, until it stands alone."""
+    """Take all rows at once; if that fails, bisect to find the rows that are refused."""
     if not rows.num_rows:
         return []
     try:
@@ -67,5 +67,5 @@ def _halve(rows: pa.Table, take: Take) -> list[tuple[str, str]]:
 
 
 def _reason(why: InvalidRow) -> str:
-    """The message without the row's number: standing alone, every row is row 0."""
+    """The message without the row number, which is always 0 for a single row."""
     return why.message.removeprefix("row 0: ").replace(" in row 0 of ", " in ", 1)

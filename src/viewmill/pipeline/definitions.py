@@ -1,7 +1,7 @@
 """Keep the views of a pipeline's mill in line with what the program declares.
 
-takes  the views in the order of their declaration, which is an order of what they read
-does   creates what is new, builds anew what is defined otherwise, drops what is gone
+takes  the views in the order of their declaration, which is a dependency order
+does   creates new views, recreates changed ones, drops those that are gone
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from viewmill.sql.statements import CreateMaterializedView, CreateView, Query
 
 
 def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
-    """Create a view, unless it is there as defined."""
+    """Create or recreate a view, unless it exists with this definition."""
     statement = statement_of(name, sql, clauses)
     before = mill.definition(name)
     if before == statement:
@@ -52,7 +52,7 @@ def drop_others(mill: Mill, declared: Iterable[str]) -> None:
 
 
 def names_below(mill: Mill, view: str) -> set[str]:
-    """Every name that a view's text mentions, and those of the views among them, in lower case."""
+    """Every name that a view reads, directly or through other views, in lower case."""
     found: set[str] = set()
     todo = [view.lower()]
     while todo:
@@ -64,7 +64,7 @@ def names_below(mill: Mill, view: str) -> set[str]:
 
 
 def definition_number(mill: Mill, view: str) -> int:
-    """A number that changes with the text of a view or of anything that it reads."""
+    """A hash of the definitions of a view and of everything that it reads."""
     names = sorted({view.lower()} | names_below(mill, view))
     texts = [f"{name} {mill.definition(name)}" for name in names]
     digest = blake2b("\0".join(texts).encode(), digest_size=8).digest()
@@ -82,7 +82,7 @@ def _names(entry: Entry | None) -> frozenset[str]:
 
 
 def _drop_with_readers(mill: Mill, name: str) -> None:
-    """Readers go first; those that are declared come back when their turn comes."""
+    """Drop a view and its readers; readers that are still declared are recreated later."""
     for reader in mill.core.catalog.readers(name):
         _drop_with_readers(mill, reader.name)
     kind = "VIEW" if isinstance(mill.core.catalog.get(name), PlainEntry) else "MATERIALIZED VIEW"

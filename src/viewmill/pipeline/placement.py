@@ -1,4 +1,4 @@
-"""Where views are kept: what a pipeline asks of its placement, and the one in the driver."""
+"""Placements: where the views of a pipeline are maintained, and the placement in the driver."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Arrived:
     changes: dict[str, list[pa.Table]] = field(default_factory=dict)  # of other tables
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # source, reason, row
     counts: dict[str, int] = field(default_factory=dict)  # rows in, by source
-    whole: frozenset[str] = frozenset()  # sources of which the rows are all that they have
+    whole: frozenset[str] = frozenset()  # sources whose rows replace the whole table
     notes: dict[str, int] = field(default_factory=dict)  # for the ledger, besides the batch
 
 
 class Placement(Protocol):
-    """Where views are kept."""
+    """Where the views of a pipeline are maintained."""
 
     def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
-        """Create a view, unless it is there as defined."""
+        """Create or recreate a view, unless it exists with this definition."""
 
     def streaming(self, sources: Sequence[Source]) -> list[Source]:
         """The sources that are read as streams; the others are loaded at once."""
@@ -42,33 +42,33 @@ class Placement(Protocol):
         """Whether a source is read as a stream."""
 
     def check(self, mill: Mill, streams: Sequence[Source]) -> None:
-        """Say what is in the way of a start; nothing is written."""
+        """Raise if the pipeline cannot start; writes nothing."""
 
     def prepare(self) -> None:
-        """Get ready for the start that was checked."""
+        """Prepare the start, after `check`."""
 
     def frame(self, streams: Sequence[Source]) -> Any:
-        """The streaming DataFrame whose batches are taken."""
+        """The streaming DataFrame whose batches the pipeline takes."""
 
     def settings(self) -> AbstractContextManager[object]:
         """Spark's settings while the query is started."""
 
     def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
-        """What a batch brings."""
+        """Decode a batch."""
 
     def verify(self, mill: Mill, view: str) -> list[Difference]:
-        """What differs below what the mill itself can compare."""
+        """Differences in state outside the mill, which the mill cannot verify itself."""
 
     def status(self) -> dict[str, Any]:
-        """What there is to tell besides the views."""
+        """Status besides that of the views."""
 
 
 Sources = Mapping[str, Source]
 
-# Rows are only read and handed over; looking for a better plan on the way costs 8 ms a batch.
+# Rows are only read and handed over; adaptive planning would cost 8 ms per batch.
 _SETTINGS = {"spark.sql.adaptive.enabled": "false"}
-# One loop compiled for a whole plan is of use where rows are grouped and joined. Where they are
-# only read, it is not faster, and writing it again costs 12 ms a batch.
+# Whole-stage code generation helps where rows are grouped and joined. Where they are only read it
+# is not faster, and generating the code costs 12 ms per batch.
 _READING_SETTINGS = {**_SETTINGS, "spark.sql.codegen.wholeStage": "false"}
 _READING = frozenset(
     {
@@ -84,38 +84,38 @@ _READING = frozenset(
 
 
 class InDriver:
-    """Everything is kept by the mill in this process; Spark reads and parses."""
+    """All views are maintained by the mill in the driver; Spark only reads and parses."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._settings = _SETTINGS
 
     def define(self, mill: Mill, name: str, sql: str, clauses: str, sources: Sources) -> None:
-        """Create a view, unless it is there as defined."""
+        """Create or recreate a view, unless it exists with this definition."""
         define_view(mill, name, sql, clauses)
 
     def streaming(self, sources: Sequence[Source]) -> list[Source]:
-        """Those that go on."""
+        """The sources with a streaming DataFrame."""
         return [each for each in sources if each.is_streaming]
 
     def reads_as_stream(self, source: Source) -> bool:
-        """Whether it goes on."""
+        """Whether its DataFrame is streaming."""
         return source.is_streaming
 
     def prepare(self) -> None:
         """Nothing to do."""
 
     def check(self, mill: Mill, streams: Sequence[Source]) -> None:
-        """See what Spark will have to do."""
+        """Choose Spark's settings by what the sources do."""
         reading = all(_only_reads(each.frame) for each in streams)
         self._settings = _READING_SETTINGS if reading else _SETTINGS
 
     def frame(self, streams: Sequence[Source]) -> Any:
-        """All rows."""
+        """The rows of all sources in one DataFrame."""
         return union([each.selected() for each in streams])
 
     def settings(self) -> AbstractContextManager[object]:
-        """One plan for a batch."""
+        """The settings that keep planning a batch cheap."""
         return settings(self._spark, self._settings)
 
     def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
@@ -133,7 +133,7 @@ class InDriver:
 
 
 def _only_reads(frame: Any) -> bool:
-    """Whether rows are read, chosen and cut to columns, and nothing else."""
+    """Whether a frame only reads, filters and projects rows."""
     made = getattr(frame, "_jdf", None)  # a frame of Spark Connect has none
     if made is None:
         return False

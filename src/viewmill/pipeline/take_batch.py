@@ -1,7 +1,7 @@
-"""Take one batch of all sources into the mill, exactly once.
+"""Commit one batch of all sources to the mill, exactly once.
 
-takes  the rows of each source as Arrow tables, the id of the query and of the batch
-does   one commit: rows, dead letters and the note that the batch was taken, or none of it
+takes  the rows of each source as Arrow tables, the ids of the query and of the batch
+does   one commit with the rows, the dead letters and the ledger entry of the batch
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LEDGER = "_viewmill_ledger"
 _CREATE_LEDGER = (
     f"CREATE TABLE {LEDGER} (name STRING NOT NULL, batch BIGINT NOT NULL, PRIMARY KEY (name))"
 )
-# More than so many deletes of missing rows in one batch are no accident; each costs a look.
+# More deletes of missing rows in one batch mean that the source is broken; each costs a lookup.
 _PROBLEMS = 10_000
 
 
 @dataclass
 class Taken:
-    """What a batch brought."""
+    """What was taken of a batch."""
 
     rows: int
     letters: int
@@ -44,7 +44,7 @@ class Taken:
 
 
 class Ledger:
-    """What was taken: the last batch of the streaming query, and the batch sources."""
+    """Which batches were committed, of the streaming query and of batch sources."""
 
     def __init__(self, mill: Mill) -> None:
         self._mill = mill
@@ -63,11 +63,11 @@ class Ledger:
         return [each for each in self._batches if each.startswith("query ") and each != name]
 
     def note(self, name: str, batch: int) -> None:
-        """Put the note into the batch under way."""
+        """Add an entry to the current batch of the mill."""
         self._mill.upsert(LEDGER, [(name, batch)])
 
     def keep(self, name: str, batch: int) -> None:
-        """The batch under way was committed."""
+        """The entry was committed: remember it."""
         self._batches[name] = batch
 
 
@@ -79,7 +79,7 @@ def take_batch(
     sources: Iterable[Source],
     arrived: Arrived,
 ) -> Taken:
-    """Commit a batch unless it was committed before; batch ids may have gaps, not go back."""
+    """Commit a batch unless it was committed before; batch ids increase, possibly with gaps."""
     if batch <= ledger.last(name):
         return Taken(0, 0, repeated=True)
     letters = [Letter(source, batch, why, row) for source, why, row in arrived.refused]
@@ -104,7 +104,7 @@ def take_batch(
 def _take_source(
     mill: Mill, source: Source, rows: pa.Table, whole: Container[str] = ()
 ) -> list[tuple[str, str]]:
-    """Put the rows of a source into the batch under way; for one in `whole` they are all it has."""
+    """Add the rows of a source to the current batch; for a source in `whole` they replace all."""
     table = mill.core.catalog.table(source.name).table
 
     def delta(part: pa.Table) -> Delta:
@@ -133,7 +133,7 @@ def _take_source(
 
 
 def _without_missing(mill: Mill, table: Table, delta: Delta) -> tuple[Delta, list[tuple[str, str]]]:
-    """A checked source: deletes of rows that are not there are taken out."""
+    """Remove the deletes of missing rows from the delta of a checked source."""
     refused: list[tuple[str, str]] = []
     while (at := table.problem(delta)) is not None:
         if len(refused) == _PROBLEMS:

@@ -49,7 +49,7 @@ class FiledPart(NamedTuple):
 
     info: PartInfo
     rows: pa.Table
-    owed: str | None  # what the writer noted about rows that are there less than no times
+    negative_rows: str | None  # encoded rows with a negative multiplicity
 
 
 def part_folder(subscript: int, length: int) -> str:
@@ -89,10 +89,10 @@ class PartFiles:
 
     # Writing.
 
-    def write(self, info: PartInfo, rows: pa.Table, owed: str | None = None) -> None:
+    def write(self, info: PartInfo, rows: pa.Table, negative_rows: str | None = None) -> None:
         """Replace the file of a part."""
         path = self.path(info.subscript)
-        about = {"key": self.key, "info": info, "owed": owed}
+        about = {"key": self.key, "info": info, "owed": negative_rows}
         metadata = {**(rows.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
         with reported(path, "write"):
             make_folders(path.parent)

@@ -3,8 +3,8 @@
 takes  the change of the view by each version
 does   writes it to a hidden file before the commit; after it, `deliver`s the files in order
 
-How often a delivery is seen after a crash is the receiver's affair: a rename and a commit to Delta
-show a version once, a function may be called with the last version again.
+Whether a crash repeats a delivery depends on the receiver: a rename or a commit to Delta makes a
+version visible once, but a function may be called with the last version again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from viewmill.pipeline.sinks.sink import MULTIPLICITY, with_multiplicity
 
 
 class Delivery(NamedTuple):
-    """How changes are written down and handed over.
+    """How changes are prepared and delivered.
 
     write    the change with `_multiplicity`, its version, and the hidden file for it
     deliver  the hidden file and its version; the file must be gone afterwards
@@ -46,7 +46,7 @@ class Delivery(NamedTuple):
 
 
 class ChangeSink:
-    """Hidden files in `folder`, named by version, on their way to `delivery`."""
+    """Keeps prepared changes in hidden files in `folder`, named by version, until delivered."""
 
     def __init__(self, name: str, folder: Path, delivery: Delivery, shown: str = "") -> None:
         self.name, self._folder, self._delivery = name, folder, delivery
@@ -54,11 +54,11 @@ class ChangeSink:
 
     @property
     def can_catch_up(self) -> bool:
-        """Whether it is known what was delivered."""
+        """Whether the delivered rows can be read back."""
         return self._delivery.net is not None
 
     def open(self, view: View, pipeline: str) -> None:
-        """Check whose the folder is; what it lacks of the view is caught up later."""
+        """Check that the folder is ours; missed changes are caught up on later."""
         if not view.is_immediate:
             raise UnsupportedQuery(
                 f'the changes of view "{view.name}" cannot be followed: it is refreshed later',
@@ -68,7 +68,7 @@ class ChangeSink:
         self._owner.open(view.name, pipeline)
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """What has missed changes must know what it got, to be told the difference."""
+        """Raise if changes were missed and the delivered rows cannot be read back."""
         self._owner.check()
         if has_all or not self._owner.has_begun:
             return
@@ -83,7 +83,7 @@ class ChangeSink:
             )
 
     def prepare(self, version: int, change: Change | None) -> None:
-        """Write the change down; what an earlier try left is not wanted any more."""
+        """Write the change to a hidden file, after removing files of a failed attempt."""
         for file, at in self._prepared():
             if at >= version:
                 disk.remove(file)
@@ -101,14 +101,14 @@ class ChangeSink:
         return [(file, int(file.name.removeprefix(".changes-"))) for file in files]
 
     def publish(self, version: int, view: View) -> None:
-        """Deliver what was prepared."""
+        """Deliver the prepared changes in order."""
         for file, at in self._prepared():
             if at <= version:
                 reach("change to deliver")
                 self._delivery.deliver(file, at)
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """Deliver what was committed, forget what was not, catch up with what was missed."""
+        """Deliver committed changes, drop uncommitted ones, catch up on missed ones."""
         goes_on = has_all and self._owner.has_begun
         for file, at in self._prepared():
             if at > version or not goes_on:  # the difference has what was not delivered
@@ -120,7 +120,7 @@ class ChangeSink:
             self.publish(now, view)
 
     def begin(self, version: int, view: View) -> None:
-        """A new sink starts with all rows; they are delivered when it is noted that they wait."""
+        """Start a new sink with all rows, delivered once the sink is marked as begun."""
         if not self._owner.has_begun:
             self._owner.claim()
             self._catch_up(version, view)
@@ -129,7 +129,7 @@ class ChangeSink:
             self.publish(version, view)
 
     def _catch_up(self, version: int, view: View) -> None:
-        """Write down all rows of the view, less those that were delivered if that is known."""
+        """Prepare all rows of the view, minus the delivered rows if they can be read back."""
         rows = with_multiplicity(view.to_arrow(), 1)
         if self._delivery.net is not None:
             rows = _difference(rows, self._delivery.net(rows.schema))
@@ -138,7 +138,7 @@ class ChangeSink:
 
 
 def _difference(rows: pa.Table, net: pa.Table) -> pa.Table:
-    """What must be added to `net` to make it `rows`; all with `_multiplicity`."""
+    """The change from `net` to `rows`; all with `_multiplicity`."""
     names = [each for each in rows.schema if each.name != MULTIPLICITY]
     schema = Schema(tuple(Field(each.name, from_arrow_type(each.type)) for each in names))
     dictionary = Dictionary()
@@ -149,6 +149,6 @@ def _difference(rows: pa.Table, net: pa.Table) -> pa.Table:
 
 
 def write_feather(rows: pa.Table, version: int, file: Path) -> None:
-    """A change as it is, for deliveries that read it back."""
+    """Write a change unaltered, for deliveries that read it back."""
     with NewFile(file) as out:
         feather.write_feather(rows, out, compression="uncompressed")

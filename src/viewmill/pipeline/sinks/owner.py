@@ -1,7 +1,7 @@
-"""Whose a directory is: a sink writes only where it wrote before, or where nothing is.
+"""Ownership of a sink's directory: a sink writes only to an empty directory or to its own.
 
 takes  the directory of a sink, its view and the id of its pipeline
-gives  an error for a directory that holds what somebody else wrote; a note in it when it is ours
+gives  an error for a directory with files of others; an ownership file in a directory of ours
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _FOREIGN = ("_delta_log", "_spark_metadata")  # of tables that others keep, also
 
 
 class Owner:
-    """The note in one directory; `shown` is the pattern of the files that readers are to find."""
+    """The ownership of one directory; `shown` is a pattern for the files that readers see."""
 
     def __init__(self, folder: Path, shown: str = "") -> None:
         self._folder, self._shown = folder, shown
         self._note: dict[str, str] = {}
-        self.has_begun = False  # whether what the view was at first is in it as a whole
+        self.has_begun = False  # whether the initial rows of the view are prepared completely
 
     def open(self, view: str, pipeline: str) -> None:
-        """Make the directory, or look whose it is."""
+        """Make the directory, or check that it is ours."""
         self._note = {"pipeline": pipeline, "view": view.lower()}
         try:
             make_folders(self._folder)
@@ -38,7 +38,7 @@ class Owner:
         self.check()
 
     def check(self) -> None:
-        """Refuse a directory of others; another pipeline may have begun since it was opened."""
+        """Raise if the directory belongs to others; another pipeline may have claimed it since."""
         saved = self._read()
         if saved is None:
             self._refuse_strangers("")
@@ -72,7 +72,7 @@ class Owner:
             )
 
     def claim(self, *, begun: bool = False) -> None:
-        """Note that the directory is ours."""
+        """Mark the directory as ours."""
         if begun and self.has_begun:
             return
         self.has_begun = begun

@@ -1,13 +1,13 @@
-"""What a sink must do so that a crash between any two steps neither loses nor doubles a change.
+"""The interface of a sink: no crash between any two steps loses or duplicates a change.
 
-1. `prepare` before the mill commits a version: write the change down where nobody sees it.
+1. `prepare`, before the mill commits a version: write the change where readers do not see it.
 2. The mill commits.
-3. `publish`: show it, by one atomic step; showing a version again changes nothing.
+3. `publish`: make the change visible in one atomic, idempotent step.
 
-At a start `check` comes first and may refuse; then `recover` gets the last version that the mill
-has committed with its sinks: what was prepared up to it is published, what was prepared beyond it
-is thrown away. Later versions may be there, of views that were created or dropped since, so it is
-noted in the storage until a start has come this far. `begin` comes last, before the first batch.
+At a start, `check` comes first and may refuse. Then `recover` gets the last version that the mill
+committed with its sinks: changes prepared up to it are published, later ones are dropped. The mill
+may have later versions, of views created or dropped since, so that version is stored until a start
+gets this far. `begin` comes last, before the first batch.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ MULTIPLICITY = "_multiplicity"
 
 
 class Sink(Protocol):
-    """One place where one view goes.
+    """One destination of one view.
 
-    `has_all` says whether it has got every change of the view so far; if not, a run went on without
-    it, or its view was dropped or defined otherwise in between.
+    `has_all` says whether it has received every change of the view so far. It has not if a run went
+    on without it, or if its view was dropped or redefined in between.
     """
 
     @property
     def name(self) -> str | None:
-        """What it is called among the sinks that must not miss a change; None if it may."""
+        """Its name among the sinks that must not miss a change; None if it may miss some."""
 
     @property
     def can_catch_up(self) -> bool:
-        """Whether it can be told the difference to what it has."""
+        """Whether it can receive the difference between the view and what it has."""
 
     def open(self, view: View, pipeline: str) -> None:
-        """Check that the place is ours: `pipeline` is the id of the pipeline."""
+        """Check that the destination is ours; `pipeline` is the id of the pipeline."""
 
     def check(self, view: View, *, has_all: bool) -> None:
         """Raise if it has missed changes and cannot catch up; nothing is written yet."""
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """What was prepared up to `version` is committed; catch up with what was missed."""
+        """Publish the changes prepared up to `version`, and catch up on missed ones."""
 
     def begin(self, version: int, view: View) -> None:
-        """The mill is at `version`, and from now on every change is prepared."""
+        """Start at `version`; every later change will be prepared."""
 
     def prepare(self, version: int, change: Change | None) -> None:
-        """The next version, and the change of the view by it, None if there is none."""
+        """Prepare the change of the view by the next version; None if it does not change."""
 
     def publish(self, version: int, view: View) -> None:
-        """The mill has reached `version`."""
+        """Publish the prepared changes: the mill has committed `version`."""
 
 
 class TableSink:
-    """The view as a table that is replaced as a whole; `write(rows, version)` does it, atomically.
+    """The view as a table that `write(rows, version)` replaces atomically.
 
-    Nothing is written ahead: the rows can be had from the view again.
+    Nothing needs to be prepared: the rows can always be read from the view.
     """
 
     can_catch_up = True
@@ -75,36 +75,36 @@ class TableSink:
         self.name: str | None = None
 
     def open(self, view: View, pipeline: str) -> None:
-        """Watch the view: most versions do not change it."""
+        """Subscribe to the view, since most versions do not change it."""
         view.subscribe(self._mark)
 
     def _mark(self, _: Change) -> None:
         self._is_due = True
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """All rows can be had from the view."""
+        """Nothing to check: all rows can be read from the view."""
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """Nothing was prepared."""
+        """Nothing to do: nothing was prepared."""
 
     def prepare(self, version: int, change: Change | None) -> None:
         """Nothing to do."""
 
     def publish(self, version: int, view: View) -> None:
-        """Replace the table, if the view changed; a view that waits is at an older version."""
+        """Replace the table if the view changed; a deferred view may be at an older version."""
         if self._is_due:
             self._is_due = False
             shown = version if view.is_immediate else view.status()["version"]
             self._write(view.to_arrow(), shown)
 
     def begin(self, version: int, view: View) -> None:
-        """Replace the table: it may show an older version, or another definition."""
+        """Replace the table: it may have an older version or definition of the view."""
         self._is_due = True
         self.publish(version, view)
 
 
 def change_rows(table: pa.Table, version: int) -> pa.Table:
-    """Rows with `_multiplicity` as rows with `_change_type`, `_commit_version`; deletes first."""
+    """Turn `_multiplicity` into `_change_type` and `_commit_version`; deletes come first."""
     times = table.column(MULTIPLICITY).combine_chunks().to_numpy(zero_copy_only=False)
     gone, come = np.flatnonzero(times < 0), np.flatnonzero(times > 0)
     positions = np.concatenate([np.repeat(gone, -times[gone]), np.repeat(come, times[come])])
@@ -115,7 +115,7 @@ def change_rows(table: pa.Table, version: int) -> pa.Table:
 
 
 def net_rows(place: str, changes: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The rows that changes make up, with `_multiplicity`: what a reader of `place` has."""
+    """The sum of the changes in `place`, as rows with `_multiplicity`."""
     found = [schema.empty_table()]
     for table in changes:
         rows = table.drop_columns([CHANGE, VERSION])
@@ -139,5 +139,5 @@ def _other_columns(place: str) -> ForbiddenChange:
 
 
 def with_multiplicity(rows: pa.Table, times: int) -> pa.Table:
-    """Rows that all have one multiplicity."""
+    """Add a `_multiplicity` column with one value."""
     return rows.append_column(MULTIPLICITY, pa.array([times] * rows.num_rows, pa.int64()))

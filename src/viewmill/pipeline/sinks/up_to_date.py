@@ -1,13 +1,13 @@
-"""Which sinks have got every change of their views so far.
+"""Which sinks have received every change of their views so far.
 
-takes  the sinks of a run, each with the version at which its view was created, and a number that
-       stands for its definition
+takes  the sinks of a run, each with the version at which its view was created, and a hash of the
+       view's definition
 does   keeps them in a table of the mill, written once at the start of a run
 
-A sink that is not in the table, or is there with an older view, has missed changes: the pipeline
-ran without it, or its view was dropped or defined otherwise. A view that was made again with the
-same definition, and no run in between, shows what it showed: a start that was refused made another
-one for a moment.
+A sink that is not in the table, or that is there with an older view, has missed changes: the
+pipeline ran without it, or its view was dropped or redefined. A view that was recreated with the
+same definition and without a run in between has the same rows: a refused start replaced it for a
+moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEFINITION = "definition for "
 
 
 class UpToDateSinks:
-    """The sinks that the last run had."""
+    """The sinks of the last run, which received all its changes."""
 
     def __init__(self, mill: Mill) -> None:
         self._mill = mill
@@ -34,7 +34,7 @@ class UpToDateSinks:
         self._known: dict[str, int] = dict(mill.sql(f"SELECT name, created FROM {TABLE}").rows())
 
     def has_all(self, sink: str, created: int) -> bool:
-        """Whether a sink has got every change of the view that was created at this version."""
+        """Whether a sink has received every change of the view created at this version."""
         return self._known.get(sink) == created
 
     def is_defined_as(self, sink: str, definition: int) -> bool:
@@ -42,7 +42,7 @@ class UpToDateSinks:
         return self._known.get(_DEFINITION + sink) == definition
 
     def note(self, created: Mapping[str, int], definitions: Mapping[str, int]) -> None:
-        """From now on these sinks get every change, and no others do."""
+        """Record that exactly these sinks receive every change from now on."""
         sinks = {**created, **{_DEFINITION + name: each for name, each in definitions.items()}}
         if sinks == self._known:
             return
