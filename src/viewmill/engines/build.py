@@ -1,6 +1,6 @@
-"""Maintain a program whose body is a query: run it again, hand out what differs.
+"""Maintain a program by recomputation: run its query and diff the results.
 
-takes  `Program` with a `Queries` body, and a way to run a relation over the sources as they are now
+takes  `Program` with a `Queries` body, and a function that runs a relation over the present sources
 gives  `Maintainer`
 """
 
@@ -45,7 +45,7 @@ class QueryMaintainer:
         return consolidate(concat(self._program.output, [self._next, old]))
 
     def hold(self, contents: Delta) -> None:
-        """Take the rows of a view over from another maintainer."""
+        """Take over the rows of a view from another maintainer."""
         self._committed, self._next = contents, None
 
     def commit(self) -> None:
@@ -58,11 +58,11 @@ class QueryMaintainer:
         self._next = None
 
     def contents(self) -> Delta:
-        """The last committed result, in the order in which the engine gave it."""
+        """The last committed result, in the engine's order."""
         return self._committed
 
     def count_rows(self) -> int:
-        """How many rows it shows."""
+        """The number of rows of the last committed result."""
         return self._committed.net_rows
 
     def load(self, state: str, rows: Iterable[Any]) -> None:
@@ -78,7 +78,7 @@ class QueryMaintainer:
         raise KeyError(state)
 
     def state_bytes(self) -> Mapping[str, int]:
-        """The last result is what is kept."""
+        """The size of the last result, the only thing kept."""
         kept = self._committed
         masks = sum(mask.nbytes for mask in kept.nulls if mask is not None)
         return {"result": sum(column.nbytes for column in kept.columns) + masks}

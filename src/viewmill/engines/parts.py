@@ -1,11 +1,11 @@
-"""Maintain a temporal view: compute the parts that are new, and again those whose sources changed.
+"""Maintain a temporal view: compute new parts, and recompute parts whose sources changed.
 
-takes  `Program` with a `PartQueries` body, the sources that have parts, a way to run a relation
+takes  `Program` with a `PartQueries` body, the sources that have parts, a function to run relations
 gives  `Maintainer`; the view's rows are those of its newest part
 
-NEXT is the part that comes next: it is computed as soon as the newest part of every source that it
-reads is there. What changed earlier makes the parts that read it due again, in order; a part that
-comes out as it was makes none of its own readers due.
+NEXT is the next part: it is computed as soon as the newest part of every source that it reads
+exists. A changed part of a source makes the parts that read it due, in order; a part whose
+recomputation changes nothing makes none of its own readers due.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Run = Callable[[Relation, Rows], Any]  # a relation and the rows of its parts in
 
 
 class PartHold:
-    """What one view still needs of one source, which must not drop it before."""
+    """The parts of a source that a view still needs, so that the source does not drop them."""
 
     def __init__(self, maintainer: PartMaintainer, source: str) -> None:
         self._maintainer, self.source = maintainer, source
@@ -41,7 +41,7 @@ class PartHold:
 
 
 class PartMaintainer(KeptParts):
-    """Keeps the parts of one view. It is a `PartSource` for views above it."""
+    """Maintains the parts of one view. It is a `PartSource` for views above it."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PartMaintainer(KeptParts):
         self._run, self._dictionary = run, dictionary
         self._all_due = False  # a table that is read whole has changed
         self._is_deferred = is_deferred
-        self._seen = 0  # the version up to which all changes were taken in
+        self._seen = 0  # the version of the last refresh
         self._memo: tuple[Any, Delta] | None = None
         self._held: Rows = {}
         self.computed = 0  # part queries since creation
@@ -70,12 +70,12 @@ class PartMaintainer(KeptParts):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Sources with parts say themselves what changed; one without makes all parts due."""
+        """Mark all parts as due if a source without parts changed; others are asked in `flush`."""
         if input not in self._sources:
             self._all_due = self._all_due or delta.size > 0
 
     def flush(self) -> Delta:
-        """Bring the parts up to date; the newest part now minus the newest part before."""
+        """Bring the parts up to date; gives the newest part minus the newest part before."""
         if self._all_due:
             self._memo = None
         due = self._due()
@@ -87,7 +87,7 @@ class PartMaintainer(KeptParts):
         return self.difference()
 
     def rollback(self) -> None:
-        """Forget the new parts."""
+        """Drop the uncommitted parts."""
         super().rollback()
         self._all_due = False
         self._memo = None
@@ -95,7 +95,7 @@ class PartMaintainer(KeptParts):
     # What is to be computed.
 
     def _due(self) -> list[int]:
-        """The parts there are that read something that changed, as a heap."""
+        """The existing parts that read something changed, as a heap."""
         if self.first is None or self.next is None:
             return []
         last = self.next - 1
@@ -118,7 +118,7 @@ class PartMaintainer(KeptParts):
         return later.union(source.changed_parts())
 
     def needs_from(self, source: str) -> int:
-        """The first part of a source that is not taken in yet; an immediate view took them all."""
+        """The oldest part of a source that the next refresh reads; an immediate view needs none."""
         if not self._is_deferred():
             return sys.maxsize
         if self.first is None or self.next is None:
@@ -130,13 +130,13 @@ class PartMaintainer(KeptParts):
         return min(read, default=sys.maxsize)
 
     def _references(self, i: int, source: str) -> list[PartsRead]:
-        """How part i reads a source."""
+        """The references of part i to a source."""
         assert self.first is not None
         query = self._body.query_at(i, self.first)
         return [each for each in query.references if each.source == source]
 
     def commit(self) -> None:
-        """Keep the new parts."""
+        """Commit the new parts."""
         super().commit()
         self._seen = self._version()
 
@@ -151,7 +151,7 @@ class PartMaintainer(KeptParts):
                 yield from each.readers(subscript, self.first + 1, last)
 
     def _recompute(self, due: list[int]) -> None:
-        """Parts in order; what changed makes later parts of the view due, what did not does not."""
+        """Recompute due parts in order; a changed part makes its readers in the view due."""
         waiting = set(due)
         heapq.heapify(due)
         while due:
@@ -169,13 +169,13 @@ class PartMaintainer(KeptParts):
                     heapq.heappush(due, each)
 
     def _start(self) -> None:
-        """A view over nothing begins with the first part to come."""
+        """Start the view at its first part, once there are rows."""
         first = self.starts_at()
         if first is not None:
             self.begin(first)
 
     def first_rebuilt(self) -> int:
-        """The oldest part that reads nothing that retention took."""
+        """The oldest part whose sources are all still within RETENTION."""
         assert self.first is not None
         start = self.first
         for each in self._body.update.references:
@@ -186,13 +186,13 @@ class PartMaintainer(KeptParts):
         return start
 
     def make_all_due(self) -> None:
-        """A table that is read whole has changed."""
+        """Make all parts due: a table that is read as a whole has changed."""
         self._all_due = True
 
     def starts_at(self) -> int | None:
-        """The first part, when no row has been seen yet: the one that reads the oldest part.
+        """The first part of a new view: the one that reads the oldest parts of its sources.
 
-        A source for which time goes on without rows has nothing to wait for.
+        A source without rows whose time moves on anyway need not be waited for.
         """
         bounds = []
         for each in self._body.initialize.references:
@@ -206,7 +206,7 @@ class PartMaintainer(KeptParts):
         return max(bounds, default=None)
 
     def newest_computable(self) -> int | None:
-        """The newest part for which INITIALIZE finds every part that it reads."""
+        """The newest part for which all parts that INITIALIZE reads exist."""
         return self._limit(self._body.initialize)
 
     def _limit(self, query: PartQuery) -> int | None:
@@ -222,7 +222,7 @@ class PartMaintainer(KeptParts):
         return min(bounds, default=None)
 
     def _roll_forward(self) -> None:
-        """Compute NEXT for as long as every part that it needs is there."""
+        """Compute NEXT as long as every part that it reads exists."""
         if self.first is None:
             return
         assert self.next is not None
@@ -243,7 +243,7 @@ class PartMaintainer(KeptParts):
         self.keep(i, rows)
 
     def _skip_gap(self, limit: int) -> bool:
-        """Where nothing is read and nothing comes of nothing, jump to the next part with rows."""
+        """Skip parts without input if an empty input gives an empty part."""
         assert self.next is not None
         if self._memo is None or self._memo[1].size or any(key for key in self._memo[0]):
             return False
@@ -269,7 +269,7 @@ class PartMaintainer(KeptParts):
         assert self.first is not None
         query = self._body.query_at(i, self.first)
         rows = {each.name: self._rows(each, i) for each in query.references}
-        # Equal inputs, equal part: gaps cost nothing.
+        # Equal inputs give an equal part, so gaps cost nothing.
         key = [(n, id(each)) for n, found in rows.items() for each in found if each.size]
         if query is self._body.update and self._memo is not None and self._memo[0] == key:
             return self._memo[1]
@@ -291,7 +291,7 @@ class PartMaintainer(KeptParts):
         return [source.part(each) for each in source.parts_within(low, high)] or [source.part(high)]
 
     def oldest_shown(self) -> int | None:
-        """The oldest part of which every source still has the newest part that it reads."""
+        """The oldest part for which every source still has the newest part that it reads."""
         bounds = []
         for each in self._body.update.references:
             if each.source != self._body.view:
@@ -301,6 +301,6 @@ class PartMaintainer(KeptParts):
         return max(bounds, default=None)
 
     def reopen(self) -> None:
-        """Take in what changed since the checkpoint."""
+        """Apply the changes since the checkpoint."""
         self.flush()
         self.note_reopened()

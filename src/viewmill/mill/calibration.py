@@ -1,9 +1,9 @@
-"""How fast this machine's engine is: measured once, kept beside the kernels, a few milliseconds.
+"""Measure the speed of the engine on this machine, once; it takes a few milliseconds.
 
 takes  the engine of a mill
-gives  `EngineSpeed`: what a query costs at once, and what a row that it reads costs
+gives  `EngineSpeed`: the fixed cost of a query and its cost per row; cached beside the kernels
 
-The speed of triggers need not be measured apart: every refresh of a view tells it.
+The speed of triggers is not measured here: refreshes measure it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REPEATS = 3
 
 @dataclass(frozen=True)
 class EngineSpeed:
-    """What a bulk query costs, its rows made words."""
+    """The cost of a bulk query, including encoding its result."""
 
     start_us: float
     row_us: float
@@ -44,7 +44,7 @@ class EngineSpeed:
 
 
 def engine_speed(engine: Any) -> EngineSpeed:
-    """The speed as it was measured on this machine before, or as it is measured now."""
+    """The cached speed of the engine on this machine, or a new measurement."""
     name = type(engine).__name__
     path = _path()
     try:
@@ -57,7 +57,7 @@ def engine_speed(engine: Any) -> EngineSpeed:
 
 
 def measure(engine: Any) -> EngineSpeed:
-    """Group few and many rows by a key that half of them share."""
+    """Time a group-by over a small and a large sample, with two rows per key."""
     few, many = (
         min(_time(engine, size) for _ in range(_REPEATS)) for size in (_SMALL_SAMPLE, _LARGE_SAMPLE)
     )
@@ -88,7 +88,7 @@ def _path() -> Path:
 
 
 def _keep(path: Path, name: str, speed: EngineSpeed) -> None:
-    """Note what was measured; where nothing can be written it is measured again next time."""
+    """Cache a measurement; if the cache cannot be written, the next run measures again."""
     try:
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         path.parent.mkdir(parents=True, exist_ok=True)

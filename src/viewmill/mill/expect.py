@@ -1,7 +1,7 @@
-"""What users say about the future of a table, and how it is shown.
+"""Hints and models about the arrival of rows, as users give them to `mill.expect`.
 
 takes  the arguments of `mill.expect`
-does   checks them, notes a hint or a model, lets the views rest anew
+does   checks them, stores a hint or a model, selects the states of budgeted views anew
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
-    """Note what is said about a table; nothing said takes everything back."""
+    """Set a hint or model for a table; without arguments, remove both."""
     for word in said:
         if word not in _WORDS:
             raise InvalidArgument(f"expect takes no {word}=", hint=nearest(word, _WORDS))
@@ -73,7 +73,7 @@ def _hint(given: Mapping[str, Any]) -> Expectation:
 
 
 def _deltas(given: Mapping[str, Any]) -> int:
-    """How many deltas a hint is about: the next one, or as many as it says."""
+    """The number of deltas that a hint covers: `deltas=`, or only the next one."""
     return max(1, math.ceil(_number(given, "deltas", 1.0)))
 
 
@@ -137,7 +137,7 @@ def _moment(value: Any) -> int:
 
 
 def described_expectation(core: Core, entry: TableEntry) -> dict[str, Any]:
-    """What is expected of a table and how good predictions were, as plain data."""
+    """The expected next delta of a table and the accuracy of predictions, as plain data."""
     arrivals = core.arrivals_of(entry)
     now = core.now()
     expected = arrivals.expect(entry.table.rows, now)
@@ -156,7 +156,7 @@ def described_expectation(core: Core, entry: TableEntry) -> dict[str, Any]:
 
 
 def is_complete(core: Core, name: str) -> bool:
-    """Whether nothing more is expected of a table or view."""
+    """Whether no more rows are expected for a table or view."""
     return core.expectation(name, core.now()).complete
 
 
@@ -172,7 +172,7 @@ def memory_bytes(memory: str | int) -> int:
 
 
 def check_selector(name: str) -> Selector:
-    """The name of a way to select states."""
+    """Check the name of an algorithm that selects states."""
     if name not in SELECTORS:
         raise InvalidArgument(f'no selection "{name}"', hint=nearest(str(name), SELECTORS))
     return name

@@ -73,7 +73,7 @@ def parts_of(
 
 
 def _rolled_up(source: Any, infos: list[PartInfo]) -> list[tuple[PartInfo, int]]:
-    """The parts, those that were rolled up as one: with the number of small parts in each."""
+    """The parts, each rolled-up block as one, with the number of small parts in it."""
     found: list[tuple[PartInfo, int]] = []
     for info in infos:
         block = source.block_of(info.subscript)
@@ -112,7 +112,7 @@ def _described(info: PartInfo, length: int, count: int, files: PartFiles | None)
 
 
 def refused_rows(core: Core, name: str) -> list[dict[str, Any]]:
-    """The rows of a table that came too late, the last ones first to be forgotten."""
+    """The refused late rows of a table; only the most recent ones are kept."""
     parts = core.catalog.table(name).table.parts
     found = [] if parts is None else parts.refused
     return [

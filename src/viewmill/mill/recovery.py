@@ -1,8 +1,8 @@
-"""Open a mill directory again, and bound the time that takes.
+"""Recover a mill from its directory, and write checkpoints that bound the recovery time.
 
 takes  the catalog, the snapshots of the tables, and the log after them
-does   tables from snapshot and log; views planned again and filled from their definitions, which is
-       the one path that backfill, reopening and full refresh share
+does   restores tables from snapshot and log; plans views again and fills them from their
+       definitions, on the path that backfill, recovery and full refresh share
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ROWS_PER_VERSION = 50
 
 
 def recover(core: Core, store: Store) -> None:
-    """Bring the catalog, the tables and the views of a directory back."""
+    """Restore the catalog, the tables and the views of a directory."""
     objects = {name: json.loads(text) for name, text in store.catalog().items()}
     for name, saved in objects.items():
         if saved["kind"] == "table":
@@ -91,12 +91,12 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
 
 
 def _newest_note(entry: TableEntry) -> str:
-    """Under which name a checkpoint has the largest time of a table: its row may be gone."""
+    """The name of a table's largest time in a checkpoint; the row with it may be gone."""
     return f"newest of {entry.key}"
 
 
 def _replay(core: Core, store: Store, *, is_kept: bool) -> dict[str, list[tuple[int, Changed]]]:
-    """Take in what the log changed; gives it by table if it is to be kept."""
+    """Apply the log to the tables; gives the changes by table if `is_kept`."""
     kept: dict[str, list[tuple[int, Changed]]] = {}
     by_key = {entry.key: entry.table for entry in core.catalog.tables()}
     for entry in store.replay():
@@ -139,9 +139,9 @@ def _piece(core: Core, table: Table, rows: Any) -> Delta | Product:
 
 
 def _open_views(core: Core, history: History, objects: dict[str, dict[str, Any]]) -> None:
-    """Views in the order of what they read, whatever order they were created in.
+    """Open the views in dependency order, whatever the order of their creation.
 
-    One that cannot be opened is broken, and so are those that read it; the others work.
+    A view that cannot be opened is broken, and so are its readers; the others work.
     """
     waiting: dict[str, tuple[dict[str, Any], ViewStatement]] = {}
     for name, saved in objects.items():
@@ -168,7 +168,7 @@ def _open_views(core: Core, history: History, objects: dict[str, dict[str, Any]]
             try:
                 _open_view(core, history, name, saved, statement)
             except StorageFailed:
-                raise  # a file may be put back; a view that goes on without it would lose it
+                raise  # the file may be restored; opening without it would lose its content
             except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the mill opens)
                 note_broken(core, name, saved, reads, why)
 
@@ -207,7 +207,7 @@ def _open_view(
 
 
 def _require_answer(entry: ViewEntry) -> None:
-    """Read a deferred window, which is filled only then: it may have no answer any more."""
+    """Read a deferred window, which is filled only on reading, to see whether it fails."""
     if not entry.is_immediate and window_of(entry) is not None:
         try:
             entry.block.maintainer.contents()
@@ -220,7 +220,7 @@ def _require_answer(entry: ViewEntry) -> None:
 
 
 def is_checkpoint_due(core: Core) -> bool:
-    """Whether the log has grown long against the tables."""
+    """Whether the log has grown long compared to the tables."""
     store = core.store
     if store is None:
         return False
@@ -233,9 +233,9 @@ def is_checkpoint_due(core: Core) -> bool:
 
 
 def checkpoint(core: Core) -> None:
-    """Write every table as a snapshot; the log before it is no longer needed.
+    """Write a snapshot of every table, so that the log before it is no longer needed.
 
-    Of what is in parts only those parts are written that changed since the checkpoint before.
+    Of tables and views in parts, only parts changed since the last checkpoint are written.
     """
     if core.store is None:
         return

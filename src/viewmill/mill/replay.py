@@ -1,10 +1,10 @@
-"""Rows one at a time, and what a view shows after each: for back-testing and for measuring.
+"""Apply rows one at a time and record the view after each: for back-testing and benchmarks.
 
 takes  a table, rows, a view
 gives  an Arrow table
 
-A program that says how (`Triggers.replays`) does it inside one kernel, and the rows are one batch.
-Any other view is refreshed after every row, which is then a batch of its own.
+A program with `Triggers.replays` does this inside one kernel, and the rows are one batch. For any
+other view each row is a batch of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEP, MULTIPLICITY = "_step", "_multiplicity"
 
 
 def replay(mill: Mill, core: Core, table: str, delta: Delta, view: str) -> Any:
-    """What `view` shows after each row of a table's delta."""
+    """The rows of `view`, or their changes, after each row of a table's delta."""
     mill.require_no_batch()
     with core.lock:
         entry = core.catalog.view(view)
@@ -64,7 +64,7 @@ def _in_one_kernel(core: Core, entry: ViewEntry, source: str) -> bool:
 
 
 class _Replaying:
-    """A maintainer that takes one delta row by row and keeps what it shows."""
+    """Wraps a maintainer: applies one delta row by row and records the output of each step."""
 
     def __init__(self, maintainer: Any, delta: Delta) -> None:
         self._maintainer, self._delta = maintainer, delta
@@ -89,7 +89,7 @@ def _replay_in_kernel(mill: Mill, entry: ViewEntry, source: str, delta: Delta) -
     block = entry.block
     maintainer = block.maintainer
     replaying: Any = _Replaying(maintainer, delta)
-    adapts, entry.adapts = entry.adapts, False  # computed again it would show no step
+    adapts, entry.adapts = entry.adapts, False  # recomputing it would show no steps
     block.maintainer = replaying
     try:
         mill.change(source, delta)

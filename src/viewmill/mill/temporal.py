@@ -111,7 +111,7 @@ class _Starting:
 
 
 def temporal_record(entry: ViewEntry) -> str:
-    """The view as it is stored; where it starts is part of what it is."""
+    """The catalog record of a view, with its first part."""
     first = temporal_maintainer(entry).first
     policies = [str(policy) for policy in entry.policies]
     return record(entry.sql, kind="temporal", created=entry.created, first=first, policies=policies)
@@ -130,7 +130,7 @@ def is_temporal(entry: object) -> bool:
 
 
 def fill_temporal_view(core: Core, entry: ViewEntry) -> None:
-    """Bring a view that nobody reads yet up to date."""
+    """Compute the parts of a new view."""
     maintainer = temporal_maintainer(entry)
     maintainer.flush()
     maintainer.commit()
@@ -139,7 +139,7 @@ def fill_temporal_view(core: Core, entry: ViewEntry) -> None:
 
 
 def prepare_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> ViewEntry:
-    """A temporal view without any part, that nobody knows yet."""
+    """Plan and build a temporal view without parts that is not in the catalog yet."""
     own = statement.name.lower()
     queries = (statement.initialize.query, statement.update.query)
     names = frozenset(name for query in queries for name in names_in(core, query)) - {own}
@@ -163,7 +163,7 @@ def prepare_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -
 
 
 def build_parts(core: Core, program: Program, entry: ViewEntry) -> PartMaintainer:
-    """The maintainer of a program over parts, without any part."""
+    """Build the maintainer of a program over parts, without any part yet."""
     parted = {each.source: part_source(core, each.source) for each in program.inputs}
 
     def run(relation: Any, rows: Mapping[str, list[Delta]]) -> Any:
@@ -187,7 +187,7 @@ def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
 
 
 def lower_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> PartQueries:
-    """Both queries as algebra; INITIALIZE says what the columns are."""
+    """Lower both queries; INITIALIZE determines the columns."""
 
     def lowered(written: Any, own: Schema | None) -> PartQuery:
         def is_parted(name: str) -> bool:
@@ -220,7 +220,7 @@ def _under(query: PartQuery, schema: Schema, statement: CreateTemporalView) -> P
 
 
 def _nullable(query: Relation) -> Relation:
-    """The query with columns that may be NULL: what one of the two never gives, the other may."""
+    """Make all columns nullable: the other of the two queries may give NULL."""
     if all(each.nullable for each in query.schema):
         return query
     columns = tuple((each.name, Column(each.name, each.type, True)) for each in query.schema)

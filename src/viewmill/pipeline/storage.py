@@ -132,7 +132,7 @@ class Storage:
         return known
 
     def committed(self, version: int) -> int:
-        """The version up to which prepared changes are committed: the mill's, or the noted one."""
+        """The last version that was committed with its sinks: the stored one, or the mill's."""
         if not self._committed_file.exists():
             return version
         noted = read_json(self._committed_file)
@@ -141,12 +141,12 @@ class Storage:
         return noted
 
     def note_committed(self, version: int) -> None:
-        """Keep it, for from now on versions come of which sinks know nothing."""
+        """Store the version: the following versions are committed without sinks."""
         if not self._committed_file.exists():
             write_file(self._committed_file, json.dumps(version).encode())
 
     def forget_committed(self) -> None:
-        """All sinks have forgotten what was prepared beyond it."""
+        """Remove the stored version: all sinks have dropped later prepared changes."""
         if self._committed_file.exists():
             disk.remove(self._committed_file)
             sync_folder(self.root)
@@ -167,7 +167,7 @@ class Storage:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """A path of this machine: of an address, `Path` would make a folder called `s3:`."""
+    """A local path; raises for a URL, of which `Path` would make a folder called `s3:`."""
     if _ADDRESS.match(os.fspath(path)):
         raise InvalidArgument(
             f"{os.fspath(path)!r} is an address, not a path",
@@ -187,7 +187,7 @@ def _refuse_strangers(root: Path) -> None:
 
 
 def read_json(file: Path) -> Any:
-    """What a file of the directory says; DamagedFile if it is no JSON."""
+    """The content of a JSON file; DamagedFile if it is no JSON."""
     try:
         return json.loads(file.read_text())
     except ValueError as why:
@@ -195,7 +195,7 @@ def read_json(file: Path) -> Any:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Put a file in place by one rename, on disk when this returns."""
+    """Write a file atomically, by a rename; it is on disk when this returns."""
     make_folders(path.parent)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with NewFile(fresh) as file:
@@ -205,6 +205,6 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def put_in_place(fresh: Path, path: Path) -> None:
-    """Rename, and make the rename durable."""
+    """Rename a file durably."""
     disk.replace(fresh, path)
     sync_folder(path.parent)

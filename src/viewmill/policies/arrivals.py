@@ -1,6 +1,6 @@
-"""What is expected to arrive next, table by table.
+"""Predict the next delta of each table.
 
-takes  the deltas that came (rows and moment), hints of those upstream, declared models
+takes  past deltas (rows and time), hints from upstream, declared models
 gives  `Expectation`: rows and time of the next delta, whether the table is complete
 next   planner.select_states, which reads an `Expectation` and never a clock
 
@@ -18,24 +18,24 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal as OneOf
 
-# Of an incomplete table, unless something better is known.
+# Assumed for an incomplete table without history, hint or model.
 TYPICAL_ROWS = 1000.0
 TYPICAL_DELTAS = 100.0
-_TYPICAL_SHARE = 0.01  # of a table's rows, where that is less
+_TYPICAL_SHARE = 0.01  # of a table's rows, if that is less
 
 _REMEMBERED = 64  # deltas
 _MIN_HISTORY = 3  # deltas after the first load, before predictions are made from them
 _TAIL = 0.99
-_PATIENCE = 10.0  # silences longer than this many times the tail end a history
-_QUIET = 20  # commits of others without a delta of its own
-_JUDGED_EVERY = 100_000  # microseconds between two predictions from history that are judged
+_PATIENCE = 10.0  # a table is silent after a gap of so many times the tail of its gaps
+_QUIET = 20  # and after so many commits of other tables without a delta of its own
+_JUDGED_EVERY = 100_000  # microseconds between checks of a prediction from history
 
 Basis = OneOf["nothing known", "history", "model", "hint", "static"]
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The next delta of a table. `deltas` is how many more are expected, this one included."""
+    """The next delta of a table. `deltas` is how many are still expected, including this one."""
 
     rows: float = TYPICAL_ROWS
     at: int | None = None
@@ -46,11 +46,11 @@ class Expectation:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is expected."""
+        """Whether no rows are expected."""
         return self.complete or self.rows <= 0
 
     def is_like(self, other: Expectation) -> bool:
-        """Whether a plan for one is a plan for the other: within a factor of two."""
+        """Whether a plan for one also suits the other: they agree within a factor of two."""
         if self.is_quiet or other.is_quiet:
             return self.is_quiet == other.is_quiet
         return 0.5 <= self.rows / other.rows <= 2 and 0.5 <= self.deltas / other.deltas <= 2
@@ -66,7 +66,7 @@ class ArrivalTimes:
         self._gaps = sorted(gaps)
 
     def cdf(self, gap: float) -> float:
-        """The share of gaps that were not longer."""
+        """The share of gaps that are at most this long."""
         return bisect_right(self._gaps, gap) / len(self._gaps)
 
     def quantile(self, share: float) -> float:
@@ -74,29 +74,29 @@ class ArrivalTimes:
         return self._gaps[min(len(self._gaps) - 1, math.ceil(share * len(self._gaps)) - 1)]
 
     def next_after(self, waited: float) -> float:
-        """The gap to expect when it has lasted for `waited`: the middle of the longer ones.
+        """The expected gap, given that it has lasted for `waited`: the median of longer gaps.
 
-        Beyond the longest one seen the tail is taken to be long: as much again as was waited.
+        If no longer gap was seen, the distribution is assumed to have a long tail: twice `waited`.
         """
         longer = [each for each in self._gaps if each > waited]
         return median(longer) if longer else 2 * waited
 
     def rows_within(self, rows: float, waited: float, span: float) -> float:
-        """How many of `rows` late rows arrive in the next `span`, none having come for `waited`."""
+        """How many of `rows` late rows arrive in the next `span`, if none came for `waited`."""
         left = 1.0 - self.cdf(waited)
         return 0.0 if left <= 0 else rows * (self.cdf(waited + span) - self.cdf(waited)) / left
 
 
 @dataclass(frozen=True)
 class Late:
-    """Late rows by a geometric law: each period a share `p` of what is missing arrives."""
+    """Late rows by a geometric law: in each period a share `p` of the missing rows arrives."""
 
     total: float  # rows of the complete table
     p: float
     period: int  # microseconds
 
     def expect(self, rows: int, now: int) -> Expectation:
-        """What comes next when the table has this many rows."""
+        """The next delta of a table that has this many rows."""
         missing = max(0.0, self.total - rows)
         if missing < 0.5:
             return Expectation(0.0, None, True, 0.0, basis="model")
@@ -107,14 +107,14 @@ class Late:
 
 @dataclass(frozen=True)
 class Periodic:
-    """So many rows once per period; for ever, or until the table has `total` rows."""
+    """A fixed number of rows per period, forever or until the table has `total` rows."""
 
     rows: float
     period: int  # microseconds
     total: float | None = None
 
     def expect(self, rows: int, now: int) -> Expectation:
-        """What comes next when the table has this many rows."""
+        """The next delta of a table that has this many rows."""
         if self.total is None:
             return Expectation(self.rows, now + self.period, basis="model")
         missing = self.total - rows
@@ -129,20 +129,20 @@ Model = Late | Periodic
 
 
 def model_of(fields: Mapping[str, float]) -> Model:
-    """A model from its fields, as a catalog keeps them."""
+    """A model from its fields, as the catalog stores them."""
     return Late(**fields) if "p" in fields else Periodic(**fields)  # type: ignore[arg-type]
 
 
 @dataclass
 class Accuracy:
-    """How good the predictions were."""
+    """The accuracy of past predictions."""
 
     deltas: int = 0
     errors: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     surprises: int = 0  # deltas on a table that was predicted complete
 
     def note(self, expected: Expectation, rows: int) -> None:
-        """A delta came."""
+        """Compare a delta with its prediction."""
         self.deltas += 1
         self.surprises += expected.complete
         if expected.basis != "nothing known":
@@ -150,36 +150,36 @@ class Accuracy:
 
     @property
     def of_rows(self) -> float | None:
-        """1 is exact, 0 is off by everything; None if nothing was predicted yet."""
+        """1 if all predictions were exact, 0 if all were wrong; None before the first one."""
         return 1.0 - sum(self.errors) / len(self.errors) if self.errors else None
 
 
 @dataclass
 class Commits:
-    """How many commits there were, of whatever table: one count for all tables of a mill."""
+    """The number of commits of a mill, shared by all its tables."""
 
     count: int = 0
 
 
 class Arrivals:
-    """What one table got so far, and what is said about its future."""
+    """The arrival history of one table, with its hints and model."""
 
     def __init__(self, *, static: bool = False, commits: Commits | None = None) -> None:
         self._static = static
         self.commits = commits or Commits()
-        self._at = self.commits.count  # the commit of its last delta, or of its beginning
+        self._at = self.commits.count  # the commit of its last delta, or of its creation
         self._deltas: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)  # at, rows, deletes
         self._count = 0
-        self._judged = 0  # when a prediction was last compared with what came
+        self._judged = 0  # when a prediction was last checked
         self._is_judged_always = True
         self.model: Model | None = None
         self.hint: Expectation | None = None
-        self._hinted = 0  # deltas that the hint is still about
+        self._hinted = 0  # deltas for which the hint is still valid
         self.accuracy = Accuracy()
-        self.version = 0  # of what is known: changes with hints, models and deltas
+        self.version = 0  # changes with every hint, model and delta
 
     def note(self, rows: int, deletes: int, held: int, now: int) -> None:
-        """A delta of the table was committed; it held `held` rows before."""
+        """Record a committed delta of the table, which had `held` rows before."""
         if now - self._judged >= _JUDGED_EVERY or self._is_judged_always:
             self._judge(rows, held, now)
         self._deltas.append((now, rows, deletes))
@@ -191,7 +191,7 @@ class Arrivals:
             self._see_what_is_said()
 
     def _use_hint(self) -> None:
-        """One of the deltas came that the hint is about; one that said complete was wrong."""
+        """Count down the deltas of the hint; drop a hint "complete", which was wrong."""
         if self.hint is None:
             return
         self._hinted -= 1
@@ -201,36 +201,36 @@ class Arrivals:
             self.hint = replace(self.hint, deltas=float(self._hinted))
 
     def _judge(self, rows: int, held: int, now: int) -> None:
-        """Compare what was predicted with what came, but for the first, which is the load."""
+        """Check the prediction of a delta, except for the first one, which is the initial load."""
         if self._count:
             self.accuracy.note(self.expect(held, now), rows)
             self._judged = now
 
     def _see_what_is_said(self) -> None:
-        """What is said is compared with every delta; a history that is long enough only now and
-        then, for to predict from it takes longer than a small batch."""
+        """Decide whether every prediction is checked: hints and models are, predictions from a
+        longer history only now and then, because they cost more than a small batch."""
         said = self.hint is not None or self.model is not None or self._static
         self._is_judged_always = said or self._count <= _MIN_HISTORY
 
     @property
     def _others(self) -> int:
-        """Commits without it since its last delta."""
+        """Commits of other tables since its last delta."""
         return self.commits.count - self._at
 
     def say(self, hint: Expectation | None, *, deltas: int = 1) -> None:
-        """A hint of those upstream about the next `deltas` deltas; None takes it back."""
+        """Set a hint for the next `deltas` deltas; None removes it."""
         self.hint, self._hinted = hint, deltas
         self.version += 1
         self._see_what_is_said()
 
     def declare(self, model: Model | None) -> None:
-        """How the table arrives."""
+        """Set the arrival model of the table; None removes it."""
         self.model = model
         self.version += 1
         self._see_what_is_said()
 
     def expect(self, rows: int, now: int) -> Expectation:
-        """The next delta of the table, which has this many rows now."""
+        """Predict the next delta of the table, which has this many rows now."""
         if self.hint is not None:
             return self.hint
         if self.model is not None:
@@ -251,7 +251,7 @@ class Arrivals:
         gaps = [float(b[0] - a[0]) for a, b in pairwise(known)]
         times = ArrivalTimes(gaps)
         waited = float(now - known[-1][0])
-        # By the clock a table may be slow; by the others' commits it is known to be silent.
+        # A long gap alone may mean that the whole mill is idle; others' commits show it is not.
         is_silent = waited > _PATIENCE * max(times.quantile(_TAIL), 1.0)
         if is_silent and self._others >= _QUIET:
             return Expectation(0.0, None, basis="history")

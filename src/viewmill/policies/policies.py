@@ -1,4 +1,4 @@
-"""Whether a view is due: its policies against what waits for it.
+"""Whether a view is due, by its policies and the changes that wait for it.
 
 Time comes in as an argument; nothing here reads a clock.
 """
@@ -18,21 +18,21 @@ from viewmill.algebra.refresh import (
     Within,
 )
 
-# A change that may wait for x is refreshed somewhat before x, so that the view is never later.
+# WITHIN x refreshes a little before x has passed, so that the view meets its deadline.
 _WITHIN_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Changed rows that a view has not taken yet. Times are UTC microseconds."""
+    """The changes that wait for a view. Times are UTC microseconds."""
 
     rows: int
-    since: int  # when the oldest of them came
+    since: int  # when the oldest change arrived
     refreshed: int  # when the view was last refreshed
 
 
 def is_due(policies: Iterable[Policy], waiting: Waiting, now: int, *, reading: bool) -> bool:
-    """Whether any policy asks for a refresh now; a view with nothing waiting never is."""
+    """Whether any policy asks for a refresh now; never if nothing waits."""
     if waiting.rows == 0:
         return False
     return any(_asks(policy, waiting, now, reading=reading) for policy in policies)
@@ -54,7 +54,7 @@ def _asks(policy: Policy, waiting: Waiting, now: int, *, reading: bool) -> bool:
 
 
 def due_at(policies: Iterable[Policy], waiting: Waiting) -> int | None:
-    """When a clock alone makes the view due; None if only rows, readers or people do."""
+    """When the clock makes the view due; None if only rows, reads or REFRESH do."""
     if waiting.rows == 0:
         return None
     moments = [_moment(policy, waiting) for policy in policies]
@@ -73,6 +73,6 @@ def _moment(policy: Policy, waiting: Waiting) -> int | None:
 
 
 def is_immediate(policies: Iterable[Policy]) -> bool:
-    """Whether the view takes every batch as it comes; no policy at all means that it does."""
+    """Whether every commit refreshes the view, which is the default."""
     policies = tuple(policies)
     return not policies or any(isinstance(policy, Immediate) for policy in policies)

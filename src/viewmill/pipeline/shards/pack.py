@@ -1,9 +1,9 @@
-"""Before the exchange: rows become few Arrow blobs, each for one slot.
+"""Pack rows into a few Arrow blobs per slot before they are exchanged.
 
 takes  batches of one source's rows, with the coordinates that Spark computed
 gives  PACKED rows; a row that goes to several slots is in several blobs
 
-Rows that cross an exchange one by one cost ten times as much as those that cross in blobs.
+Exchanging single rows costs ten times as much as exchanging blobs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from viewmill.pipeline.shards.patterns import clock_of
 from viewmill.pipeline.shards.worker import freeze_garbage
 from viewmill.program.exchange import Route
 
-_ROWS = 250_000  # of one blob at most
+_ROWS_PER_BLOB = 250_000
 
 Packed = tuple[int, int, str, bool, bytes]
 
 
 class Pack:
-    """A function for `mapInArrow`. It travels with every task, so it holds only what it needs."""
+    """A function for `mapInArrow`. It is sent with every task, so it holds only what it needs."""
 
     def __init__(
         self, source: PackedSource, keys: tuple[int, ...], columns: Sequence[str] = ()
@@ -51,7 +51,7 @@ class Pack:
         freeze_garbage("pack")
 
     def _named(self, rows: pa.Table) -> pa.Table:
-        """The rows with the source's own names, which `plain_column` took from them."""
+        """Restore the source's column names, which `plain_column` replaced."""
         return rows.rename_columns([*self._columns, *rows.column_names[len(self._columns) :]])
 
     def packed(self, rows: pa.Table) -> Iterator[Packed]:
@@ -75,7 +75,7 @@ class Pack:
             first = False
 
     def _told(self, rows: pa.Table, clock: PartOptions) -> Iterator[Packed]:
-        """To every slot, how far the time of these rows has come."""
+        """A message to every slot with the newest part of these rows."""
         source = self._source
         parts = Parted(source.name, source.schema, clock)
         newest: list[int] = []
@@ -118,7 +118,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(each.num_rows for each in held) >= _ROWS:
+        if sum(each.num_rows for each in held) >= _ROWS_PER_BLOB:
             yield pa.Table.from_batches(held)
             held = []
     if held and any(each.num_rows for each in held):

@@ -92,7 +92,7 @@ Contents = tuple[Delta, Dictionary]
 
 
 class InShards:
-    """Programs in Spark's workers."""
+    """Views are maintained by programs in Spark's workers."""
 
     def __init__(
         self, spark: Any, storage: Storage, shards: int, memory: int | None = None
@@ -166,11 +166,11 @@ class InShards:
     # Starting.
 
     def streaming(self, sources: Sequence[Source]) -> list[Source]:
-        """All: what is no stream is written down once and read as one."""
+        """All sources; a batch source is written to files once and read as a stream."""
         return [each if each.is_streaming else self._written(each) for each in sources]
 
     def reads_as_stream(self, source: Source) -> bool:
-        """Every one is."""
+        """Always: batch sources are read as streams, too."""
         return True
 
     def _written(self, source: Source) -> Source:
@@ -182,7 +182,7 @@ class InShards:
         return replace(source, frame=frame)
 
     def check(self, mill: Mill, streams: Sequence[Source]) -> None:
-        """Lay out the slots; the storage must have been made for the same."""
+        """Lay out the slots; raises if the storage was made for another layout."""
         sharded = [each for each in self._views.values() if isinstance(each, ShardedView)]
         driver = self._driver_sources(mill)
         layout = Layout(
@@ -198,7 +198,7 @@ class InShards:
         self._layout = layout
 
     def prepare(self) -> None:
-        """Move slots to other shards, if their number changed, and note what the storage is for."""
+        """Move slots if the number of shards changed, and store the layout's signature."""
         self._repartition()
         self._saved.write(self._signature, self.slots, self._shards)
 
@@ -237,7 +237,7 @@ class InShards:
             ) from why
 
     def frame(self, streams: Sequence[Source]) -> Any:
-        """Rows with their coordinates, packed, exchanged, and taken by the slots."""
+        """The query: compute coordinates, pack rows, exchange them, apply them in slots."""
         assert self._layout is not None
         packed = [
             _with_coordinates(each, to).mapInArrow(
@@ -252,7 +252,7 @@ class InShards:
         )
 
     def settings(self) -> AbstractContextManager[object]:
-        """The number of partitions counts when the query is first started."""
+        """The settings for starting the query, which fix its number of partitions."""
         wanted = {"spark.sql.shuffle.partitions": str(self._shards), **_SETTINGS}
         if "RocksDB" in (self._spark.conf.get(_PROVIDER, "") or ""):
             del wanted[_PROVIDER]
@@ -261,7 +261,7 @@ class InShards:
     # Taking.
 
     def arrived(self, batch: pa.Table, streams: Sequence[Source]) -> Arrived:
-        """Deltas of parts, rows for the driver's own views, refused rows, figures."""
+        """Decode a batch: deltas of shards, rows for the driver, refused rows, metrics."""
         found = Arrived()
         rows: dict[str, list[pa.Table]] = {}
         counts: Counter[str] = Counter()
@@ -293,7 +293,7 @@ class InShards:
         self._figures.update(figures)
 
     def verify(self, mill: Mill, view: str) -> list[Difference]:
-        """What the driver gathered against what the shards hold."""
+        """Compare the driver's gathering table with the states of the shards."""
         made = next(each for name, each in self._views.items() if name.lower() == view.lower())
         if isinstance(made, NotSharded) or not self._storage.has_batches():
             return []
@@ -301,7 +301,7 @@ class InShards:
         return verify_shards(mill, self._spark, self._storage.checkpoint, self._layout, made)
 
     def status(self) -> dict[str, Any]:
-        """The slots' figures since the pipeline was made."""
+        """The metrics of the slots since the pipeline was created."""
         shown = {
             name: self._figures[name]
             for name in ("rows", "hits", "caught_up", "rebuilt", "rebuilt_views", "snapshots")
@@ -320,7 +320,7 @@ class InShards:
 
 
 def fill_without_rows(program: ShardProgram, mill: Mill, *, compiled: bool) -> Shard:
-    """A shard that has seen no row; kernels are compiled here, once for all workers."""
+    """A shard without rows; this compiles the kernels once for all workers."""
     shard = Shard([program], compiled=compiled)
     queries = {name: each.query for name, each in program.blocks[:-1]}
 

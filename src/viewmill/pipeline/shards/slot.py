@@ -1,12 +1,12 @@
-"""A slot: one shard's views in this worker's memory, as the state store knows them.
+"""A slot: one shard's views in the memory of a worker, recoverable from Spark's state store.
 
-takes  a store of three things (head, log by version, snapshot), the blobs of a batch
-gives  the change of each view's part; afterwards the store holds what makes the slot again
+takes  a store with a head, a log by version and a snapshot; the blobs of a batch
+gives  the change of each view's part; the store then has everything to rebuild the slot
 
-What is in memory is trusted only if version and token equal those of the store: Spark may run a
-slot anywhere, and may run a batch again. If the memory is some batches behind, the log says what
-it missed; else the slot is made again from snapshot and log. With a budget, views whose states have
-no room are released after a batch, and made again when rows come for them.
+Memory is trusted only if its version and token equal those of the store: Spark may run a slot
+anywhere and may repeat a batch. If memory is some batches behind, it catches up from the log;
+otherwise the slot is rebuilt from snapshot and log. With a budget, views whose states do not fit
+are released after a batch and rebuilt when rows arrive for them.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from viewmill.runtime.spark.programs import ShardProgram
 
 Program = ShardProgram | ShardPattern
 
-# By name: who only asks for states needs no kernels.
+# By name: reading states needs no kernels.
 _SHARD = "viewmill.runtime.spark.shard:Shard"
 _PATTERN = "viewmill.pipeline.shards.pattern_shard:PatternShard"
-_LOG_ENTRIES = 100  # a log that is longer is read too slowly
-_LOG_BYTES = 1 << 20  # and one that is larger than the states is no use
+_LOG_ENTRIES = 100  # a longer log takes too long to replay
+_LOG_BYTES = 1 << 20  # up to this size the log may be larger than the states
 
 
-# In the state store a slot is one map from versions to bytes; these two are no versions of the log.
+# In the state store a slot is one map from versions to bytes; these two keys are not log versions.
 STATE = "slot"
 HEAD, SNAPSHOT = 0, -1
 
 
 class SlotStore(Protocol):
-    """The slot's part of the state store; what is written counts when Spark commits."""
+    """The slot's part of the state store; writes take effect when Spark commits."""
 
     def head(self) -> Head: ...
     def set_head(self, head: Head) -> None: ...
@@ -65,7 +65,7 @@ class SlotStore(Protocol):
 
 
 class Member(Protocol):
-    """The part of one view that a slot keeps."""
+    """The part of one view in a slot."""
 
     def contents(self) -> dict[str, Delta]: ...
     def snapshot(self) -> bytes: ...
@@ -76,7 +76,7 @@ class Member(Protocol):
 
 @dataclass
 class Kept:
-    """The views of a slot in memory, all at one version; those that are not here were released."""
+    """The views of a slot in memory, all at one version; the others are released."""
 
     dictionary: Dictionary = field(default_factory=Dictionary)
     members: dict[str, Member] = field(default_factory=dict)
@@ -85,28 +85,28 @@ class Kept:
 
     @property
     def state_bytes(self) -> int:
-        """What all of them hold."""
+        """The size of all their states."""
         return sum(each.state_bytes for each in self.members.values())
 
 
 @dataclass
 class Figures:
-    """What one batch cost a slot."""
+    """Metrics of one batch in a slot."""
 
     rows: int = 0
     kernel_ms: float = 0.0
     state_bytes: int = 0
-    hits: int = 0  # the memory was up to date
-    caught_up: int = 0  # it was behind, and the log had what it missed
-    rebuilt: int = 0  # it was made from snapshot and log
+    hits: int = 0  # memory was up to date
+    caught_up: int = 0  # memory was behind and caught up from the log
+    rebuilt: int = 0  # the slot was rebuilt from snapshot and log
     snapshots: int = 0
     released: int = 0  # views that are not in memory after the batch
-    rebuilt_views: int = 0  # that were released, and were made again for the batch
+    rebuilt_views: int = 0  # released views that were rebuilt for the batch
 
 
 @dataclass
 class Given:
-    """What a batch brings about."""
+    """The output of a batch."""
 
     deltas: dict[str, Delta] = field(default_factory=dict)
     refused: list[tuple[str, str, str]] = field(default_factory=list)  # source, reason, row
@@ -118,11 +118,11 @@ _MEMORY: dict[tuple[str, int], Kept] = {}  # this worker's, by pipeline and slot
 
 
 def take(layout: Layout, slot: int, store: SlotStore, blobs: Blobs) -> tuple[Given, Dictionary]:
-    """Apply a batch to a slot and write down what makes it again."""
+    """Apply a batch to a slot and store what is needed to rebuild the slot."""
     given = Given()
     head = store.head()
     kept = _current(layout, slot, store, head, given.figures)
-    _MEMORY.pop((layout.id, slot), None)  # until all is done, it equals nothing
+    _MEMORY.pop((layout.id, slot), None)  # invalid until the batch is complete
     batch = _read(layout, kept.dictionary, blobs, given)
     touched = _reading(layout, batch)
     absent = [each for each in touched if each.view not in kept.members]
@@ -151,7 +151,7 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
         return kept
     if kept is None or not _is_past(kept, store, head):
         figures.rebuilt += head.version > 0
-        # With a budget, views are made when rows come for them.
+        # With a budget, views are rebuilt when rows arrive for them.
         return made_again(layout, store, head, () if layout.share is not None else layout.programs)
     figures.caught_up += 1
     _catch_up(kept, layout, store, kept.version, head.version)
@@ -159,7 +159,7 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
 
 
 def made_again(layout: Layout, store: SlotStore, head: Head, views: Sequence[Program]) -> Kept:
-    """Views of a slot out of snapshot and log."""
+    """Rebuild views of a slot from snapshot and log."""
     kept = Kept(version=head.version, token=head.token)
     _add_members(kept, layout, views, store, head)
     return kept
@@ -168,7 +168,7 @@ def made_again(layout: Layout, store: SlotStore, head: Head, views: Sequence[Pro
 def _add_members(
     kept: Kept, layout: Layout, views: Sequence[Program], store: SlotStore, head: Head
 ) -> None:
-    """Make views again beside those that are there, as of the head's version."""
+    """Rebuild more views at the head's version."""
     if not views:
         return
     made = Kept(kept.dictionary, {each.view: _member(layout, each, kept) for each in views})
@@ -191,19 +191,19 @@ def _member(layout: Layout, program: Program, kept: Kept) -> Member:
 
 
 def _catch_up(kept: Kept, layout: Layout, store: SlotStore, since: int, to: int) -> None:
-    """Take the batches of the log after one version."""
+    """Apply the batches of the log after version `since`, up to `to`."""
     for version in range(since + 1, to + 1):
         blobs = store.entry(version).blobs
         batch = _read(layout, kept.dictionary, blobs, Given())
         for each in _reading(layout, batch):
             if each.view in kept.members:
                 _apply(kept.members[each.view], each, batch)
-                _late(kept, [each])  # they were told when the batch was taken
+                _late(kept, [each])  # already reported when the batch was taken
     kept.version = to
 
 
 def _release(kept: Kept, touched: set[str], share: int) -> None:
-    """Let views go until the rest has room: those without news first, the largest first."""
+    """Release views until the others fit: unchanged ones first, the largest first."""
     sizes = {view: each.state_bytes for view, each in kept.members.items()}
     order = sorted(sizes, key=lambda view: (view in touched, -sizes[view]))
     while sum(sizes.values()) > share:
@@ -212,7 +212,7 @@ def _release(kept: Kept, touched: set[str], share: int) -> None:
 
 
 def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
-    """Whether what is in memory is a version from which the log goes on."""
+    """Whether memory has an older version from which the log continues."""
     if not head.base <= kept.version < head.version:
         return False
     is_base = kept.version == head.base
@@ -224,14 +224,14 @@ def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
 
 @dataclass
 class _Batch:
-    """What a slot was sent: the change of each stream, and how far the time of sources has come."""
+    """The content of a batch: the delta of each stream, and the newest part of sources."""
 
     deltas: dict[str, Delta] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)  # by stream of time
 
 
 def _reading(layout: Layout, batch: _Batch) -> list[Program]:
-    """The views that read some of it."""
+    """The views that read some of the batch."""
     came = batch.deltas.keys() | batch.reached.keys()
     return [each for each in layout.programs if not each.streams.isdisjoint(came)]
 
@@ -247,7 +247,7 @@ def _apply(member: Any, program: Program, batch: _Batch) -> dict[str, Delta]:
 
 
 def _late(kept: Kept, programs: Sequence[Program]) -> list[tuple[str, str, str]]:
-    """The rows that patterns have refused, each once although several patterns may read it."""
+    """The late rows that patterns refused, each once even if several patterns read it."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for each in programs:
         if isinstance(each, ShardPattern):
@@ -258,7 +258,7 @@ def _late(kept: Kept, programs: Sequence[Program]) -> list[tuple[str, str, str]]
 
 
 def _read(layout: Layout, dictionary: Dictionary, blobs: Blobs, given: Given) -> _Batch:
-    """The change of each stream; rows that no table can take are left out."""
+    """Decode a batch; rows that no table accepts are left out."""
     batch = _Batch()
     deltas: dict[str, list[Delta]] = {}
     clocks = {clock_of(each.name) for each in layout.sources}
@@ -291,11 +291,11 @@ def _take_part(
 def _write(
     layout: Layout, store: SlotStore, head: Head, kept: Kept, blobs: Blobs, figures: Figures
 ) -> None:
-    """Note the batch in the log, or put a snapshot in its place when that is cheaper."""
+    """Append the batch to the log, or write a snapshot if that is cheaper."""
     size = head.log_bytes + sum(len(rows) for _, _, rows in blobs)
     long = head.version - head.base >= _LOG_ENTRIES
     if long or size > max(_LOG_BYTES, 2 * figures.state_bytes):
-        # What was released has no news in this batch, so it is as it was before.
+        # Released views did not change in this batch, so the old head still describes them.
         absent = [each for each in layout.programs if each.view not in kept.members]
         _add_members(kept, layout, absent, store, head)
         snapshots = {view: each.snapshot() for view, each in kept.members.items()}
