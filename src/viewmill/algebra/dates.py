@@ -18,5 +18,5 @@ def add_months(moment: Day, months: int) -> Day:
 
 
 def day_after_months(day: int, months: int) -> int:
-    """The same for a day as a number, since 1970-01-01."""
+    """Add months to a day that is counted from 1970-01-01, as `add_months` does."""
     return add_months(dt.date.fromordinal(day + _EPOCH), months).toordinal() - _EPOCH

@@ -14,7 +14,7 @@ from typing import Any
 from viewmill.algebra.rings import Payload, Ring, words_of
 
 _VALUES = (1, 2, -3, 0, 0.5, -1.25)
-_MOST = 9  # payloads that all triples are made of
+_SAMPLE_SIZE = 9  # payloads; the laws are checked on all triples of them
 
 Law = tuple[str, Callable[[Ring, Payload, Payload, Payload], tuple[Payload, Payload]]]
 LAWS: tuple[Law, ...] = (
@@ -48,8 +48,8 @@ def samples(ring: Ring) -> list[Payload]:
     found += [ring.add(a, b) for a, b in pairwise(some)]
     found += [ring.multiply(a, b) for a, b in zip(some, reversed(found), strict=False)]
     kept = list({repr(each): each for each in found}.values())
-    step = max(len(kept) // _MOST, 1)
-    return kept[::step][: _MOST + 2]
+    step = max(len(kept) // _SAMPLE_SIZE, 1)
+    return kept[::step][: _SAMPLE_SIZE + 2]
 
 
 def broken_law(ring: Ring) -> str | None:

@@ -58,7 +58,7 @@ def free_name(wish: str, taken: Iterable[str]) -> str:
 
 
 def free_names(wishes: Iterable[str], taken: Iterable[str]) -> tuple[str, ...]:
-    """The same for several names, which differ from one another too."""
+    """A free name for each wish, as `free_name` finds it, all different from one another."""
     known, found = {each.lower() for each in taken}, []
     for wish in wishes:
         name, count = wish, 2

@@ -79,7 +79,7 @@ def constant(value: int) -> str:
 
 
 def rescaled(x: Number, scale: int, why: str, expression: Expression) -> Number:
-    """The same number with another number of digits behind the point, half up."""
+    """The number rounded half up, or scaled up, to `scale` digits behind the point."""
     if scale == x.scale:
         return x
     if scale > x.scale:

@@ -93,7 +93,7 @@ class Scalar:
         return value
 
     def emit_number(self, expression: Expression) -> Operand:
-        """The same, of a DECIMAL perhaps as two words."""
+        """Write what computes an expression; a DECIMAL may come out as two words."""
         match expression:
             case Column():
                 if expression.outer or expression.name not in self.columns:

@@ -191,7 +191,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def engine_schema(schema: Schema) -> Any:
-    """The same as an engine computes it: packed values in the form that they are encoded from."""
+    """The Arrow schema in which an engine returns rows: packed values as their carrier type."""
     fields = []
     for each in schema:
         packed = isinstance(each.type, Packed)

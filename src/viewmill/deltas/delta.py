@@ -20,7 +20,7 @@ from viewmill.deltas.lazy_columns import LazyColumns, LazyMasks, LazyWords
 from viewmill.deltas.lazy_columns import Mask as Mask
 from viewmill.deltas.lazy_columns import Words as Words
 
-_FEW = 32
+_MAX_PYTHON_ROWS = 32  # up to here Python sums sooner than NumPy
 _NAN_KEY = 0x7FF8000000000000
 _FLOAT, _WORD = struct.Struct("=d"), struct.Struct("=q")
 
@@ -85,8 +85,7 @@ class Delta:
         times = self.multiplicity
         if times is None:
             return self.size
-        # For a few numbers NumPy's way is the longer one.
-        return sum(times.tolist()) if self.size < _FEW else int(times.sum())
+        return sum(times.tolist()) if self.size < _MAX_PYTHON_ROWS else int(times.sum())
 
     def negated(self) -> Delta:
         """The opposite change."""

@@ -48,7 +48,7 @@ class ProductRows(Sequence[pa.Table]):
         return sum(each.num_rows * len(_keys(each, self.value)) for each in self.factors)
 
     def named(self, names: Sequence[str]) -> ProductRows:
-        """The same over the columns of a table: those that had no name go by their place.
+        """Rename unnamed columns to the columns of a table, by position.
 
         The column of values of a matrix has the name that the table's has, wherever it stands.
         """

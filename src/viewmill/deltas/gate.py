@@ -20,7 +20,7 @@ from viewmill.errors import InvalidRow
 # The years 1 to 9999, in days and in microseconds since 1970.
 DATE_RANGE = -719_162, 2_932_896
 TIMESTAMP_RANGE = DATE_RANGE[0] * 86_400_000_000, (DATE_RANGE[1] + 1) * 86_400_000_000 - 1
-_FEW = 64  # rows, of which Python finds the least sooner than NumPy
+_MAX_PYTHON_ROWS = 64  # up to here Python finds the least value sooner than NumPy
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -75,7 +75,7 @@ def _check_times(column: Any, name: str) -> None:
     words = _words(column)
     if words is None or not len(words):
         return
-    few = words.tolist() if len(words) < _FEW else None
+    few = words.tolist() if len(words) < _MAX_PYTHON_ROWS else None
     least, most = (min(few), max(few)) if few else (words.min(), words.max())
     if least >= low and most <= high:
         return

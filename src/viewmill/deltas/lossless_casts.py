@@ -1,4 +1,4 @@
-"""Arrow columns whose type alone says that every value fits: words without a look at the values."""
+"""Convert Arrow columns whose type guarantees that every value fits, without checking values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_word(given: Any) -> bool:
 
 
 def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
-    """What makes words and a mask of columns of an Arrow type; all is decided before they come."""
+    """What makes words and a mask of columns of an Arrow type, chosen once per type."""
     type_ = field.type
     if not is_lossless(given, type_) or isinstance(type_, Boolean):
         return lambda array: encode_array(array, field, dictionary)
@@ -79,7 +79,7 @@ def converter(given: Any, field: Field, dictionary: Dictionary) -> Callable[[Any
 
 
 def _as_they_are(field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
-    """For columns that NumPy reads as words: one step for what comes most often."""
+    """Convert columns that NumPy reads as words without a copy: the most frequent case."""
 
     def words(array: Any) -> Pair:
         if array.null_count:
@@ -92,7 +92,7 @@ def _as_they_are(field: Field, dictionary: Dictionary) -> Callable[[Any], Pair]:
 def _of_chunk(
     make: Callable[[Any], Pair], field: Field, dictionary: Dictionary
 ) -> Callable[[Any], Pair]:
-    """The same for columns in any number of chunks; those with a NULL are looked at closely."""
+    """Extend `make` to chunked columns; columns with a NULL take the checking path."""
 
     def words(array: Any) -> Pair:
         if isinstance(array, pa.ChunkedArray):

@@ -14,8 +14,8 @@ import numpy.typing as npt
 Matrix = npt.NDArray[Any]
 
 _ROUNDING = 1e-13  # against the largest entry
-_SMALL = 1 << 20  # cells
-_LARGE = 2**53  # whole numbers up to here are exact as floats, too
+_MAX_FULL_RANK_CELLS = 1 << 20  # up to this size any rank below the full one is looked for
+_MAX_EXACT_FLOAT = 2**53  # integers up to here are exact as floats
 
 
 def low_rank(matrix: Matrix) -> list[tuple[Matrix, Matrix]]:
@@ -57,10 +57,10 @@ def _crosses(matrix: Matrix) -> list[tuple[Matrix, Matrix]] | None:
 
 
 def _most(matrix: Matrix) -> int:
-    """With so many products the rows themselves are as few, in a large matrix shorter."""
+    """The most products worth looking for: with more, the rows themselves are no longer."""
     height, width = matrix.shape
     least = min(height, width) - 1
-    if height * width <= _SMALL:
+    if height * width <= _MAX_FULL_RANK_CELLS:
         return int(least)
     return int(min(height * width // (height + width), least))
 
@@ -92,7 +92,7 @@ def _basis(matrix: Matrix) -> list[tuple[int, Matrix]] | None:
             others = live[live != least]
             times = np.rint(rows[others, j] / rows[least, j]).astype(np.int64)
             rows[others] -= np.outer(times, rows[least])
-            if np.abs(rows).max() > _LARGE:
+            if np.abs(rows).max() > _MAX_EXACT_FLOAT:
                 return None  # the numbers grow out of hand
         for i in live:
             basis.append((j, rows[i].copy()))

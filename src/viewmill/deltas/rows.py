@@ -40,7 +40,7 @@ from viewmill.errors import InvalidRow, UnknownName, nearest
 
 _MOST_TIMES = 1 << 40  # that a row comes or goes in one change: sums of such counts fit a word
 # Up to this many rows Python's own loop is quicker than building Arrow arrays.
-_FEW = 64
+_MAX_PYTHON_ROWS = 64
 
 CHANGES: dict[object, int] = {
     "insert": 1, "update_postimage": 1, "i": 1, "+1": 1, "1": 1, 1: 1,
@@ -120,7 +120,7 @@ def _column(
 ) -> tuple[Words, Mask | None]:
     taken = _TAKEN.get(type(field.type))
     # Arrow makes days of numbers, and numbers of flags: it is given what it reads as it is meant.
-    if len(values) > _FEW and taken is not None and taken.issuperset(map(type, values)):
+    if len(values) > _MAX_PYTHON_ROWS and taken is not None and taken.issuperset(map(type, values)):
         try:
             wide = pa.float64() if isinstance(field.type, Float) else arrow_type(field.type)
             array = pa.array(values, wide)

@@ -15,7 +15,7 @@ from viewmill.deltas.rows import to_delta
 
 
 def translated(delta: Delta, old: Dictionary, new: Dictionary) -> Delta:
-    """The same rows; columns without ids are shared with `delta`."""
+    """The rows with the ids of another dictionary; columns without ids are shared with `delta`."""
     lazy = delta.lazy
     if lazy is not None and not lazy.made:  # it came as Arrow, and most of it is no words yet
         made = to_delta(lazy.table, delta.schema, new)

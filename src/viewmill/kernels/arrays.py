@@ -228,7 +228,7 @@ class ArrayMaintainer:
         return int(np.count_nonzero(self._root.rows.held))
 
     def distinct_count(self) -> int:
-        """The same: each has its own keys, if the view shows them."""
+        """As many as there are values: each has a key of its own, if the view shows the keys."""
         return self.count()
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:

@@ -158,7 +158,7 @@ class TriggerMaintainer:
             self._run(feed, delta, size, arguments)
 
     def _apply_otherwise(self, input: str, change: Delta | Product) -> None:
-        """The same for a product, and for an input that has no trigger."""
+        """Apply a product, or check a change of an input that has no trigger."""
         if isinstance(change, Delta):
             self._check_input(input)
             return

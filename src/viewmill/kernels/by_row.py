@@ -30,7 +30,7 @@ from viewmill.program.evaluate import Row, RowFailed, compile_rows
 from viewmill.program.program import ByRow, Program
 
 _HIDDEN = None  # what is computed of a row that does not pass
-_MANY = 64  # strings
+_MAX_PYTHON_STRINGS = 64  # more are encoded by way of an Arrow array
 _FIRST_YEAR, _LAST_YEAR = -62_135_596_800_000_000, 253_402_300_800_000_000  # 1 and 10000
 _FACTOR = np.int64(-7046029254386353131)
 
@@ -123,7 +123,7 @@ class RowMaintainer:
     def _words(self, values: list[Any], field: Field) -> Any:
         # A row that does not pass has no value, whatever the column says of NULL.
         lenient = Field(field.name, field.type, True)
-        if isinstance(field.type, String) and len(values) > _MANY:
+        if isinstance(field.type, String) and len(values) > _MAX_PYTHON_STRINGS:
             return encode_array(pa.array(values, pa.string()), lenient, self._dictionary)
         return words_of(values, lenient, self._dictionary)
 

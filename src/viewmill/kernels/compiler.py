@@ -64,7 +64,7 @@ def is_on(compiled: bool | None = None) -> bool:
 
 @cache
 def _known(*options: str) -> dict[str, bool]:
-    """Those of our private options that this Numba knows."""
+    """The private compiler options that the installed Numba accepts."""
     wanted = {
         "_nrt": False,
         "no_cpython_wrapper": True,
@@ -140,7 +140,7 @@ def wide_vectors(typing_context: Any) -> Any:
 
 
 def use_wide_vectors(builder: Any) -> None:
-    """The same for the function that an intrinsic is written into."""
+    """Let LLVM use wide vectors in the function that an intrinsic is written into."""
     set.add(builder.function.attributes, '"prefer-vector-width"="512"')
 
 
@@ -262,14 +262,14 @@ class _LibraryLocator:
 
 
 class _KernelLocator(_LibraryLocator):
-    """The same for those with what calls from Python need."""
+    """Cache library functions that are compiled with wrappers to be called from Python."""
 
     def get_disambiguator(self) -> str:
         return f"{self._line}-kernel"
 
 
 class _LoopLocator(_LibraryLocator):
-    """The same for a function outside the library, which changes with its file and constants."""
+    """Cache a function outside the library; its file and constants are part of the key."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)

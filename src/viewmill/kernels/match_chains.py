@@ -22,7 +22,7 @@ from viewmill.kernels.pattern_kernels import compiled
 from viewmill.kernels.pattern_runs import Ints
 
 NONE = -1
-_FEW = 4096  # members that may be unreachable before it is looked for them
+_COMPACT_SLACK = 4096  # unreachable members that are tolerated before compaction
 
 
 class Columns:
@@ -130,14 +130,17 @@ class Chains:
         return found[:count]
 
     def note_matches(self, count: int) -> None:
-        """So many came."""
+        """Count matches that were added."""
         self._live += count
 
     def commit(self) -> None:
         """Keep what came."""
         self._undo = []
         cuts = 2 * (self._live + len(self.last_cut))  # there are not more: see match_groups
-        if self.matches.size > 2 * self._live + _FEW or self.cuts.size > 2 * cuts + _FEW:
+        if (
+            self.matches.size > 2 * self._live + _COMPACT_SLACK
+            or self.cuts.size > 2 * cuts + _COMPACT_SLACK
+        ):
             self._compact()
         self._sizes = (self.matches.size, self.cuts.size)
         self._live_before = self._live

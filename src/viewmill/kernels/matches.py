@@ -30,7 +30,7 @@ from viewmill.kernels.pattern_sweep import PatternSweep, Steps, column_at
 from viewmill.kernels.patterns import PatternMaintainer
 
 _NONE = np.empty(0, np.int64)
-_MANY = 1 << 20  # rows of changes that are kept side by side until someone reads
+_MAX_UNMERGED_ROWS = 1 << 20  # rows of changes that are kept unmerged until a read
 
 
 class MatchMaintainer(PatternMaintainer):
@@ -78,7 +78,7 @@ class MatchMaintainer(PatternMaintainer):
         if self._change.size:
             self._pieces.append(self._change)
             first, *others = (each.size for each in self._pieces)
-            if sum(others) > first + _MANY:  # so that a batch costs what it brings
+            if sum(others) > first + _MAX_UNMERGED_ROWS:  # so that a batch costs what it brings
                 self.contents()
         self._change = self._empty
         self._chains.commit()
@@ -97,7 +97,7 @@ class MatchMaintainer(PatternMaintainer):
         return self._pieces[0] if self._pieces else self._empty
 
     def matched(self) -> Delta:
-        """The same with the batch under way."""
+        """All matches, including those of the uncommitted batch."""
         return consolidate(concat(self.schema, [self.contents(), self._change]))
 
     def has_moved(self) -> bool:

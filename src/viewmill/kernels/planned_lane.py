@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 LaneKey = tuple[str, Asked]
 
-_LARGE = 2.0**62  # sums of less cannot overflow
+_SAFE_SUM = 2.0**62  # sums of smaller magnitude cannot overflow
 
 
 class PlannedLane:
@@ -108,7 +108,7 @@ class PlannedLane:
 
     @property
     def shortest(self) -> int:
-        """So much before the watermark a row is still seen by every view."""
+        """How long before the watermark every view still sees a row: the shortest window."""
         if self._shortest is None:
             self._shortest = min(each.window.size for each in self.views.values())
         return self._shortest
@@ -207,7 +207,7 @@ class PlannedLane:
 
     def _watch(self, tree: Tree, reached: int | None) -> Watch | None:
         views = [view for view in self.listed if view.tree is tree]
-        if not views or (reached is None and not any(view.is_every for view in views)):
+        if not views or (reached is None and not any(view.shows_all_windows for view in views)):
             return None
 
         def watch(groups: Array, panes: Array) -> Callable[[], None]:
@@ -232,7 +232,7 @@ class PlannedLane:
     @property
     def may_overflow(self) -> bool:
         """Whether the sums of windows must be looked at before a batch is kept."""
-        return self._magnitude > _LARGE
+        return self._magnitude > _SAFE_SUM
 
     def _first_of(self, tree: Tree, reached: int | None) -> int | None:
         """The first moment that a window of a tree can still see."""

@@ -1,7 +1,7 @@
 """The ordered index with relative keys as a Python object, for tests and experiments.
 
-No plan uses it: a level identified by its aggregate is lost when two aggregates are equal (ERRATA
-R5). `structures.ordered` keeps levels in the order of their column instead.
+No plan uses it: a level identified by its aggregate is lost when two aggregates are equal,
+as after a row of volume 0. `structures.ordered` keeps levels in the order of their column instead.
 """
 
 from __future__ import annotations

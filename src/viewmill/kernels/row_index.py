@@ -23,7 +23,7 @@ from viewmill.kernels.plain.rows import PlainRows
 IntArray = npt.NDArray[np.int64]
 
 _CHUNK = 65536
-_LARGE = 4096  # rows of a batch for which room is made at once, not as it is needed
+_RESERVE_ROWS = 4096  # from this batch size on memory is reserved for all rows at once
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RowIndex:
         if self._may_compile and not self._is_staged and row_kernels.are_ready(len(words)):
             self._go_over()
         self._is_staged = True
-        if len(words) >= _LARGE:
+        if len(words) >= _RESERVE_ROWS:
             self._rows.expect(len(words))
         if self._unique:
             self._stage_unique(words, multiplicity)

@@ -75,7 +75,7 @@ class RowOrder:
             self._newest = max(self._newest, int(self._times(rows)[-1]))
 
     def _times(self, rows: Delta) -> Array:
-        """Those without a time come first."""
+        """The times of rows; rows without a time sort first."""
         at = rows.schema.names.index(self._column)
         mask = rows.nulls[at]
         times = rows.columns[at]

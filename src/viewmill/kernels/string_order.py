@@ -71,7 +71,7 @@ class StringOrder:
             self._last = labels[-1]
 
     def _between(self, at: int, count: int) -> list[int]:
-        """So many labels between two neighbours."""
+        """`count` new labels between the neighbours of position `at`."""
         low = self._labels[at - 1] if at > 0 else None
         high = self._labels[at] if at < len(self._labels) else None
         if low is None and high is None:

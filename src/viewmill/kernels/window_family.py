@@ -23,7 +23,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
 from viewmill.kernels import compiler
 from viewmill.kernels.build import build
-from viewmill.kernels.every_window import EveryWindowView
+from viewmill.kernels.grouped_windows import GroupedWindowsView
 from viewmill.kernels.lane_reading import Reading
 from viewmill.kernels.planned_lane import LaneKey, PlannedLane
 from viewmill.kernels.row_order import RowOrder
@@ -50,7 +50,7 @@ class Watermark(Protocol):
     def __call__(self, *, seen: bool) -> int | None: ...
 
 
-_FEW = 64  # so many fragments do no harm
+_FRAGMENT_SLACK = 64  # fragments beyond the planned ones before lanes are planned again
 
 
 class WindowFamily:
@@ -100,7 +100,7 @@ class WindowFamily:
         """A view joins; `name` is that of its block."""
         body = program.body
         assert isinstance(body, Windowed)
-        made = WindowView if body.every is None else EveryWindowView
+        made = WindowView if body.every is None else GroupedWindowsView
         view = made(name, view_name, program, body, self)
         if body.finish is not None:
             view.finish = self._finish(body.finish)
@@ -319,7 +319,7 @@ class WindowFamily:
             planned.take(planned.lane.rows(delta, times, first), before)
 
     def _all_moments(self, rows: Delta) -> tuple[Array, Delta]:
-        """The same for all rows of the stream."""
+        """The moments of all rows of the stream, and the rows in their order."""
         if self._window.unit == "rows" and self._window.column:
             self._order = self._order or RowOrder(self._window.column)
             rows, _ = self._order.start(rows)
@@ -328,7 +328,7 @@ class WindowFamily:
 
     @property
     def _farthest(self) -> int:
-        """So many rows can windows see."""
+        """How many rows back the longest window reaches."""
         return max(each.window.size + each.window.slide for each in self.views.values())
 
     def _number_anew(self, delta: Delta, before: int | None) -> None:
@@ -386,7 +386,7 @@ class WindowFamily:
             return
         coming = np.sort(times if delta.multiplicity is None else times[delta.multiplicity > 0])
         for view in self.views.values():
-            if view.is_every:
+            if view.shows_all_windows:
                 continue
             late = int(np.searchsorted(coming, view.window.last_end(reached) - view.window.size))
             if late:
@@ -435,7 +435,10 @@ class WindowFamily:
         if self._order is not None:
             self._order.forget(self._farthest)
         for planned in self._lanes:
-            if planned.is_joined and len(planned.lane.numbers) > 2 * planned.fragments + _FEW:
+            if (
+                planned.is_joined
+                and len(planned.lane.numbers) > 2 * planned.fragments + _FRAGMENT_SLACK
+            ):
                 self._open.add(_kind(next(iter(planned.views.values()))))
 
     def rollback(self) -> None:

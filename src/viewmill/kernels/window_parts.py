@@ -30,7 +30,7 @@ from viewmill.program.parts import SECOND
 from viewmill.program.program import Program
 from viewmill.program.window_parts import WindowParts
 
-_FEW = 16  # so many dead groups do no harm
+_MIN_DEAD_GROUPS = 16  # fewer dead groups are not worth removing
 
 
 class WindowPartMaintainer(KeptParts):
@@ -115,7 +115,7 @@ class WindowPartMaintainer(KeptParts):
         return self._now[1] if self._kept is None else self._kept[1][1]
 
     def answer(self) -> Delta:
-        """The same with the batch under way."""
+        """The answer of the newest window, including the uncommitted batch."""
         return self._now[1]
 
     def part(self, subscript: int) -> Delta:
@@ -363,7 +363,7 @@ class WindowPartMaintainer(KeptParts):
         live = self._store.live(known)
         live[self._now[0]] = True
         dead = known - int(live.sum())
-        if dead < max(_FEW, known // 4) or not self._body.keys:
+        if dead < max(_MIN_DEAD_GROUPS, known // 4) or not self._body.keys:
             return
         kept = np.flatnonzero(live)
         keys = self._groups.keys(kept)

@@ -40,7 +40,7 @@ Answered = tuple[Array, Payloads, Payloads]  # groups, their answers before and 
 class WindowView:
     """A view's handle on its family."""
 
-    is_every = False  # whether all windows are shown, and not the last one
+    shows_all_windows = False  # whether all windows are shown, and not the last one
     lane: Lane
     planned: PlannedLane | None = None  # the lane with its trees, once it has a place
     reading: Reading | None = None  # of a lane that is cut more finely

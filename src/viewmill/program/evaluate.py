@@ -132,7 +132,7 @@ def _calls(expression: Expression) -> Iterator[Call]:
 
 
 def _once(closure: Closure) -> Closure:
-    """The same, which remembers the value of the last row."""
+    """Cache the value that a closure has for the last row."""
     last: Row | None = None
     value: Any = None
 
@@ -170,7 +170,7 @@ def _strict(call: Call, parts: Sequence[Closure]) -> Closure:
 def _of_one(
     call: Call, function: Callable[..., Any], part: Closure, constants: Sequence[Any]
 ) -> Closure:
-    """The same of one value and constants."""
+    """A closure that calls a function of one value and constants."""
     if call.function == "=" and not isinstance(call.arguments[0].type, Float):
         (constant,) = constants
 

@@ -98,7 +98,7 @@ _EXACT: dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]]
 
 
 def _try_exact(sign: str, a: str, b: str, precision: int, scale: int) -> str | None:
-    """The same of decimals, as text; over zero there is no quotient."""
+    """Decimal arithmetic on texts; None on overflow and on division by zero."""
     left, right = decimal.Decimal(a), decimal.Decimal(b)
     if sign == "/" and not right:
         return None
@@ -109,7 +109,7 @@ def _try_exact(sign: str, a: str, b: str, precision: int, scale: int) -> str | N
 
 
 def _exact(sign: str, a: str, b: str, precision: int, scale: int) -> str:
-    """The same, which has a value."""
+    """Decimal arithmetic on texts; overflow and division by zero are errors."""
     if sign in "/%" and not decimal.Decimal(b):
         raise Unfit("EvaluationFailed", "division by zero")
     made = _try_exact(sign, a, b, precision, scale)

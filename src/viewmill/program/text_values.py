@@ -37,7 +37,7 @@ def read_decimal(text: str) -> decimal.Decimal:
 
 
 def read_real(text: str) -> float:
-    """The same, Java's 1d and 0x1p3, infinities and NaN."""
+    """Numbers as `read_decimal` reads them, Java's 1d and 0x1p3, infinities and NaN."""
     text = text.strip(_BLANKS)
     if (found := _REAL.fullmatch(text)) is not None:
         return float(found[1])

@@ -150,7 +150,7 @@ def map_expressions(relation: Relation, change: Callable[[Expression], Expressio
 
 
 def fresh_copy(relation: Relation, mark: str) -> tuple[Relation, Mapping[str, str]]:
-    """The same relation under other names, and the new name of each old one."""
+    """A copy of the relation with fresh column names, and the new name of each old one."""
     names: dict[str, str] = {}
 
     def rename(each: Relation) -> Relation:

@@ -52,7 +52,7 @@ def _split(relation: Relation) -> Relation:
 
 
 def turned(call: Over) -> Over:
-    """The same call over the opposite order, if its frame reaches to the end of the partition."""
+    """Reverse the order of a call whose frame reaches to the end of the partition."""
     frame = call.frame
     if frame is None or frame.end is not None or frame.start is None or not call.order:
         return call

@@ -17,7 +17,7 @@ from viewmill.algebra.relations import (
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import substitute, transform
 
-# So many windows of one row are written out; a row in more of them is rather recomputed.
+# At most this many windows of a row become branches; beyond that recomputing is cheaper.
 MOST = 64
 
 

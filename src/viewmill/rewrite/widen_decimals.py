@@ -148,7 +148,7 @@ class _Computed:
         return replace(call, arguments=arguments, type=self._type(call, arguments), where=where)
 
     def over(self, call: Over) -> Over:
-        """The same over a window, where all arguments are columns of the rows."""
+        """Widen a window call, whose arguments are all columns of the rows."""
         arguments = tuple(map(self.shown, call.arguments))
         return replace(
             call,

@@ -167,16 +167,16 @@ _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "bool_or": (_truth, 1), "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1),
     "collect_list": (_list, 1), "max_by": (_by, 2), "min_by": (_by, 2),
 }  # fmt: skip
-# These take any number of columns, and at least so many.
-_MANY: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
+# Aggregates of any number of columns, with the least number.
+_VARIADIC: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
     "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2), "mode": (_mode, 1),
 }  # fmt: skip
 # Beside Spark's: rings, and the names that the literature on windows has for MAX_BY and MIN_BY.
 OWN_AGGREGATES = frozenset({"cofactor", "linear_regression", "arg_max", "arg_min"})
-# Any answer within its accuracy is one of percentile_approx: it is the exact one, in its own type.
+# The exact percentile, in its own type, is a valid answer to percentile_approx.
 _APPROXIMATE = "percentile_approx"
-# So is the exact number one of approx_count_distinct.
+# An exact count is a valid answer to approx_count_distinct.
 _APPROXIMATE_COUNT = "approx_count_distinct"
 
 # The distinct values of a list.
@@ -214,7 +214,7 @@ def canonical(name: str) -> str:
 def is_aggregate(name: str) -> bool:
     """Whether the catalog has an aggregate of this name."""
     name = canonical(name)
-    return name in _TYPERS or name in _MANY or name in _OTHERS
+    return name in _TYPERS or name in _VARIADIC or name in _OTHERS
 
 
 def is_window_function(name: str) -> bool:
@@ -224,7 +224,7 @@ def is_window_function(name: str) -> bool:
 
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
-    return {*_TYPERS, *_MANY, *SYNONYMS, *_OTHERS, "median", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+    return {*_TYPERS, *_VARIADIC, *SYNONYMS, *_OTHERS, "median", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
 
 
 def aggregate(
@@ -286,7 +286,7 @@ def call(
         return Aggregate("count", (), BIGINT, False, False, both, span)
     if distinct and name in _NOT_OVER:
         raise NotModelled(f"{name} with DISTINCT", span)
-    if distinct and name in _MANY:
+    if distinct and name in _VARIADIC:
         raise TypeMismatch(f"{name} counts every row: DISTINCT has no place in it", span=span)
     converted, type_, nullable = _typed(name, arguments, span)
     if where is not None:
@@ -332,8 +332,8 @@ def ring_aggregate(
 def _typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
     if name == "count":
         return _count(arguments, name)
-    if name in _MANY:
-        typer, least = _MANY[name]
+    if name in _VARIADIC:
+        typer, least = _VARIADIC[name]
         if len(arguments) < least:
             more = "a label and at least one column" if least == 2 else "at least one column"
             raise TypeMismatch(f"{name} takes {more}", span=span)
@@ -360,7 +360,7 @@ def over(
     name = canonical(name)
     if name in (*_NOT_OVER, _APPROXIMATE, _APPROXIMATE_COUNT):
         raise NotModelled(f"the function {name} over a window", span)
-    if name in _MANY:
+    if name in _VARIADIC:
         raise TypeMismatch(f"{name} has no OVER: it is an aggregate of groups", span=span)
     if is_aggregate(name):
         made = call(name, arguments, span=span)

@@ -343,7 +343,7 @@ def _lenient(arguments: Arguments, sign: str, span: Span | None) -> Arguments:
 
 
 def _try_wide(sign: str, plain: Expression, span: Span | None) -> Expression:
-    """The same, NULL where a decimal of 38 digits has no room for it; narrower ones have room."""
+    """Make overflow of a 38-digit decimal NULL; narrower results cannot overflow."""
     type_ = plain.type
     if not isinstance(type_, Decimal) or type_.precision < decimals.MAX_PRECISION or sign == "%":
         return plain

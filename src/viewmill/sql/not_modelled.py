@@ -22,5 +22,5 @@ class QueryNotModelled(NotModelled):
 
     @classmethod
     def because(cls, reason: NotModelled) -> QueryNotModelled:
-        """The same reason, of the whole query."""
+        """Raise the reason from an expression to the whole query."""
         return cls(reason.reason, reason.span)

@@ -220,7 +220,7 @@ def connect(sign: str, left: Expression, right: Expression, span: Span | None) -
 
 
 def connect_all(sign: str, operands: Iterable[Expression], span: Span | None) -> Expression:
-    """The same between any number of conditions, at least one."""
+    """Connect one or more conditions with `and` or `or`."""
     return chain(sign, [boolean(each, sign.upper()) for each in operands], span)
 
 

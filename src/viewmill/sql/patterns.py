@@ -36,7 +36,7 @@ def to_spark(parsed: str) -> str | None:
 
 
 def to_duckdb(spark: str) -> str | None:
-    """The same for strftime, or None.
+    """The strftime pattern of a Spark pattern, or None if it has a letter that is not known.
 
     >>> to_duckdb("yyyy-MM-dd HH:mm")
     '%Y-%m-%d %H:%M'

@@ -33,7 +33,7 @@ class _Group:
         return f"{function}({self.distinct if given else ''}{given or '*'}){self.suffix}"
 
     def plain(self, function: str, *arguments: str) -> str:
-        """The same without DISTINCT."""
+        """function(arguments) over these rows, without DISTINCT."""
         return f"{function}({', '.join(arguments)}){self.suffix}"
 
     def cast(self, text: str) -> str:

@@ -99,7 +99,7 @@ class Scope:
             scope = scope.outer
 
     def padded(self, schema: Schema) -> Scope:
-        """The same columns, nullable as they are after a join gave `schema`."""
+        """The scope with its columns as nullable as they are in `schema`, the result of a join."""
         nullable = {each.name: each.nullable for each in schema}
 
         def pad(expression: Expression) -> Expression | None:

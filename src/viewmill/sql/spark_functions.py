@@ -108,7 +108,7 @@ SPARK_FUNCTIONS = frozenset({
     "xxhash64", "year", "zeroifnull", "zip_with",
 })  # fmt: skip
 
-# Those over groups, which the catalog of aggregates does not have.
+# Aggregates that our catalog lacks.
 ENGINE_AGGREGATES = frozenset({
     "approx_percentile", "approx_top_k", "approx_top_k_accumulate", "bit_and", "bit_or",
     "bit_xor", "bitmap_and_agg", "bitmap_construct_agg", "bitmap_or_agg", "collect_set",
@@ -117,7 +117,7 @@ ENGINE_AGGREGATES = frozenset({
     "try_avg", "try_sum", "vector_avg", "vector_sum",
 })  # fmt: skip
 
-# Those that make several rows of one.
+# Functions that return several rows.
 GENERATORS = frozenset({
     "explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode",
     "posexplode_outer", "stack", "variant_explode", "variant_explode_outer",

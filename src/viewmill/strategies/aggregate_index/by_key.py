@@ -1,4 +1,4 @@
-"""Aggregates of a row's own key (ERRATA R10): which queries, and what is kept.
+"""Comparisons with aggregates of a row's own key: which queries, and what is kept.
 
 takes  a rewritten relation
 gives  `ByKey`: rows whose key k meets conditions over its aggregates v(k), and of these, rows with

@@ -1,12 +1,13 @@
-"""Write the program of the general algorithm (RPAI, section 4.2, with ERRATA R4 and R8).
+"""Write the program of the general algorithm (RPAI, section 4.2, with its errors corrected).
 
 takes  a relation
 gives  `Program`: a row inside moves the aggregate of every outer entry that it is correlated with
        (`spread`), a new entry looks its aggregates up among the rows inside (`gather`), and
        `settle` judges the entries and moves what they add to the view
 
-What is judged and what was shown are notes, so `settle` may be called at any time, and a rollback
-computes them again.
+The paper adds a row once per combination of the other tables' values, which over-counts; here it is
+added once. What is judged and what was shown are derived data, so `settle` may be called at any
+time, and a rollback computes them again.
 """
 
 from __future__ import annotations

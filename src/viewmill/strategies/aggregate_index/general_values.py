@@ -118,7 +118,7 @@ class Values:
     def _change_level(
         self, inner: Inner, scalar: Scalar, value: Operand, operands: dict[str, Operand]
     ) -> None:
-        """The same for rows in order; NULL compares with nothing."""
+        """Write how a row changes its level of an ordered state; NULL belongs to no level."""
         source, ((field, level),) = self.source, operands.items()
         words = "(m,)"
         if inner.is_summed:

@@ -327,7 +327,7 @@ def _change(once: Once, word: Word) -> str:
 
 
 def _float_change(once: Once, word: Word, value: str, nulls: list[str]) -> str:
-    """The same of a float: what is finite, or what is not."""
+    """The change of a float word: the finite value, or the marks of NaN and infinities."""
     source, change = once.source, once.source.name("change")
     source.line(f"{change} = {'0' if word.is_special else '0.0'}")
     test = f"{'not ' if word.is_special else ''}is_finite({value})"

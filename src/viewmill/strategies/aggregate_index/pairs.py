@@ -135,7 +135,7 @@ class Sums(Levels):
 
     @property
     def words(self) -> list[Word]:
-        """Those that the view sums."""
+        """The words that the view sums."""
         return self.by.results
 
     def name_of(self, word: Word) -> str:

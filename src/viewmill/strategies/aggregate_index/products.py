@@ -2,7 +2,7 @@
 
     sum(a.price * a.volume - b.price * b.volume)  =  sum(A) * count(B) - count(A) * sum(B)
 
-Only so can each table keep its own sums (ERRATA R9).
+Each table can keep its own sums only if the expression has this form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that pass a comparison with an aggregate of their own key, or of all rows (ERRATA R10).
+"""Rows that pass a comparison with an aggregate of their own key, or of all rows.
 
 takes  a filtered and projected scan, one of whose conditions is column θ v(k)
            ps.availqty > (SELECT 0.5 * sum(l.quantity) FROM lineitem l

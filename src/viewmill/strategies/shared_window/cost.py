@@ -4,8 +4,9 @@ takes  the windows of a tree, and its edges per unit
 gives  Ω, the operations per edge; formula (1) makes a plan's cost of it
 
 printed    formulas (3) to (7)
-corrected  with ERRATA W2 to W5. A query's lookup happens at its own slides, not at every edge, so
-           it weighs 1 / (slide x edges per unit).
+corrected  the average deque has H_P partials, not the sum of 1 / i!; a lookup in FlatFAT costs its
+           average over all positions; a query's lookup happens at its own slides, not at every
+           edge, so it weighs 1 / (slide x edges per unit)
 stored     the same for what the mill runs (`kernels.structures.windows.stretches`): what a new
            partial costs, and beside it what each answer costs. SlickDeque (Inv) has its running
            values as differences of one sum that all windows share
@@ -74,14 +75,14 @@ Omega = Callable[[Windows, Fraction], float]
 
 
 def harmonic(n: int) -> float:
-    """1 + 1/2 + ... + 1/n: how long a deque of n random partials is (ERRATA W2)."""
+    """1 + 1/2 + ... + 1/n: the average length of a deque over n random partials."""
     if n < 100:
         return sum(1 / i for i in range(1, n + 1))
     return float(np.log(n)) + 0.5772156649015329 + 1 / (2 * n)
 
 
 def lookup(partials: Array) -> Array:
-    """Operations that cover so many leaves of a FlatFAT, on average over all positions (W3)."""
+    """Operations that cover this many leaves of a FlatFAT, on average over all positions."""
     floor = np.floor(np.log2(partials))
     return np.where(partials <= 1, 0.0, floor - 2 + (partials + 1) / 2.0**floor)
 

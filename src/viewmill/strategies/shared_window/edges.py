@@ -6,7 +6,7 @@ gives  edges per composite slide and the length of that slide
 F1 is inclusion and exclusion: the positions of several progressions that fall together are one
 progression again (of the least common multiple of the steps) or none. Many sets of them fall
 together in the same one, so a signed number is kept for each instead of a term for each set. The
-paper's formula (2) is the case without offsets (ERRATA W6).
+paper's formula (2) is the case without offsets.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _edge_rate(progressions: frozenset[Progression]) -> Fraction:
 
 
 def without_contained(progressions: Iterable[Progression]) -> list[Progression]:
-    """Those that no other contains, the most frequent first."""
+    """The progressions that no other one contains, the most frequent first."""
     kept: dict[int, set[int]] = {}  # offsets by step
     found = []
     for each in sorted({Progression(e.step, e.offset % e.step) for e in progressions}):

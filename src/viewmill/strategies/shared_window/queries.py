@@ -40,7 +40,7 @@ def panes(query: WindowQuery) -> tuple[Progression, ...]:
 
 
 def pairs(query: WindowQuery) -> tuple[Progression, ...]:
-    """Each slide in two: the short fragment, range mod slide, comes last (ERRATA W12)."""
+    """Cut each slide in two: the fragment of range mod slide comes last, as windows end there."""
     ends, starts = Progression(query.slide), Progression(query.slide, -query.range % query.slide)
     return (ends,) if ends == starts else (ends, starts)
 

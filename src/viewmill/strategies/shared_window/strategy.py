@@ -28,7 +28,7 @@ from viewmill.codegen.window_shape import (
 )
 from viewmill.program.program import Program
 from viewmill.program.windows import Asked, LaneParts, Windowed
-from viewmill.strategies.shared_window.every_window import every_window
+from viewmill.strategies.shared_window.grouped_windows import grouped_windows
 from viewmill.strategies.shared_window.queries import PARTIALS
 from viewmill.strategies.shared_window.techniques import check_technique, offered
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
@@ -125,7 +125,7 @@ def _found(query: Relation) -> WindowShape:
     """A query over one window, or by every window, or `NotTaken` with what is in the way."""
     if any(scan.window for scan in scans(query)):
         return windowed(query)
-    every = every_window(query)
+    every = grouped_windows(query)
     assert every.shape.keys is not None
     arguments, aggregates = window_aggregates(every.shape)
     places = every.start, every.end

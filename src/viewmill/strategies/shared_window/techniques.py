@@ -16,7 +16,7 @@ from viewmill.strategies.shared_window.cost import STORED
 
 TECHNIQUES = tuple(STORED)
 NEEDS = {"slickdeque_inv": "inverse", "panes_inv": "inverse", "slickdeque_noninv": "selective"}
-# Those that keep one window only; others answer all windows of a tree.
+# Techniques that keep one window; the others answer all windows of a tree.
 FOR_ONE = ("panes_inv", "twostacks", "daba")
 _ANY = "naive, flatfat, bint, flatfit, twostacks and daba take any associative operation."
 

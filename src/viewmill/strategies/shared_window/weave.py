@@ -3,11 +3,11 @@
 takes  windows, the rows per unit, a technique's Ω
 gives  a Weave: trees whose windows share partials and final aggregation, and what they cost
 
-Both start from one tree for each slide and offset, because those share all edges and always weave
-(ERRATA W7), and join the two trees that save most until none do.
+Both start from one tree for each slide and offset, because those share all edges and always weave,
+and join the two trees that save most until none do.
 
 WeaveShare   C = m λ + Σ E_i Ω_i             each tree reads every row: formula (1)
-TriWeave     C = λ + Σ (E_all + E_i Ω_i)     rows are read once; trees read partials (W8)
+TriWeave     C = λ + Σ (E_all + E_i Ω_i)     rows are read once; trees read partials
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a change of one table climbs the tree (Figure 4; ERRATA F3).
+"""How a change of one table climbs the tree (F-IVM, Figure 4).
 
 takes  the tree, the views that are kept
 gives  a `Path` for each table that can change: at each view above it, which siblings are looked up

@@ -7,7 +7,7 @@ next   enumeration, emit
 Under the variables above it, a variable has a list of values; rows of a table that shows columns of
 its own are a list, too. The count under a value is that of all rows below it, so lists never lead
 into nothing, and the count at the root is that of the result. The multiplicity of one row is the
-product of what lies at the leaves only (ERRATA F11).
+product of the payloads at the leaves only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which hyperedges are part of a cycle: the reduction of Graham, Yu and Özsoyoğlu (section 6).
 
 takes  the keys of the views that a join has, and keys of other tables
-gives  the tables among those others that close a cycle (ERRATA F4)
+gives  the tables among those others that close a cycle
 next   indicators
 """
 

@@ -1,4 +1,4 @@
-"""Bound the views of a cyclic join by what other tables can meet (section 6, Figure 7; ERRATA F4).
+"""Bound the views of a cyclic join by what other tables can meet (F-IVM, section 6, Figure 7).
 
 takes  the tree
 gives  the tree with indicators: at a view whose children form a cycle with a table elsewhere, which
@@ -47,7 +47,7 @@ def _indicator(leaf: View, shared: frozenset[str]) -> View:
 
 
 def holders(root: View) -> Iterator[tuple[View, View]]:
-    """Each indicator and the view that has it, from the root downwards (ERRATA F8).
+    """Each indicator and the view that has it, from the root downwards.
 
     A change of an indicator goes up through views whose indicators of the same table have changed
     already: new ones above, old ones below, as for the occurrences of a self-join.

@@ -16,7 +16,7 @@ from viewmill.program.states import Listed
 from viewmill.strategies.view_tree.deltas import Path
 from viewmill.strategies.view_tree.states import StateRef, StateRefs
 
-_MOST = 2  # links of an entry: each is a word
+_MAX_LINKS = 2  # of an entry: each takes a word
 
 
 def add_links(places: StateRefs, paths: Iterable[Path], result: str) -> None:
@@ -26,7 +26,7 @@ def add_links(places: StateRefs, paths: Iterable[Path], result: str) -> None:
         for place, target in _led_to(places, path, result):
             found.setdefault(place.state, {})[target] = None
     for i, place in enumerate(places.all):
-        links = tuple(found.get(place.state, ()))[:_MOST]
+        links = tuple(found.get(place.state, ()))[:_MAX_LINKS]
         if links:
             assert isinstance(place.kind, Listed)
             kind = replace(place.kind, links=len(links))

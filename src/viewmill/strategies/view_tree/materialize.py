@@ -1,4 +1,4 @@
-"""Which views are kept (Figure 5; ERRATA F5): the root, and each view whose sibling can change.
+"""Which views are kept (F-IVM, Figure 5): the root, and each view whose sibling can change.
 
 takes  the tree, the occurrences that can change
 gives  for each kept view the reason

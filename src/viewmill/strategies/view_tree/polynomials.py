@@ -426,7 +426,7 @@ def _times(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 def as_float(term: Term) -> Term:
-    """The same product of floats; what is exact is cast factor by factor."""
+    """The product in floating point; exact factors are cast one by one."""
     if not term.factors:
         return Term(Fraction(float(term.coefficient)))
     factors = tuple((owner, _float_factor(factor)) for owner, factor in term.factors)

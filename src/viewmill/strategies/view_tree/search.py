@@ -217,7 +217,7 @@ def _alike(block: Block, graph: Hypergraph) -> list[tuple[str, ...]]:
 
 
 def _undominated(solutions: list[_Solution]) -> list[_Solution]:
-    """Those that no other beats in cost and changes; of equal ones the first."""
+    """The Pareto-optimal solutions by cost and changes; of equal ones the first."""
     kept: list[_Solution] = []
     for each in sorted(solutions, key=lambda s: (_rounded(s.cost), _rounded(s.changes))):
         if not kept or each.changes < kept[-1].changes * (1 - 1e-9):

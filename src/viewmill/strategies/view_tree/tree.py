@@ -1,4 +1,4 @@
-"""The view tree of a variable order (Figure 3; ERRATA F2).
+"""The view tree of a variable order (F-IVM, Figure 3).
 
 takes  `Block` and `Order`
 gives  `View`: leaves are tables with their local columns aggregated away, inner views join their

@@ -29,7 +29,7 @@ from viewmill.strategies.dataflow.operators.window import (
     row_columns,
 )
 
-_MOST = 1024  # rows that are walked through after each batch
+_MAX_RANK = 1024  # the first rows are walked after each batch: no more of them
 _RESERVED = ("q", "end", "rank", "copies", "mark", "now", "times", "rebuild", "min", "max")
 
 
@@ -40,19 +40,19 @@ def shown_ranks(top: Top, window: Window) -> tuple[int, int] | None:
         return None
     if not all(isinstance(each, Column) and each.name != name for _, each in top.outputs):
         return None
-    first, last = 0, _MOST + 1
+    first, last = 0, _MAX_RANK + 1
     for each in top.where:
         found = compared(each, name)
         if found is None:
             return None
         before, most = _between(*found)
         first, last = max(first, before), min(last, most)
-    return (first, last) if 0 <= last <= _MOST else None
+    return (first, last) if 0 <= last <= _MAX_RANK else None
 
 
 def _between(operator: str, rank: int) -> tuple[int, int]:
     """How many rows stand before the first that passes, and up to the last one."""
-    before, most = 0, _MOST + 1
+    before, most = 0, _MAX_RANK + 1
     if operator in ("<", "<=", "="):
         most = rank - (operator == "<")
     if operator in (">", ">=", "="):

@@ -31,10 +31,10 @@ _LATEST = int(np.iinfo(np.int64).max)
 _PAIR = Schema((Field("group", BIGINT, False), Field("start", BIGINT, False)))
 
 
-class EveryWindowView(WindowView):
+class GroupedWindowsView(WindowView):
     """All windows of a view, by group and start."""
 
-    is_every = True
+    shows_all_windows = True
 
     def __init__(
         self, name: str, view_name: str, program: Program, body: Windowed, family: WindowFamily

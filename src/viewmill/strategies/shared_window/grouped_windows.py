@@ -20,7 +20,7 @@ from viewmill.codegen.shape import NotTaken, Shape, peel, require_shown
 
 
 @dataclass(frozen=True)
-class EveryWindow:
+class GroupedWindows:
     """The shape with the keys that are not of the window, all keys, and the places of two."""
 
     shape: Shape
@@ -41,7 +41,7 @@ class _Spread:
     condition: Expression | None
 
 
-def every_window(query: Relation) -> EveryWindow:
+def grouped_windows(query: Relation) -> GroupedWindows:
     """The shape of a query that groups by sliding windows, or `NotTaken`."""
     if isinstance(query, Sort):
         require_shown(query)
@@ -70,7 +70,7 @@ def every_window(query: Relation) -> EveryWindow:
     window = SlidingWindow("time", size, slide, column, offset=(last.offset + size) % slide)
     scan = replace(spread.scan, window=window)
     shape = Shape(scan, where, rest, tuple(calls), having, outputs)  # type: ignore[arg-type]
-    return EveryWindow(shape, tuple(keys), start, end)
+    return GroupedWindows(shape, tuple(keys), start, end)
 
 
 def _spread(relation: Relation) -> _Spread:
