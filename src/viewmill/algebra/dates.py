@@ -11,7 +11,7 @@ Day = TypeVar("Day", bound=dt.date)
 
 
 def add_months(moment: Day, months: int) -> Day:
-    """A day or moment so many months later; the last day of a shorter month if need be."""
+    """Add months to a day or moment; clamp to the last day of a shorter month."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     last = monthrange(year, month + 1)[1]
     return moment.replace(year=year, month=month + 1, day=min(moment.day, last))

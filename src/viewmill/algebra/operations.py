@@ -65,7 +65,7 @@ class Operation:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the code of the operation, so that a cached kernel is never another's."""
+        """A hash of the operation's code, so that changed code never finds an old cached kernel."""
         text = repr((self.identity, [function_text(e) for e in (self.combine, self.inverse)]))
         return blake2b(text.encode(), digest_size=6).hexdigest()
 

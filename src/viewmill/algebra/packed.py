@@ -77,7 +77,7 @@ class Packed(Nested):
 
     @property
     def shown(self) -> Type:
-        """The type as it is to those who read a finished value."""
+        """The type that readers of a finished value see."""
         if self.is_single:
             return DOUBLE if self.name == "DOUBLE" else BIGINT
         return Unpacked(self.name)
@@ -104,7 +104,7 @@ def regression_type(names: Sequence[str]) -> Packed:
 
 
 def shown_schema(schema: Schema) -> Schema:
-    """A schema as it is to those who read finished values."""
+    """The schema that readers of finished values see."""
     fields = (
         replace(each, type=each.type.shown) if isinstance(each.type, Packed) else each
         for each in schema

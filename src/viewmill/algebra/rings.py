@@ -70,13 +70,13 @@ class Ring:
         return self.lift if isinstance(self.lift, tuple) else (self.lift,)
 
     def lifts(self, count: int) -> tuple[Function, ...]:
-        """The function for each of so many arguments."""
+        """One lift function per argument, for `count` arguments."""
         if callable(self.lift):
             return (self.lift,) * count
         return tuple(self.lift)
 
     def times(self, payload: Payload, count: int) -> Payload:
-        """A payload added so many times."""
+        """The sum of `count` copies of a payload; of its negation if `count` is negative."""
         if count < 0:
             payload, count = self.negate(payload), -count
         total = self.zero
@@ -193,7 +193,7 @@ def words_of(payload: Payload) -> list[Any]:
 
 
 def paths_of(payload: Payload) -> list[tuple[int, ...]]:
-    """Where the numbers of a payload are: the places in its tuples."""
+    """The paths to the numbers inside a payload's nested tuples."""
     return list(_paths(payload))
 
 

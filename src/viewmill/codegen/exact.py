@@ -39,7 +39,7 @@ class Number:
 
     @property
     def pair(self) -> str:
-        """Its text as two words."""
+        """The generated text of the number as two words."""
         return self.text if self.is_wide else f"wide_of({self.text})"
 
 

@@ -111,7 +111,7 @@ def projected(relation: Relation, outputs: Iterable[Named]) -> Relation:
 
 
 def counted(rows: Relation, fields: Iterable[Field]) -> Aggregate:
-    """Every row of these columns, and in a last column how often it is there."""
+    """The distinct rows of these columns, with their multiplicity in a last column."""
     keys = columns_as(fields)
     count = free_name("#count", (name for name, _ in keys))
     return Aggregate(rows, keys, ((count, AggregateCall("count", (), BIGINT, False)),))

@@ -115,7 +115,7 @@ class RankedValues:
             source.line(f"ordered_add({self.state}, {self._key(level)}, (m,))")
 
     def stale(self, word: dict[str, int]) -> str:
-        """Whether what is shown is to be found anew: always, every rank may have moved."""
+        """True: any change may move every rank, so the value is always recomputed."""
         return "True"
 
     def write_fill(self) -> None:

@@ -321,7 +321,7 @@ class Scalar:
     def _among(
         self, call: Call, operand: Operand, some: list[Expression], value: str, null: str
     ) -> None:
-        """Whether the first argument of IN is one of these; if one is NULL nobody knows."""
+        """IN: NULL if nothing is equal and one of the values is NULL."""
         equal = []
         for each in some:
             other = self.emit_number(each)

@@ -150,7 +150,7 @@ def _same_word(scalar: Scalar, expression: Expression, values: list[str]) -> str
 
 
 def _positive_rest(scalar: Scalar, expression: Expression, values: list[str]) -> str:
-    """By a positive constant, as the start of a window is computed."""
+    """pmod by a positive constant, as used to compute the start of a window."""
     divisor = _arguments(expression)[1]
     value = divisor.value if isinstance(divisor, Literal) else None
     if not isinstance(expression.type, Integer) or not isinstance(value, int) or value <= 0:

@@ -91,7 +91,7 @@ class _Writer:
 
     @contextmanager
     def trigger(self, expressions: Sequence[Expression]) -> Iterator[tuple[Scalar, Trigger]]:
-        """The head of the trigger, its loop and its filter; inside, row i of m is at hand."""
+        """Open a trigger: head, loop, filter. Inside, `i` is the row and `m` its multiplicity."""
         source, scan = self.source, self.shape.scan
         used = set().union(*(columns_of(each) for each in (*expressions, *self.shape.where)))
         arguments = list(self._arguments(scan, used))
@@ -130,7 +130,7 @@ class _Writer:
                 yield Argument(field.name, value, null)
 
     def _is_only_shown(self, field: Field) -> bool:
-        """Whether a nested value, one word, passes as it is: nothing is computed of it."""
+        """Whether a nested value is only passed on, as one word, and never computed with."""
         plain = [each for _, each in self.shape.outputs if isinstance(each, Column)]
         others = [each for _, each in self.shape.outputs if each not in plain]
         read = [*self.shape.where, *self.shape.having, *others]
@@ -142,7 +142,7 @@ class _Writer:
         return read_words(self.source, fields, lambda i: f"key_word({self.state}, e, {i})")
 
     def emit_row(self, operands: Sequence[Operand], fields: Sequence[Field], times: str) -> None:
-        """Write what hands out one row."""
+        """Write the lines that emit one row."""
         emit_row(self.source, operands, fields, times)
 
     @contextmanager
@@ -277,7 +277,7 @@ class _Groups(_Writer):
                 self.source.line(f"show({self.state}, e, t, 1, out, texts, errors)")
 
     def _show(self) -> None:
-        """Write what hands out entry e as a row, if it is one: 1, else 0."""
+        """Write the function that emits entry e if it is a row; it returns 1 if so, else 0."""
         arguments = f"{self.state}, e, t, times, out, texts, errors"
         with self.source.block(f"def show({arguments}):"):
             self._show_body()

@@ -90,7 +90,7 @@ class Source:
         self._names.reserve(names)
 
     def comment(self, text: str) -> None:
-        """Comments that say `text`, whatever is in it."""
+        """Write `text` as comment lines, safe for any content."""
         for line in comments(text):
             self.line(line)
 
@@ -113,7 +113,7 @@ class Source:
             self.origins[name] = (input_.name, own)
 
     def lookup(self, expression: Expression) -> int | None:
-        """The number of a function of one string column; None if nobody knows its strings."""
+        """The id of a lookup function over a string column; None if its source is unknown."""
         origin = self.origins.get(base_column(expression).name)
         if origin is None:
             return None

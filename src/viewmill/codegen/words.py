@@ -79,7 +79,7 @@ def read_words(
 def emit_row(
     source: Source, operands: Sequence[Operand], fields: Sequence[Field], times: str
 ) -> None:
-    """Write what hands out one row."""
+    """Write the lines that emit one row."""
     for i, (operand, field) in enumerate(zip(operands, fields, strict=True)):
         _emit_column(source, i, operand, field)
     source.line(f"emit(out, {times})")

@@ -128,7 +128,7 @@ class Dictionary:
         self._faster = faster
 
     def reader(self, types: Sequence[Any]) -> Reader | None:
-        """What reads columns of these Arrow types at once, if there is something that does."""
+        """A reader that converts columns of these Arrow types in one call, if one exists."""
         return None if self._faster is None else self._faster.reader(types, self.strings)
 
     def quick_gate(self, schema: Any) -> QuickGate | None:
@@ -138,7 +138,7 @@ class Dictionary:
     def pushed_filter(
         self, types: Sequence[Any], tests: Sequence[FilterTest]
     ) -> PushedFilter | None:
-        """What reads columns of these types of the rows that pass, if there is something."""
+        """A filter that converts these columns only for the rows that pass, if one exists."""
         faster = self._faster
         return None if faster is None else faster.pushed_filter(types, tests, self.strings)
 

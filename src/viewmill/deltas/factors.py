@@ -213,7 +213,7 @@ def _divided(factor: Factor, words: Words, divisor: int) -> Factor:
 
 
 def _divisors(held: list[Words], column: Field) -> list[int]:
-    """By what to divide the words of each factor; each has the digits after the point once."""
+    """Divisors by which the product of decimal factors gets the column's scale, not more."""
     type_ = column.type
     scale = type_.scale if isinstance(type_, Decimal) else 0
     power = 10 ** (scale * (len(held) - 1))

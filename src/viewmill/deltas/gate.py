@@ -25,7 +25,7 @@ _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_00
 
 
 def checked_columns(schema: Any) -> list[int]:
-    """The columns that may hold a value which nobody could read again."""
+    """The columns whose Arrow type allows values that could not be read back."""
     kinds = pa.types
     holds = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_dictionary,
              kinds.is_nested, kinds.is_decimal, kinds.is_date, kinds.is_timestamp,
@@ -34,7 +34,7 @@ def checked_columns(schema: Any) -> list[int]:
 
 
 def check_columns(table: Any, columns: Iterable[int]) -> None:
-    """Refuse values that whoever reads them later would fail for, or read past."""
+    """Refuse values that a later reader could not decode."""
     for i in columns:
         check_column(table.column(i), table.schema.names[i])
 

@@ -51,7 +51,7 @@ class _Words(Sequence[Words]):
 
 
 class _Masks(Sequence["Mask | None"]):
-    """Their masks; of a piece without NULL it is None."""
+    """The NULL masks of gathered columns; None for a piece without NULL."""
 
     __slots__ = ("_columns", "_sizes")
 

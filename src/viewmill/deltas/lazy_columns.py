@@ -130,7 +130,7 @@ class LazyColumns:
 
 @final
 class LazyWords(Sequence[Words]):
-    """The words of lazy columns."""
+    """The words of lazy columns, converted on first access."""
 
     __slots__ = ("lazy",)
 
@@ -151,7 +151,7 @@ class LazyWords(Sequence[Words]):
 
 
 class LazyMasks(Sequence["Mask | None"]):
-    """Their masks."""
+    """The NULL masks of lazy columns."""
 
     __slots__ = ("lazy",)
 

@@ -73,7 +73,7 @@ class Product:
 
     @property
     def is_small(self) -> bool:
-        """Whether it has no more rows than values: nothing is gained by not looking at them."""
+        """Whether it has no more rows than factor values, so that factoring saves nothing."""
         return self.size <= sum(each.size for each in self.factors)
 
     @property

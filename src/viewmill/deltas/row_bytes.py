@@ -130,7 +130,7 @@ class _Reader:
         return self._data[self._at - size : self._at]
 
     def array(self, size: int, dtype: Any) -> Any:
-        """The next so many values, in an array of their own."""
+        """Read the next `size` values into a new array."""
         wanted = np.dtype(dtype)
         return np.frombuffer(self.take(size * wanted.itemsize), wanted).copy()
 

@@ -239,7 +239,7 @@ def _from_columns(
 
 
 class _Reading:
-    """How Arrow tables of one schema are read into a table: which columns need no look."""
+    """How Arrow tables of one schema are read: which columns need a value check, and by what."""
 
     def __init__(self, given: Any, schema: Schema, dictionary: Dictionary) -> None:
         self.given, self.schema, self.dictionary = given, schema, dictionary
@@ -259,7 +259,7 @@ class _Reading:
         ] = {}
 
     def takes_as_is(self, table: Any, dictionary: Dictionary) -> bool:
-        """Whether a table is of this kind, and no column of it needs a look."""
+        """Whether a table has this schema and no column needs a value check."""
         is_mine = not self._is_looked_at and self.dictionary is dictionary
         return is_mine and bool(self.given.equals(table.schema))
 
@@ -276,7 +276,7 @@ class _Reading:
             check_columns(table, self._checked)
 
     def columns(self, table: Any) -> LazyColumns:
-        """The columns; those that need a look are looked at now."""
+        """The columns, lazily; those that need a value check are converted now."""
         arrays = {i: table.column(i) for i in self._required}
         lazy = LazyColumns(table, self, self._lossy, None, arrays)
         for i, array in arrays.items():
@@ -326,7 +326,7 @@ class _Reading:
 def _words_without_null(
     table: Any, columns: tuple[int, ...], arrays: Mapping[int, Any]
 ) -> list[Words] | None:
-    """Columns that are words already, which are not copied."""
+    """Columns that are words already, without a copy; None if one holds a NULL."""
     found = []
     for i in columns:
         array = arrays.get(i) if arrays else None

@@ -77,21 +77,21 @@ class RowMaintainer:
         self._waiting = []
 
     def contents(self) -> Delta:
-        """It keeps no rows: the next block does."""
+        """Nothing: rows are kept by the next block."""
         return Delta.empty(self.program.output)
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """It has no states."""
+        """Nothing to do: there are no states."""
 
     def release(self, state: str) -> None:
-        """It has no states."""
+        """Nothing to do: there are no states."""
 
     def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """It has no states."""
+        """Nothing to do: there are no states."""
         return iter(())
 
     def state_bytes(self) -> Mapping[str, int]:
-        """It has no states."""
+        """Nothing to do: there are no states."""
         return {}
 
     def _computed(self, delta: Delta) -> Delta:
@@ -149,7 +149,7 @@ class RowMaintainer:
         return {self._names[at]: value for at, value in zip(self._read, row, strict=True)}
 
     def _distinct(self, delta: Delta) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Where each different row of what is read stands first; and which is which."""
+        """The first position of each distinct input row, and for each row which one it equals."""
         words = _matrix(delta, self._read)
         if not words.shape[1]:
             return np.zeros(1, np.int64), np.zeros(delta.size, np.int64)

@@ -48,7 +48,7 @@ if IndexDataCacheFile is not None:
         """An index file and its data files, each behind the checksum of its content."""
 
         def save(self, key: Any, data: Any) -> None:
-            """Keep what was compiled; without room for it, it is compiled again next time."""
+            """Save a compiled kernel; if the disk is full it is compiled again next time."""
             try:
                 super().save(key, data)
             except OSError as why:

@@ -70,12 +70,12 @@ class ColumnReader:
 
 
 def strings() -> Strings:
-    """Where strings are kept for compiled code."""
+    """The store of strings that compiled code reads."""
     return TextStore()
 
 
 def wides() -> Wides:
-    """Where wide decimals are kept for compiled code."""
+    """The store of wide decimals that compiled code reads."""
     return WideStore()
 
 

@@ -146,7 +146,7 @@ def use_wide_vectors(builder: Any) -> None:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def cycles(typing_context: Any) -> Any:
-    """The processor's clock, a steady one that has nothing to do with its frequency."""
+    """The processor's cycle counter, which ticks at a constant rate."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = context.get_value_type(types.int64)
@@ -280,7 +280,7 @@ class _LoopLocator(_LibraryLocator):
 
 
 def _cache_with_library(dispatcher: Any, locator: Any) -> None:
-    """Cache under the library's hash; a Numba that does it otherwise compiles anew."""
+    """Cache under the library's hash; with a Numba of other internals nothing is cached."""
     if FunctionCache is None or not hasattr(dispatcher, "_cache"):
         return
     dispatcher._cache = _library_cache(locator)(dispatcher.py_func)

@@ -52,7 +52,7 @@ class Enumerator:
         self.moves = 0  # how often rows went to other places though the result is the same
 
     def deltas(self, rows: int = _ROWS) -> Iterator[Delta]:
-        """The rows, at most so many at a time; the states must not change in between."""
+        """The rows in batches; the states must not change in between."""
         if self._kernel is None:
             types = (WORDS, *(WORD,) * len(self._end))
             self._kernel = self._functions(self._enumeration.function, types)

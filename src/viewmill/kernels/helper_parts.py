@@ -96,11 +96,11 @@ class Layout:
         return place
 
     def empty(self) -> HelperPart:
-        """Of no rows."""
+        """The helper part of no rows."""
         return self.blank(np.empty(0, np.int64))
 
     def blank(self, groups: Ints) -> HelperPart:
-        """Nothing, for these groups."""
+        """A helper part with neutral values for these groups."""
         return HelperPart(
             groups,
             np.zeros((self.sum_count, len(groups)), np.int64),

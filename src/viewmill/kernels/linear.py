@@ -16,7 +16,7 @@ class Linear:
 
     @property
     def schema(self) -> Schema:
-        """Of the rows that go in."""
+        """The schema of the input rows."""
         return self._input.schema
 
     def run(self, rows: Delta) -> Delta:

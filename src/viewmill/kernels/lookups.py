@@ -1,4 +1,4 @@
-"""Functions of strings, computed once for each string that comes."""
+"""Lookup tables for functions of strings, computed once per distinct string."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Tables(Protocol):
-    """Where the results stand that triggers look up."""
+    """The result tables that triggers look up."""
 
     def known(self, i: int, ids: Ids) -> npt.NDArray[np.bool_]: ...
     def learn(self, i: int, ids: Ids, words: Ids) -> None: ...
@@ -30,7 +30,7 @@ class Tables(Protocol):
 
 
 def text_table(lookups: Sequence[Lookup]) -> int:
-    """The number of the table of all strings; 0 if nobody asks for it."""
+    """The id of the table of all strings; 0 if no trigger uses it."""
     return lookups.index(EVERY_TEXT) if EVERY_TEXT in lookups else 0
 
 

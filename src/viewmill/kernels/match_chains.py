@@ -36,7 +36,7 @@ class Columns:
         return self.arrays[name]
 
     def reserve(self, more: int) -> None:
-        """Make room for so many rows more."""
+        """Reserve space for more rows."""
         wanted = self.size + more
         for name, array in self.arrays.items():
             if len(array) < wanted:
@@ -79,7 +79,7 @@ class Chains:
         self._live_before = 0
 
     def make_room(self, groups: int) -> None:
-        """There are so many groups."""
+        """Grow the arrays to hold this many groups."""
         if groups > len(self.last_match):
             more = np.full(max(groups, 2 * len(self.last_match)) - len(self.last_match), NONE)
             self.last_match = np.concatenate([self.last_match, more])
@@ -134,7 +134,7 @@ class Chains:
         self._live += count
 
     def commit(self) -> None:
-        """Keep what came."""
+        """Make the matches of the batch permanent."""
         self._undo = []
         cuts = 2 * (self._live + len(self.last_cut))  # there are not more: see match_groups
         if (
@@ -154,7 +154,7 @@ class Chains:
         self._live = self._live_before
 
     def _compact(self) -> None:
-        """Remove what no chain reaches; the others keep their order."""
+        """Remove unreachable matches and cuts; the others keep their order."""
         matches = _renumber(self.matches, self.last_match)
         self.last_match = _renumbered(matches, self.last_match)
         self.cuts["match"][:] = _renumbered(matches, self.cuts["match"])

@@ -31,7 +31,7 @@ class MatchTail:
         self.mask: npt.NDArray[np.uint8] = np.empty((0, lasts), np.uint8)
 
     def make_room(self, groups: int) -> None:
-        """There are so many groups."""
+        """Grow the arrays to hold this many groups."""
         more = max(groups, 2 * len(self.moment)) - len(self.moment)
         if groups > len(self.moment):
             shape = (more, self.last.shape[1])
@@ -65,7 +65,7 @@ class MatchTail:
         return np.unique(self.groups)
 
     def settle(self, groups: Ints, moments: Ints, last: Any, mask: Any) -> None:
-        """Nothing up to these moments can change: drop those rows."""
+        """Record that nothing up to these moments can change, and drop those rows."""
         self.moment[groups], self.last[groups], self.mask[groups] = moments, last, mask
         is_kept = self.rows.columns[self._time] > self.moment[self.groups]
         self.rows, self.groups = self.rows.take(np.flatnonzero(is_kept)), self.groups[is_kept]

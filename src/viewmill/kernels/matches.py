@@ -51,7 +51,7 @@ class MatchMaintainer(PatternMaintainer):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Note the rows that come and go; what retention ended is no news."""
+        """Stage inserted and deleted rows; rows that retention dropped are ignored."""
         for part, change in self._source.split(rows_of(delta)):
             if self._is_news(part):
                 self._coming.append(change)
@@ -101,7 +101,7 @@ class MatchMaintainer(PatternMaintainer):
         return consolidate(concat(self.schema, [self.contents(), self._change]))
 
     def has_moved(self) -> bool:
-        """There are no parts to see."""
+        """False: matches have no parts."""
         return False
 
     def forget(self) -> None:
@@ -156,7 +156,7 @@ class MatchMaintainer(PatternMaintainer):
         tail.rows, tail.groups, tail.end = rows.take(by), numbers[by], end
 
     def make_room(self) -> None:
-        """For groups that came since."""
+        """Grow the arrays for new groups."""
         self._chains.make_room(len(self._groups))
         self.tail.make_room(len(self._groups))
 

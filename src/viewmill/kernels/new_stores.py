@@ -23,7 +23,7 @@ from viewmill.program.states import Indexed, Keyed, Listed, Ordered, Passing, So
 
 
 class Store(Protocol):
-    """Where a state lives."""
+    """The memory of a state."""
 
     handle: Any
 
@@ -46,7 +46,7 @@ class Touching(Protocol):
 
 
 class Outlet(Protocol):
-    """Where emitted rows gather."""
+    """A buffer of emitted rows."""
 
     handle: Any
 
@@ -56,7 +56,7 @@ class Outlet(Protocol):
 
 
 class Failure(Protocol):
-    """Where the first failure is noted."""
+    """A record of the first failure."""
 
     handle: Any
     words: Any  # the first is not zero if there is one
@@ -68,7 +68,7 @@ class Failure(Protocol):
 
 
 def new_store(kind: StateKind, compiled: bool) -> Store:
-    """Where a state of this kind lives."""
+    """Create the store of a state of this kind."""
     match kind:
         case Keyed():
             return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
@@ -89,15 +89,15 @@ def new_store(kind: StateKind, compiled: bool) -> Store:
 
 
 def new_scratch(kind: Indexed, compiled: bool) -> Scratch:
-    """Where a state lives that is emptied often."""
+    """Create the store of a scratch state, which is emptied often."""
     return tree_stores.ScratchStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
 
 
 def new_outlet(schema: Schema, compiled: bool) -> Outlet:
-    """Where rows of this schema gather."""
+    """Create a buffer of emitted rows with this schema."""
     return stores.Outlet(schema) if compiled else plain_stores.Outlet(schema)
 
 
 def new_failure(compiled: bool) -> Failure:
-    """Where a failure is noted."""
+    """Create a failure record."""
     return stores.Failure() if compiled else plain_stores.Failure()

@@ -59,7 +59,7 @@ class OrderedStore:
         return self._get(ordered_nodes.BYTES) + self._header.nbytes + self._sums.nbytes
 
     def make_room(self) -> bool:
-        """It makes its own."""
+        """Nothing to do: kernels allocate as they go."""
         return False
 
     def clear(self) -> None:

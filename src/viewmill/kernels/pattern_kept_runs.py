@@ -27,7 +27,7 @@ _COMPARED = 10_000  # so many groups are compared one by one; of more, all count
 
 
 class KeptRuns:
-    """Of each part, the runs of the groups that have a row in it."""
+    """The runs of each part, for the groups that have a row in it."""
 
     def __init__(self, groups: Groups, width: int, read_before: Sequence[type]) -> None:
         self._groups, self._width = groups, width
@@ -61,7 +61,7 @@ class KeptRuns:
         return self._runs.get(part) if found is None else found
 
     def make_room(self) -> None:
-        """For groups that came since."""
+        """Grow the arrays for new groups."""
         known = len(self._latest)
         if len(self._groups) > known:
             more = np.full(max(2 * known, len(self._groups)) - known, NEVER, np.int64)

@@ -89,7 +89,7 @@ class PatternMaintainer(KeptParts):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Note the rows that come and go; what retention ended is no news."""
+        """Stage inserted and deleted rows; rows that retention dropped are ignored."""
         if self._is_taken:
             return
         for part, change in self._source.split(rows_of(delta)):
@@ -184,7 +184,7 @@ class PatternMaintainer(KeptParts):
         return {**super().state_bytes(), "runs": self._runs.nbytes}
 
     def oldest_shown(self) -> int | None:
-        """As far back as the source goes."""
+        """The oldest part of the source."""
         oldest: int | None = self._source.oldest_shown()
         return oldest
 
@@ -302,7 +302,7 @@ class PatternMaintainer(KeptParts):
 
     @property
     def runs(self) -> KeptRuns:
-        """By part."""
+        """The kept runs by part."""
         return self._runs
 
     def pattern_sweep(self, others: tuple[PatternMaintainer, ...]) -> PatternSweep:
@@ -429,7 +429,7 @@ def advance_part(
 
 
 def _positions(rows: Delta) -> Ints:
-    """The rows, each as often as it is there."""
+    """Row positions, repeated by multiplicity."""
     if rows.multiplicity is None:
         return np.arange(rows.size, dtype=np.int64)
     return np.repeat(np.arange(rows.size, dtype=np.int64), np.maximum(rows.multiplicity, 0))

@@ -54,7 +54,7 @@ class PlannedLane:
     # Views.
 
     def add(self, view: WindowView) -> None:
-        """A view joins: a tree that has its edges and its past takes it as it is."""
+        """Add a view. A tree that has its edges and history serves it without a new plan."""
         self.views[id(view)] = view
         self.keys[view.key] += 1
         self._forget_windows()
@@ -231,7 +231,7 @@ class PlannedLane:
 
     @property
     def may_overflow(self) -> bool:
-        """Whether the sums of windows must be looked at before a batch is kept."""
+        """Whether window sums must be checked for overflow before a batch is committed."""
         return self._magnitude > _SAFE_SUM
 
     def _first_of(self, tree: Tree, reached: int | None) -> int | None:

@@ -26,7 +26,7 @@ _MOST_DIGITS = 18
 
 
 class QuickGate:
-    """Looks at the columns of a table that can be looked at quickly; `rest` are the others."""
+    """Checks the columns of a table that compiled code can check; `rest` are the others."""
 
     def __init__(self, schema: Any) -> None:
         checked = {i: _asked(schema.types[i]) for i in checked_columns(schema)}

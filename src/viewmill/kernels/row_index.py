@@ -104,7 +104,7 @@ class RowIndex:
         self._saved = (self._rows.sequence, self._rows.total)
 
     def rollback(self) -> None:
-        """Forget the batch."""
+        """Discard the uncommitted batch."""
         self._waiting, self._is_staged = [], False
         self._rows.rollback()
         self._rows.sequence, self._rows.total = self._saved

@@ -57,7 +57,7 @@ class SortedStore:
         weakref.finalize(self, _free, self._clear, self._header, self._sums)
 
     def bind_texts(self, texts: int, table: int) -> None:
-        """Where strings are."""
+        """Set the string store that keys are compared by."""
         self._set(structure.TEXTS, texts)
         self._set(structure.TABLE, table)
 
@@ -73,7 +73,7 @@ class SortedStore:
         return self._get(ordered_nodes.BYTES) + self._header.nbytes
 
     def make_room(self) -> bool:
-        """It makes its own."""
+        """Nothing to do: kernels allocate as they go."""
         return False
 
     def clear(self) -> None:

@@ -27,7 +27,7 @@ _SMALLEST, _FIRST_ROOM = 64, 256
 
 
 def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.uint8]) -> int:
-    """Where an array's data lies; the caller keeps the array alive."""
+    """The address of an array's data; the caller keeps the array alive."""
     assert array.flags.c_contiguous
     return int(array.ctypes.data)
 
@@ -162,7 +162,7 @@ class Table:
             del old
 
     def expect(self, more: int) -> None:
-        """Room for so many new entries: entries move once, not at every doubling on the way."""
+        """Reserve space for new entries, so that entries move once, not at every doubling."""
         count, touched = self.get(keyed.COUNT), self.get(keyed.TOUCHED)
         if count + more >= self.get(keyed.LIMIT):
             self.reserve(count + more)
@@ -342,7 +342,7 @@ class LentWords(Sequence[Words]):
 
 
 def owned(delta: Delta) -> Delta:
-    """The delta in arrays of its own, which nobody writes again."""
+    """A copy of the delta in arrays that no kernel writes again."""
     if type(delta.columns) is not LentWords:
         return delta
     columns = tuple(each.copy() for each in delta.columns)
@@ -446,11 +446,11 @@ class Failure:
 
     @property
     def row(self) -> int:
-        """In which row."""
+        """The row of the failure."""
         return int(self.words[1])
 
     def take(self) -> tuple[int, int]:
-        """Its code and row; forgotten afterwards."""
+        """Return the code and row of the failure, and reset it."""
         code, row = self.words[0] - 1, self.words[1]
         self.words[0] = 0
         return code, row

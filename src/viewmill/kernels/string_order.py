@@ -47,7 +47,7 @@ class StringOrder:
         return self._by_id[ids]
 
     def give_anew(self) -> None:
-        """All labels as far apart as can be."""
+        """Relabel all strings, spread as evenly as possible."""
         step = (_HIGH - _LOW) // (len(self._strings) + 1)
         self._labels = [_LOW + (i + 1) * step for i in range(len(self._strings))]
         self._by_id[self._ids] = self._labels

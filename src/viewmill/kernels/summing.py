@@ -33,7 +33,7 @@ class Summing:
         self._tried, self._spent = 0, [inf, inf]  # summed first, and row by row
 
     def may_pay(self, size: int) -> bool:
-        """Whether to look at the keys of a batch of so many rows."""
+        """Whether to check a batch of this size for repeated keys."""
         if not self._keys or size < _LEAST:
             return False
         if self._unseen and size <= 4 * self._seen:
@@ -72,7 +72,7 @@ class Summing:
         return not self.is_tried or self._tried % 2 == 0
 
     def end(self) -> None:
-        """Nothing takes rows that were summed: no batch is looked at from now on."""
+        """Stop checking batches: no trigger takes pre-aggregated rows."""
         self._keys = ()
 
     def note(self, nanoseconds: int, size: int) -> None:

@@ -185,17 +185,17 @@ class TextStore:
 
 
 def _most_ids(entries: int) -> int:
-    """How many strings so many entries take: a quarter of them stays free, to end a search."""
+    """The capacity of a hash table of this size: a quarter stays free to end a search."""
     return entries // 4 * 3
 
 
 def _shift(entries: int) -> int:
-    """By how much hashes are shifted to be places among so many entries, a power of two."""
+    """The shift that maps a 64-bit hash to an index among 2^k entries."""
     return 65 - entries.bit_length()
 
 
 class _One:
-    """Where a single string stands while it is looked up."""
+    """A buffer for a single string while it is looked up."""
 
     def __init__(self) -> None:
         self._arrays = np.zeros(64, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64)

@@ -59,7 +59,7 @@ class _TreeStore:
         return int(self.get(indexed.BYTES) + self._header.nbytes) + self._long.nbytes
 
     def make_room(self) -> bool:
-        """It makes its own."""
+        """Nothing to do: kernels allocate as they go."""
         return False
 
     def clear(self) -> None:
@@ -184,7 +184,7 @@ class PassingStore(_TreeStore):
         self.commit()
 
     def show_committed(self, on: bool) -> None:
-        """It holds nothing that is committed."""
+        """Nothing to do: scratch states have no committed contents."""
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """No rows: nothing is on its way between commits."""
@@ -261,7 +261,7 @@ class ListedStore(_TreeStore):
             self._long.commit()
 
     def show_committed(self, on: bool) -> None:
-        """It has no journal."""
+        """Nothing to do: without a journal there is only one version."""
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot."""

@@ -54,7 +54,7 @@ _FRAGMENT_SLACK = 64  # fragments beyond the planned ones before lanes are plann
 
 
 class WindowFamily:
-    """Views over one stream that take the same batches."""
+    """All window views over one stream, fed the same batches and sharing partials."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class WindowFamily:
                 self._put(member, planned)
 
     def _lane_for(self, keys: list[LaneKey], example: WindowView, plan: LanePlan) -> PlannedLane:
-        """The lane of these views if there is one, or a new one."""
+        """The existing lane of these views, or a new one."""
         body, wanted = example.body, set(keys)
         for each in self._lanes:
             same = each.keys.keys() == wanted if plan.joined else keys[0] in each.keys
@@ -332,7 +332,7 @@ class WindowFamily:
         return max(each.window.size + each.window.slide for each in self.views.values())
 
     def _number_anew(self, delta: Delta, before: int | None) -> None:
-        """Rows of a window of rows come late: those after them move on by so many places."""
+        """Insert late rows into a row-counted window: later rows are renumbered."""
         assert self._order is not None
         shown = {id(v): v.contents() for p in self._lanes for v in p.listed}
         rows, numbers = self._order.add_late(delta, self._arrived)
@@ -378,7 +378,7 @@ class WindowFamily:
         self.reached = moment if self.reached is None else max(self.reached, moment)
 
     def _count_late(self, times: Array, delta: Delta, reached: int | None) -> None:
-        """Rows that come when no window of a view can see them any more."""
+        """Count rows that arrive after every window of a view has closed."""
         if reached is None or not len(times):
             return
         earliest = int(times.min())

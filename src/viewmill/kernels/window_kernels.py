@@ -232,7 +232,7 @@ def _copy(function: Callable[..., Any]) -> FunctionType:
 
 
 def _fingerprint(operation: Operation) -> str:
-    """Changes with the code of the operation, so that a cached kernel is never another's."""
+    """A hash of the operation's code, so that changed code never finds an old cached kernel."""
     digest = blake2b(digest_size=6)
     for function in (operation.combine, operation.inverse):
         if function is None:

@@ -76,7 +76,7 @@ class WindowPartMaintainer(KeptParts):
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
-        """Note the rows; they are taken when the table says that all are there."""
+        """Stage the rows; `flush` takes them when the table's watermark says that all are there."""
         self._begin()
         self._applied.append(rows_of(delta))
 

@@ -296,12 +296,12 @@ class UserOperation(Component):
 
     @property
     def commutes(self) -> bool:  # type: ignore[override]
-        """As declared."""
+        """As the user's operation declares it."""
         assert self.call is not None
         return self.call.commutes
 
     def has(self, need: str) -> bool:
-        """As declared."""
+        """As the user's operation declares it."""
         assert self.call is not None
         assert self.call.operation is not None
         return self.call.operation.has(need)

@@ -254,7 +254,7 @@ class _Kept:
         return self._cursors, self._words, self._reals
 
     def fit(self, groups: int) -> None:
-        """See that there is room for so many groups."""
+        """Grow the arrays to hold this many groups."""
         more = groups - len(self._cursors)
         if self._rows and more > 0:
             self._cursors = np.pad(self._cursors, ((0, more), (0, 0)))

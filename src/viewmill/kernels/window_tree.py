@@ -93,7 +93,7 @@ class Tree:
             changed()
 
     def _set_anew(self, groups: Array, panes: Array) -> Array:
-        """Compute partials from the rows of their panes."""
+        """Recompute partials from the rows of their panes."""
         parts = [
             self.lane.held(int(p), self.edges.after(int(p)), groups[panes == p])
             for p in np.unique(panes)

@@ -63,7 +63,7 @@ class WindowView:
         self._output: Delta | None = None  # flushed, not committed
 
     def begin_at(self, batch: int) -> None:
-        """It comes, or comes back."""
+        """Reset the view when it joins, or rejoins, at a batch."""
         self._joined, self._shown, self.planned, self.tree = batch, None, None, None
 
     def take_place(
@@ -77,7 +77,7 @@ class WindowView:
 
     @property
     def _numbers(self) -> GroupNumbers:
-        """Of its groups."""
+        """The numbering of the view's groups."""
         return self.lane.numbers if self.reading is None else self.reading.numbers
 
     def _told(self, shown: ShownAnswers) -> tuple[Delta, list[Payloads]]:
@@ -218,7 +218,7 @@ class WindowView:
             self._shown = None
 
     def forget_shown(self) -> None:
-        """What is shown is computed anew."""
+        """Discard the cached answers, so that they are recomputed."""
         self._shown = None
 
     # Changes.
@@ -310,7 +310,7 @@ class WindowView:
         self.is_renewed = True
 
     def _note(self, groups: Array, old: Payloads, new: Payloads) -> None:
-        """For each group the old answer goes, then the new one comes."""
+        """Note for each group its old answer and its new one."""
         self._changes.append((groups, old, new))
 
     def _signed(self, groups: Array, old: Payloads, new: Payloads) -> Delta:
@@ -350,7 +350,7 @@ class WindowView:
             return self._finished([self._signed(*_net(changes))])
 
     def forget_changes(self, *, undo: bool) -> None:
-        """They were committed, or undone."""
+        """Drop the pending changes after a commit or rollback."""
         self._changes, self._output, self.is_renewed = [], None, False
         if self._shown is not None:
             if undo:
@@ -384,12 +384,12 @@ class WindowView:
 
     @property
     def schema(self) -> Schema:
-        """Of the output."""
+        """The schema of the output."""
         return self.program.output
 
 
 def _net(changes: list[Answered]) -> Answered:
-    """Of each group the first answer that goes and the last one that comes."""
+    """The net change per group: the first old answer and the last new one."""
     groups = np.concatenate([each for each, _, _ in changes])
     own, first = np.unique(groups, return_index=True)
     _, last = np.unique(groups[::-1], return_index=True)

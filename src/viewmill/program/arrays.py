@@ -19,7 +19,7 @@ class ArrayLeaf:
     value: str
 
     def walk(self) -> Iterator[ArrayLeaf | ArrayJoin]:
-        """Itself."""
+        """This leaf."""
         yield self
 
     def __str__(self) -> str:

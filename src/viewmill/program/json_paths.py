@@ -47,7 +47,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Object, parse_const
 
 
 def _read(text: str) -> Any:
-    """The first value in the text; what follows it is not looked at."""
+    """Parse the first JSON value of the text; trailing text is ignored."""
     text = text.lstrip(" \t\n\r")
     if "'" in text:
         text = _STRINGS.sub(_in_double_quotes, text)
@@ -108,7 +108,7 @@ def _whole(value: Any, style: str) -> _Found:
 
 
 def _named(value: _Object, name: str, rest: Steps, style: str) -> _Found:
-    """Of several values by one name the first one in which something is found."""
+    """Try every value under a duplicated name; the first one with a match wins."""
     for key, inside in value:
         if key == name and inside is not None:
             found = _find(inside, rest, style)
@@ -172,7 +172,7 @@ def _quoted(text: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """As Jackson escapes: what UTF-16 needs two units for is written as these."""
+    """Escape as Jackson does: characters beyond the BMP become two UTF-16 escapes."""
     letter = found[0]
     if letter in _SHORT:
         return _SHORT[letter]

@@ -153,7 +153,7 @@ class KeptParts:
 
     @property
     def reach(self) -> tuple[int | None, int | None]:
-        """The first part and the one that comes next, as of the last commit."""
+        """The first kept part and the next one to be made, as of the last commit."""
         return self._saved
 
     def begin(self, first: int) -> None:

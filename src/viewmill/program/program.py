@@ -209,7 +209,7 @@ class Maintainer(Protocol):
         """Keep what was applied."""
 
     def rollback(self) -> None:
-        """Forget what was applied."""
+        """Undo everything applied since the last commit."""
 
     def contents(self) -> Delta:
         """The output as committed."""

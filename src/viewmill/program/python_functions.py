@@ -72,7 +72,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _shift(bits: int, way: str) -> Callable[[int, int], int]:
-    """As Java shifts: by the last bits of the count."""
+    """Shift as Java does: only the low bits of the count matter."""
 
     def shift(value: int, count: int) -> int:
         count &= bits - 1
@@ -386,7 +386,7 @@ def _regexp_substr(text: str, pattern: str) -> str | None:
 
 
 def _regexp_instr(text: str, pattern: str, group: int = 0) -> int:
-    """Where it is found; Spark takes the number of a group and does not look at it."""
+    """The 1-based position of the match, 0 if none; like Spark, `group` is ignored."""
     found = regex(pattern).search(text)
     return 0 if found is None else found.start() + 1
 
@@ -447,7 +447,7 @@ def _make_timestamp(
 
 
 def _whole_months_between(start: dt.datetime, end: dt.datetime) -> int:
-    """As Java counts: a day that is not whole does not count, months have at most 31 days."""
+    """Months between two moments as Java counts: partial days are dropped, a month has 31 days."""
     day = end.date()
     if day > start.date() and end.time() < start.time():
         day -= dt.timedelta(days=1)

@@ -85,7 +85,7 @@ def _is_evaluable(expression: Expression) -> bool:
 
 
 def _is_test(call: Call) -> bool:
-    """Whether strings are compared by order, or with so many that IN looks them up."""
+    """Whether the expression orders strings, or has an IN list long enough for a lookup."""
     if call.function not in _TESTS or not all(isinstance(x.type, String) for x in call.arguments):
         return False
     _, *others = call.arguments
@@ -109,7 +109,7 @@ def evaluate(expression: Expression, text: str) -> Any:
 
 
 def evaluate_all(expression: Expression, texts: Any) -> list[Any]:
-    """Its values for an Arrow array of strings."""
+    """The function's values for an Arrow array of strings."""
     match expression:
         case Call("like", (Column(), Literal(str() as pattern), Literal(str() as escape))) if (
             "\\" not in pattern and escape not in pattern  # the same to Arrow then

@@ -43,7 +43,7 @@ def _exists(rows: Relation, test: Exists, *, negated: bool) -> Relation:
 
 
 def _refuse_one_row(inner: Peeled) -> None:
-    """A group-by without keys has a row whatever it reads; correlation does not reach into it."""
+    """Refuse a GROUP BY without keys: it has a row whatever it reads, which is no semi join."""
     if isinstance(inner.rows, Aggregate) and not inner.rows.keys:
         raise NotDecorrelated
 

@@ -139,7 +139,7 @@ def _inner(join: Join, met: _Met) -> Relation:
 
 
 def _left(join: Join, met: _Met) -> Relation:
-    """Where nothing is met, the outputs are NULL, whatever they are computed of."""
+    """A LEFT JOIN LATERAL: without a match every output is NULL, even a constant one."""
     if met.always:
         if met.above or join.condition is not None:
             raise NotDecorrelated

@@ -1,4 +1,4 @@
-"""Leave out columns that nobody reads."""
+"""Drop columns that no operator above reads."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Spellings(Protocol):
     """A catalog that finds names without reading all of them."""
 
     def spelling(self, name: str) -> str:
-        """A name in the case it was created with; as it is if there is none."""
+        """A name in the case it was created with; unknown names unchanged."""
 
 
 def spelled(catalog: Catalog, name: str) -> str:

@@ -56,7 +56,7 @@ class Groups:
     sets: list[tuple[int, ...]] | None = None
 
     def position(self, key: Expression) -> int:
-        """Where `key` is, put at the end when it is new."""
+        """The position of `key`; a new one is appended."""
         if key not in self.keys:
             self.keys.append(key)
         return self.keys.index(key)

@@ -168,7 +168,7 @@ def _lower_outputs(
 
 
 def _refuse_interval(expression: Expression, is_last: bool) -> None:
-    """Inside a query an engine may know what to do with it; as a result nobody can keep it."""
+    """Refuse an INTERVAL as a result column: no table can store it."""
     if not is_last:
         raise NotModelled("an interval as an output", expression.span)
     raise TypeMismatch(

@@ -163,7 +163,7 @@ class DuckdbExpressions:
         return self.render(expression)
 
     def sort_key(self, key: SortKey) -> str:
-        """One key with its direction and the place of nulls said."""
+        """A sort key with explicit direction and position of NULLs."""
         direction = "DESC" if key.descending else "ASC"
         text = order_key(self.render(key.expression), key.expression.type)
         return f"{text} {direction} NULLS {_place(key)}"
@@ -212,7 +212,7 @@ class DuckdbExpressions:
         return f"CASE{tests} ELSE ({f' {call.function.upper()} '.join(parts)}) END"
 
     def _engine_call(self, call: Call | Aggregate | Over, suffix: str = "") -> str:
-        """What only the engine knows, in its own words."""
+        """A call that only the engine computes, in DuckDB's dialect."""
         text, *given = call.arguments
         assert isinstance(text, Literal)
         where = call.where if isinstance(call, Aggregate) else None

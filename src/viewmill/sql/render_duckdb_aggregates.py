@@ -37,7 +37,7 @@ class _Group:
         return f"{function}({', '.join(arguments)}){self.suffix}"
 
     def cast(self, text: str) -> str:
-        """In the type of the result."""
+        """Cast to the type of the result."""
         return f"CAST({text} AS {duckdb_type(self.result)})"
 
 
@@ -187,7 +187,7 @@ def _chosen(function: str, group: _Group) -> str:
 
 
 def _percentile(function: str, group: _Group) -> str:
-    """Of the values in order; NULLs, which come last, are not counted."""
+    """A percentile over the sorted list of values; NULLs sort last and do not count."""
     value, share, down = group.arguments
     way = "DESC" if down == "TRUE" else "ASC"
     values = f"list_sort({group.plain('list', value)}, '{way}', 'NULLS LAST')"

@@ -104,7 +104,7 @@ class SparkExpressions:
                 return f"({left} IN ({self.query(expression.query)}))"
 
     def sort_key(self, key: SortKey) -> str:
-        """One key with its direction and the place of nulls said."""
+        """A sort key with explicit direction and position of NULLs."""
         direction = "DESC" if key.descending else "ASC"
         nulls = "FIRST" if key.nulls_first else "LAST"
         return f"{self.render(key.expression)} {direction} NULLS {nulls}"

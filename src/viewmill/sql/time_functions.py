@@ -130,7 +130,7 @@ def _timestampdiff(arguments: Arguments, span: Span | None) -> Expression:
 
 
 def _timestampadd(arguments: Arguments, span: Span | None) -> Expression:
-    """A moment so many units later."""
+    """timestampadd: a moment plus a number of units."""
     unit = str(constant(arguments[0], "a unit of timestampadd")).upper()
     moment = implicit(arguments[2], TIMESTAMP, "timestampadd")
     if unit in _MONTHS:

@@ -1,4 +1,4 @@
-"""What every strategy answers: a candidate with its cost, or the reason it cannot."""
+"""The interface of strategies: a candidate with its cost, or the reason why not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a refresh costs: so much at once, and so much per changed row."""
+    """The cost of a refresh: a fixed part and a part per changed row."""
 
     refresh_us: float
     row_us: float

@@ -81,7 +81,7 @@ class Entries(Levels):
     def find(
         self, source: str, where: tuple[Expression, ...], value: Expression | None
     ) -> tuple[Word, Word | None] | None:
-        """Nothing is kept of all rows together."""
+        """None: this layout keeps nothing over all rows."""
         return None
 
     def at(self, word: Word) -> int:

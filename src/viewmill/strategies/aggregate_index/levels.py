@@ -67,7 +67,7 @@ class Word:
 
     @property
     def slot(self) -> OneOf["wide", "sum", "int"]:
-        """What it is in an ordered state."""
+        """The kind of slot that holds the word in an ordered state."""
         return "sum" if self.is_real else "int" if self.is_special else "wide"
 
 
@@ -101,7 +101,7 @@ class Levels:
 
     @property
     def words(self) -> list[Word]:
-        """In the order of the state's slots."""
+        """The words in the order of the state's slots."""
         return sorted(self._words, key=lambda word: word in self._results)
 
     def number(self, word: Word) -> int:
@@ -295,13 +295,13 @@ class Once:
         self._written: dict[Expression, Operand] = {}
 
     def emit(self, expression: Expression) -> Operand:
-        """Where the value is."""
+        """The operand of an expression, written once and reused."""
         if expression not in self._written:
             self._written[expression] = self._scalar.emit(expression)
         return self._written[expression]
 
     def times(self, expression: Expression) -> str:
-        """The value m times, small enough for sums to stay exact."""
+        """The value times its multiplicity m, range-checked so that sums stay exact."""
         value = self.emit(expression).value
         why = self._scalar.failure(expression, OUTGROWN, "too large for an ordered state")
         return f"mul_checked({why}, {value}, m, {-LARGEST}, {LARGEST})"

@@ -66,7 +66,7 @@ class Groups(Levels):
     def find(
         self, source: str, where: tuple[Expression, ...], value: Expression | None
     ) -> tuple[Word, Word | None] | None:
-        """Nothing is kept of all rows together."""
+        """None: this layout keeps nothing over all rows."""
         return None
 
     @property

@@ -47,7 +47,7 @@ def result_kind(head: Head, payload: Payload) -> Indexed:
 
 
 class Shown:
-    """Writes the functions that hand rows out; `states` are the names of all states."""
+    """Writes the functions that emit result rows; `states` are the names of all states."""
 
     def __init__(
         self, source: Source, head: Head, payload: Payload, schema: Schema, states: str
@@ -68,7 +68,7 @@ class Shown:
         return bool(self.head.keys) or not self.head.having
 
     def _show(self) -> None:
-        """Write what hands out entry e as a row, if it is one: 1, else 0."""
+        """Write the function that emits entry e if it is a row; it returns 1 if so, else 0."""
         source, result, head = self.source, self.result, self.head
         words = {slot.name: result.word(slot.name) for slot in result.payload}
         with source.block("def show(result, e, t, times, out, texts, errors):"):

@@ -135,7 +135,7 @@ def _answers(windows: Windows, rate: Fraction) -> float:
 
 
 def _looked_up(windows: Windows, rate: Fraction, each: Callable[[Array], Array]) -> float:
-    """What answers cost per edge, if one over so many partials costs this."""
+    """The cost of all answers per edge, given the cost of one by its number of partials."""
     return float((each(windows.partials(rate)) / windows.slides).sum()) / float(rate)
 
 
@@ -178,7 +178,7 @@ def _stored_daba(windows: Windows, rate: Fraction) -> float:
 
 
 def _height(windows: Windows, rate: Fraction) -> float:
-    """Of a tree over the partials of the longest window."""
+    """The height of a tree over the partials of the longest window."""
     return float(np.ceil(np.log2(max(2, int(windows.partials(rate).max())))))
 
 

@@ -26,7 +26,7 @@ MOST_TERMS = 200_000
 
 
 def composite_slide(progressions: Iterable[Progression]) -> int:
-    """After so many positions all edges repeat."""
+    """The period after which all edges repeat: the least common multiple of the steps."""
     return lcm(*(each.step for each in progressions))
 
 

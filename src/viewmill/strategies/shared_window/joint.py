@@ -75,7 +75,7 @@ def _woven(name: str, first: list[Tree], rows: float) -> list[_Offer]:
 
 
 def _one_by_one(name: str, trees: list[Tree], rows: float) -> list[_Offer]:
-    """A tree for each window: the technique keeps no more than one."""
+    """One tree per window, for techniques that keep a single window."""
     shared = float(edge_rate(frozenset().union(*(each.progressions for each in trees))))
     return [_alone(name, trees, rows), _fed(name, trees, rows, shared)]
 

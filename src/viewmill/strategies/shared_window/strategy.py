@@ -172,7 +172,7 @@ def _parts(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -
 
 
 def _is_safe(shape: Shape) -> bool:
-    """Whether answers can be shown whatever they are: then nobody needs to look at all of them."""
+    """Whether no answer can fail to be shown, so that answers need not be checked in advance."""
     shown = [*shape.having, *(each for _, each in shape.outputs)]
     return all(_cannot_fail(each) for each in shown)
 

@@ -28,7 +28,7 @@ def applicable(offers: frozenset[str]) -> list[str]:
 
 
 def why_not(offers: frozenset[str]) -> list[str]:
-    """What keeps the planner from the others."""
+    """Why the planner does not consider the remaining techniques."""
     said = []
     if "float_inverse" in offers:
         said.append("the inverse is not used: it would lose digits of floats")

@@ -48,7 +48,7 @@ class Occurrence:
 
     @property
     def alias(self) -> str:
-        """Its name in the query."""
+        """The alias of the table in the query."""
         return self.scan.alias
 
 
@@ -83,7 +83,7 @@ class Variable:
         return not self.is_joined and self.members[0][1].nullable
 
     def member(self, alias: str) -> Expression:
-        """Its expression in one occurrence."""
+        """The expression of the variable in one occurrence."""
         return dict(self.members)[alias]
 
 
@@ -119,11 +119,11 @@ class Block:
     beside: Beside | None = None
 
     def occurrence(self, alias: str) -> Occurrence:
-        """By its name."""
+        """Look up by name."""
         return next(each for each in self.occurrences if each.alias == alias)
 
     def variable(self, name: str) -> Variable:
-        """By its name."""
+        """Look up by name."""
         return next(each for each in self.variables if each.name == name)
 
     def variables_of(self, alias: str) -> tuple[Variable, ...]:
@@ -464,5 +464,5 @@ def _blame(relation: Relation) -> tuple[str, Span | None]:
 
 
 def without_span(expression: Expression) -> Expression:
-    """For keys of dictionaries that shall not keep the SQL text alive."""
+    """Drop the span, so that dictionary keys do not keep the SQL text alive."""
     return replace(expression, span=None) if not isinstance(expression, Literal) else expression

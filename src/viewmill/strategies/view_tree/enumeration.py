@@ -73,7 +73,7 @@ class _Writer:
             self._node(child, stack)
 
     def _loop(self, view: View, stack: ExitStack) -> str:
-        """A loop over a list that goes on where it stopped; the entry inside it."""
+        """Write a resumable loop over a list; return the variable of its entry."""
         source, place = self.source, self._place(view)
         assert isinstance(place.kind, Listed)
         at = f"at[{self.depth}]"

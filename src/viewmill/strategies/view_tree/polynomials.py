@@ -355,7 +355,7 @@ def _parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _same_word(expression: Expression) -> Expression:
-    """Without casts that leave the word as it is: an INT cast to DECIMAL(10,0) is the INT."""
+    """Strip casts that keep the word, such as INT to DECIMAL(10,0)."""
     while isinstance(expression, Cast) and not expression.lenient:
         source, target = expression.input.type, expression.type
         widens = (

@@ -51,7 +51,7 @@ class Part:
     kind: Indexed
 
     def slot_ref(self, entry: str) -> SlotRef:
-        """Where its payload lies."""
+        """The slots of the part's payload in an entry."""
         words = {slot.name: self.kind.word(slot.name) for slot in self.kind.payload}
         return SlotRef(self.state, entry, words)
 

@@ -61,7 +61,7 @@ class Result:
     # Changes.
 
     def begin(self, source: Source) -> list[Payload]:
-        """Without keys all changes of a batch go to one entry: they are summed on the way."""
+        """Without keys, open the running totals: all changes of a batch go to one entry."""
         if self.fields:
             return []
         source.line(f"e = indexed_touch({STATE}, ())")
@@ -193,7 +193,7 @@ class Result:
         source.line()
 
     def write_rebuild(self, source: Source) -> None:
-        """After a load of nothing: a view without GROUP BY has its row."""
+        """Write `rebuild`, which gives an empty view without GROUP BY its single row."""
         with source.block(f"def rebuild({self.functions_arguments}, texts, errors):"):
             source.line(f"e = indexed_touch({STATE}, ())")
             place = f"{STATE}, e, {self.kind.word(PRESENT)}"

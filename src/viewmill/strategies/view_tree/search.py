@@ -226,5 +226,5 @@ def _undominated(solutions: list[_Solution]) -> list[_Solution]:
 
 
 def _rounded(value: float) -> float:
-    """Without the noise of adding in another order."""
+    """Round away the noise of summing in another order."""
     return float(f"{value:.12g}")

@@ -48,7 +48,7 @@ class StateRef:
         return NARROW_FUNCTIONS[name] if is_narrow else name
 
     def slot_ref(self, view: View, entry: str) -> SlotRef:
-        """Where the payload of a view lies in an entry."""
+        """The slots of a view's payload in an entry."""
         own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
         words = {slot: self.kind.word(name) for slot, name in own.items()}
         if isinstance(self.kind, Listed):
@@ -63,7 +63,7 @@ class StateRef:
 
 @dataclass
 class StateRefs:
-    """Where every kept view is."""
+    """The states of all kept views."""
 
     block: Block
     layout: Layout
@@ -77,7 +77,7 @@ class StateRefs:
         return Field(name, variable.type, variable.nullable)
 
     def of(self, view: View) -> list[StateRef]:
-        """The places of a view; a view with several is written to all and read from one."""
+        """The states of a view; a view with several is written to all and read from one."""
         name = self.same.get(view.name, view).name
         return [each for each in self.all if name in [view.name for view in each.views]]
 
@@ -91,18 +91,18 @@ class StateRefs:
         return f"{function}({place.state}, {entry}, {first}, {words})"
 
     def for_lookup(self, view: View) -> StateRef:
-        """The place to look a whole key up."""
+        """The state in which a whole key is looked up."""
         return self.of(view)[0]
 
     def for_visit(self, view: View, bound: tuple[str, ...]) -> StateRef:
-        """The place to visit by some of the key."""
+        """The state that is visited by `bound`, a part of the key."""
         return next(p for p in self.of(view) if isinstance(p.kind, Listed) and p.first == bound)
 
 
 def place_views(
     block: Block, layout: Layout, root: View, kept: dict[str, str], paths: list[Path]
 ) -> StateRefs:
-    """A place for every kept view but the root, and for the indicators."""
+    """Assign states to every kept view but the root, and to the indicators."""
     places = StateRefs(block, layout)
     indicators = {each.name: each for each, _ in holders(root)}
     # What an indicator says of floats depends on rounding: only a journal leads back exactly.

@@ -212,13 +212,13 @@ class TriggerWriter:
         return f"{'linked' if link else 'indexed'}_touch({place.state}, {key}{link})"
 
     def _hold(self, place: StateRef, entry: str, stack: ExitStack) -> None:
-        """An entry of a list is at hand until the stack is closed."""
+        """Note the current entry of a list until the stack is closed."""
         if isinstance(place.kind, Listed):
             self.matched_entries.append((place, entry))
             stack.callback(self.matched_entries.pop)
 
     def _link_text(self, state: str, names: tuple[str, ...]) -> str:
-        """The arguments that say which entry at hand remembers where a key is in a state."""
+        """The link arguments: the matched entry that caches where a key is in a state."""
         for place, entry in reversed(self.matched_entries):
             if state in place.links and set(names) <= set(place.keys):
                 return f", {place.state}, {entry}, {place.link(state)}"
@@ -242,7 +242,7 @@ class TriggerWriter:
     def _visit(
         self, visit: Visit, keys: dict[str, Operand], entries: dict[str, str], stack: ExitStack
     ) -> tuple[dict[str, Operand], dict[str, str]]:  # fmt: skip
-        """Open what reads a sibling: a lookup, or a loop that makes the rest of its key known."""
+        """Open the read of a sibling: a lookup, or a loop that binds the rest of its key."""
         source, view = self.source, visit.view
         if visit.is_lookup:
             place = self.places.for_lookup(view)
@@ -397,6 +397,6 @@ class TriggerWriter:
         return joined
 
     def _slot_ref(self, view: View, entries: dict[str, str]) -> SlotRef:
-        """Where a view that was visited is."""
+        """The slots of a visited view in its current entry."""
         place = next(each for each in self.places.of(view) if each.state in entries)
         return place.slot_ref(view, entries[place.state])

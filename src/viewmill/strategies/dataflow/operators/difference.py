@@ -112,7 +112,7 @@ class _Difference:
             self._show("change")
 
     def _show(self, times: str) -> None:
-        """Write what hands out entry e, if it passes the filter above."""
+        """Write the function that emits entry e if it passes the filter above."""
         source = self.writer.source
         with source.block(f"if {times} == 0:"):
             source.line("continue")

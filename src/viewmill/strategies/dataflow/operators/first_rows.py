@@ -141,7 +141,7 @@ class _FirstRows:
                 self._change(bound, "2 - mark")
 
     def _change(self, bound: dict[str, Operand], times: str) -> None:
-        """Write what shows a row so many times more."""
+        """Write the lines that change how often a row is shown."""
         fields = self.writer.query.schema.fields
         words = key_words([bound[name] for name in self.outputs], fields)
         self.source.line(f"e = indexed_touch({self.sink}, {words})")

@@ -159,7 +159,7 @@ class _ByKey(_Matching):
         }
 
     def looked_up(self, side: Side) -> str:
-        """Its count."""
+        """The counts by key of the side, if they are kept."""
         return self.counts.get(side.name, "")
 
     def on_row(self, side: Side, row: Mapping[str, Operand], keys: list[Operand]) -> None:

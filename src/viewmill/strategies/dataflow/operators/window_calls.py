@@ -177,7 +177,7 @@ class Neighbour(WindowCall):
 
     @property
     def is_running(self) -> bool:
-        """What begins with the partition goes on to its end."""
+        """Whether each value follows from the one before: the frame starts with the partition."""
         return not self._is_offset and self.bounds.is_running
 
     @property
@@ -286,7 +286,7 @@ class Fold(WindowCall):
 
     @property
     def _type(self) -> Type | None:
-        """Of what is aggregated; None for count(*)."""
+        """The type of the aggregated column; None for count(*)."""
         if not self.arguments:
             return None
         return self.order.columns[self.order.index[self.arguments[0]]].field.type

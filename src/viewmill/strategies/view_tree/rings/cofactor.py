@@ -235,7 +235,7 @@ class Cofactor:
         return Pair(made, low)
 
     def _turned(self, source: Source, above: View, made: Pair, size: int) -> Pair:
-        """A block with its columns in the order in which the view keeps them."""
+        """Permute a block to the column order of the view."""
         turned, low, columns = source.name("block"), source.name("low"), self._joined(above)
         order = [str(columns.index(i)) for i in self.columns(above)]
         for name, part in ((turned, made.block), (low, made.low)):
@@ -288,7 +288,7 @@ class Cofactor:
     def gather(
         self, source: Source, total: str | None, payload: Pair | Product, ref: SlotRef
     ) -> None:
-        """To the total, or to the entry right away."""
+        """Add a payload to the running total, or directly to the entry."""
         shape = self._shape(payload)
         if isinstance(total, Total) and total.shape in (None, shape):
             self._gather(source, total, payload, ref)
@@ -351,7 +351,7 @@ class Cofactor:
 
 
 def block_size(columns: int, pad: int = 1) -> int:
-    """How many floats the block of so many columns has."""
+    """The number of floats in a cofactor block of `columns` columns."""
     end = (columns + pad) // pad * pad
     return sum(end - row // pad * pad for row in range(columns + 1))
 

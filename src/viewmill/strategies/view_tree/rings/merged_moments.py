@@ -74,12 +74,12 @@ class MergedMoments:
         parts: Sequence[tuple[View, str]],
         keys: Mapping[str, Operand],
     ) -> str:
-        """There is nothing to multiply."""
+        """Never called: moments are not joined."""
         ((_, payload),) = parts
         return payload
 
     def nonzero(self, payload: str) -> None:
-        """Its count alone does not say so."""
+        """No test: a zero count does not imply a zero payload."""
 
     def add(self, source: Source, view: View, payload: str, ref: SlotRef) -> None:
         """Add float by float."""
@@ -95,7 +95,7 @@ class MergedMoments:
         """Rows are added as they come."""
 
     def gather(self, source: Source, total: None, payload: str, ref: SlotRef) -> None:
-        """To the entry right away."""
+        """Add the payload directly to the entry."""
         self.add(source, self.root, payload, ref)
 
     def end(self, source: Source, total: None, ref: SlotRef) -> None:

@@ -74,7 +74,7 @@ class RootSlot:
 
 @dataclass(frozen=True)
 class Shown:
-    """Where an aggregate's count and total are."""
+    """The slots of an aggregate's count and total."""
 
     count: str
     total: str = ""

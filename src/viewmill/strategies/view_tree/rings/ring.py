@@ -30,7 +30,7 @@ NARROW_FUNCTIONS = {
 
 @dataclass(frozen=True)
 class SlotRef:
-    """Where the payload of a view lies: an entry of a state, and the word each slot begins at."""
+    """The slots of a view's payload: an entry of a state, and the word each slot begins at."""
 
     state: str
     entry: str

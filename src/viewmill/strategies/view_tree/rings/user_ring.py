@@ -227,10 +227,10 @@ class UserRing:
             source.line(f"{function}({ref.at(name)}, {value})")
 
     def begin(self, source: Source) -> None:
-        """Nothing: changes go to the entry."""
+        """Nothing to open: changes go directly to the entry."""
 
     def gather(self, source: Source, total: None, payload: str, ref: SlotRef) -> None:
-        """To the entry right away."""
+        """Add the payload directly to the entry."""
         self.add(source, self.root, payload, ref)
 
     def end(self, source: Source, total: None, ref: SlotRef) -> None:
@@ -253,7 +253,7 @@ class UserRing:
 
 
 def write_times(source: Source, prefix: str) -> None:
-    """Write the function that adds a payload so many times."""
+    """Write the function that adds up `count` copies of a payload."""
     with source.block(f"def {prefix}_times(payload, zero, count):"):
         with source.block("if count == 1:"):
             source.line("return payload")
