@@ -21,7 +21,7 @@ _CALLED = {
     "float_key", "key_float", "is_finite", "is_nan", "float_lt", "float_eq", "float_to_int",
     "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
     "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
-    "before", "change", "shown", "show", "times", "ranked", "is_far", "first_whole",
+    "before", "change", "shown", "show", "times", "ranked", "exceeds_cache", "first_whole",
     "no_whole",
 }  # fmt: skip
 _CALLED_PREFIXES = (

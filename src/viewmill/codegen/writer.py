@@ -163,7 +163,7 @@ def _fetch(
     ):
         return ""
     far = source.name("far")
-    source.line(f"{far} = is_far({state})")
+    source.line(f"{far} = exceeds_cache({state})")
     later = ", ".join(each.replace("[i]", f"[i + {_AHEAD}]") for each in words)
     return f"if {far} and i + {_AHEAD} < size: indexed_fetch({state}, ({later},))"
 

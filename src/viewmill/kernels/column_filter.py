@@ -16,13 +16,13 @@ from viewmill.deltas.lazy_columns import FilterTest, Words
 from viewmill.kernels.arrow_columns import ARRAY_WORDS, RELEASE, is_text, kind_of, release_of
 from viewmill.kernels.library import kernel
 from viewmill.kernels.stores import IntArray, address_of
-from viewmill.kernels.structures import sieve
+from viewmill.kernels.structures import column_filter as structure
 from viewmill.kernels.text_store import TextStore
 
 _FIRST_ROOM, _MOST_ROOM = 1024, 1 << 16  # rows
 _OPERATORS = {
-    "=": sieve.EQUAL, "<>": sieve.OTHER, "<": sieve.LESS, "<=": sieve.AT_MOST, ">": sieve.MORE,
-    ">=": sieve.AT_LEAST,
+    "=": structure.EQUAL, "<>": structure.OTHER, "<": structure.LESS, "<=": structure.AT_MOST,
+    ">": structure.MORE, ">=": structure.AT_LEAST,
 }  # fmt: skip
 
 
@@ -36,22 +36,22 @@ class ColumnFilter:
         self._fixed = dict(filter(None, map(self._word_said, tests)))
         self._reads = np.array([i not in self._fixed for i in range(len(types))], np.int64)
         self._has_strings = any(is_text(t) for i, t in enumerate(types) if i not in self._fixed)
-        self._run = kernel(sieve.sift_columns)
+        self._run = kernel(structure.filter_columns)
         self._kinds = np.array([*map(kind_of, types)], np.int64)
         self._choices: list[IntArray] = []  # kept alive: kernels read them by address
         coded = [self._coded(each) for each in _cheapest_first(tests)]
         self._tests = np.array([word for each in coded for word in each], np.int64)
         self._array = np.zeros(ARRAY_WORDS, np.int64)
-        self._header = np.zeros(sieve.HEADER_WORDS, np.int64)
+        self._header = np.zeros(structure.HEADER_WORDS, np.int64)
         self._words = self._header.data
         self._place, self._handle = address_of(self._array), address_of(self._header)
-        self._set(sieve.COLUMNS, len(types))
-        self._set(sieve.KINDS, address_of(self._kinds))
-        self._set(sieve.TESTS, address_of(self._tests))
-        self._set(sieve.TEST_COUNT, len(coded))
-        self._set(sieve.TEXTS, strings.handle)
-        self._set(sieve.READ, address_of(self._reads))
-        self._set(sieve.TAKEN, -1)
+        self._set(structure.COLUMNS, len(types))
+        self._set(structure.KINDS, address_of(self._kinds))
+        self._set(structure.TESTS, address_of(self._tests))
+        self._set(structure.TEST_COUNT, len(coded))
+        self._set(structure.TEXTS, strings.handle)
+        self._set(structure.READ, address_of(self._reads))
+        self._set(structure.TAKEN, -1)
         self.room = 0
         self._make_room(_FIRST_ROOM)
 
@@ -65,10 +65,10 @@ class ColumnFilter:
         words = np.empty((len(self._types), room), np.int64)
         for column, word in self._fixed.items():
             words[column] = word
-        self._set(sieve.ROWS, address_of(self.rows))
-        self._set(sieve.SCRATCH, address_of(self._scratch))
-        self._set(sieve.WORDS, address_of(words))
-        self._set(sieve.ROOM, room)
+        self._set(structure.ROWS, address_of(self.rows))
+        self._set(structure.SCRATCH, address_of(self._scratch))
+        self._set(structure.WORDS, address_of(words))
+        self._set(structure.ROOM, room)
         floats = [each == pa.float64() for each in self._types]
         self.columns: list[Words] = [
             row.view(np.float64) if is_float else row
@@ -85,15 +85,15 @@ class ColumnFilter:
         column, operator, words, other = test
         code = _OPERATORS[operator]
         if other is not None:
-            return column, code, sieve.COLUMN, other
+            return column, code, structure.COLUMN, other
         if isinstance(words[0], str):
             ids = [self._strings.intern(str(each)) for each in words]
             places = [int(self._strings.places[each]) for each in ids]
-            return column, code, sieve.ONE_TEXT_OF, self._choice(places)
+            return column, code, structure.ONE_TEXT_OF, self._choice(places)
         numbers = [int(each) for each in words]
         if len(numbers) > 1:
-            return column, code, sieve.ONE_OF, self._choice(numbers)
-        return column, code, sieve.CONSTANT, numbers[0]
+            return column, code, structure.ONE_OF, self._choice(numbers)
+        return column, code, structure.CONSTANT, numbers[0]
 
     def _choice(self, words: Sequence[int]) -> int:
         self._choices.append(np.array([len(words), *words], np.int64))
@@ -116,11 +116,11 @@ class ColumnFilter:
     def _run_with_strings(self, size: int) -> int:
         with self._strings.lock:
             found = self._run(self._place, self._handle, size)
-            while found == sieve.NO_ROOM:
+            while found == structure.NO_ROOM:
                 try:
                     self._strings.make_room()
                 except BaseException:
-                    self._set(sieve.TAKEN, -1)
+                    self._set(structure.TAKEN, -1)
                     release_of(int(self._array[RELEASE]))(self._place)
                     raise
                 found = self._run(self._place, self._handle, size)

@@ -8,6 +8,7 @@ from functools import cache
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import BYTES, ROWS, WORD, WORDS
 from viewmill.kernels.structures import (
+    column_filter,
     columns,
     exact_pools,
     exact_sums,
@@ -17,7 +18,6 @@ from viewmill.kernels.structures import (
     ordered_kernels,
     plain_columns,
     rows,
-    sieve,
     texts,
     wide_numbers,
 )
@@ -62,7 +62,7 @@ _ARGUMENTS = {
     rows.stage_unique: (WORD, WORD, ROWS, WORDS, WORDS),
     rows.first_missing: (WORD, WORD),
     columns.read_columns: (WORD, WORD, WORD, WORD, WORD, ROWS, WORD),
-    sieve.sift_columns: (WORD, WORD, WORD),
+    column_filter.filter_columns: (WORD, WORD, WORD),
     plain_columns.plain_columns: (WORD, WORD, WORD, WORD),
     texts.intern_texts: (WORD,) * 10,
     texts.spread_texts: (WORD,) * 3,

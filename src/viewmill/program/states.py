@@ -159,7 +159,7 @@ class Indexed(KeysAndPayloads):
     indexed_fetch(s, (w0, ...))  indexed_fetch_entry(s, (w0, ...))
                                      ask the memory for where the entry of a key is, and then for
                                      the entry: it will be needed soon
-    is_far(s)                        whether the state is so large that asking ahead is worth it
+    exceeds_cache(s)                 whether the state is so large that prefetching pays
     wide_at(s, e, k)                 a wide slot as a value
 
     Only with a journal, which notes each key touched since the last commit:

@@ -18,7 +18,7 @@ from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing, Replay, State
 
-# What adds to a state, asks how far its memory is, or asks the memory for it ahead of time.
+# Functions that add to a state, test whether it exceeds the cache, or prefetch from it.
 _ADDS = frozenset(
     (
         "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_value",
@@ -28,7 +28,7 @@ _ADDS = frozenset(
         "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
         "list_fetch_next", "list_add", "list_add_wide", "linked_touch", "ordered_add",
         "ordered_add_null", "bag_add", "cofactor_add", "cofactor_add_total", "cofactor_add_whole",
-        "is_far",
+        "exceeds_cache",
     )
 )  # fmt: skip
 

@@ -54,7 +54,7 @@ NAMES = [
     ("key0", "#right"),
     ("present", "keys"),
     ("#one", "#value"),
-    ("is_far", "linked_find"),
+    ("exceeds_cache", "linked_find"),
     ("a:b", "v.c"),
 ]
 Rows = list[tuple[int | None, ...]]

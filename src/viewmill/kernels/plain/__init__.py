@@ -77,6 +77,7 @@ from viewmill.kernels.plain.exact_sums import (
     sum_at,
 )
 from viewmill.kernels.plain.indexed import (
+    exceeds_cache,
     indexed_add,
     indexed_add_wide,
     indexed_at,
@@ -93,7 +94,6 @@ from viewmill.kernels.plain.indexed import (
     indexed_touch,
     indexed_touched,
     indexed_word,
-    is_far,
 )
 from viewmill.kernels.plain.keyed import (
     int_at,
@@ -309,6 +309,7 @@ __all__ = [
     "exact_times",
     "exact_times_wide",
     "exact_wide",
+    "exceeds_cache",
     "fail",
     "failed",
     "failed_at",
@@ -342,7 +343,6 @@ __all__ = [
     "indexed_word",
     "int_at",
     "ints_set",
-    "is_far",
     "is_finite",
     "is_nan",
     "key_float",

@@ -30,7 +30,7 @@ def floats_clear(s: PlainIndexed, e: int, k: int, n: int) -> None:
 
 
 def floats_clear_low(s: PlainIndexed, e: int, k: int, n: int) -> None:
-    """There are no low parts."""
+    """Nothing to do: fractions are exact and have no low parts."""
 
 
 def floats_get(s: PlainIndexed, e: int, k: int) -> float:

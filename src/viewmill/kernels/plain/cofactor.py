@@ -37,18 +37,18 @@ def cofactor_add(
 def cofactor_add_whole(
     s: PlainIndexed, e: int, k: int, low: int, p: Block, rest: Block | int, n: int
 ) -> int:
-    """The same; fractions are never rounded, so the entry stays where it is."""
+    """A kept block += the block p; gives the entry, which never moves here."""
     cofactor_add(s, e, k, low, p, rest, n)
     return e
 
 
 def floats_low(s: PlainIndexed, e: int, k: int, n: int, is_listed: int) -> int:
-    """There are none."""
+    """0: fractions are exact and have no low parts."""
     return 0
 
 
 def cofactor_needs_low(rests: Sequence[object]) -> bool:
-    """There are none."""
+    """Never: fractions are exact and have no low parts."""
     return False
 
 
@@ -61,7 +61,7 @@ cofactor_add_total = cofactor_add
 
 
 def cofactor_begin(p: Block, columns: int, words: int) -> None:
-    """Nothing is gathered."""
+    """Nothing to reset: nothing is gathered here."""
     cofactor_none(p, (columns + 1) * (columns + 2) // 2)
 
 

@@ -40,7 +40,7 @@ def date_day_of_week(day: int) -> int:
 
 
 def date_add_months(day: int, months: int) -> int:
-    """So many months later; the last day of a shorter month if need be."""
+    """Add months to a day; clamp to the last day of a shorter month."""
     try:
         return day_after_months(int(day), months)
     except (ValueError, OverflowError):

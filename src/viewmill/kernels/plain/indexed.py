@@ -114,16 +114,16 @@ def indexed_touch(s: PlainIndexed, key: Sequence[int]) -> int:
 
 
 def indexed_fetch(s: PlainIndexed, key: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
-def is_far(s: object) -> bool:
-    """A Python dict is never far: nothing can be asked for ahead."""
+def exceeds_cache(s: object) -> bool:
+    """Never: a Python dict cannot be prefetched."""
     return False
 
 
 def indexed_fetch_entry(s: PlainIndexed, key: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
 def indexed_is_zero(s: PlainIndexed, e: int, first: int, words: int) -> bool:

@@ -19,8 +19,8 @@ def linked_touch(t: PlainIndexed, key: Sequence[int], s: PlainListed, e: int, k:
 
 
 def list_fetch_linked(s: PlainListed, first: Sequence[int], k: int, t: PlainIndexed) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
 def list_fetch_next(s: PlainListed, list_: list[int], j: int, k: int, t: PlainIndexed) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""

@@ -131,16 +131,16 @@ def list_settle(s: PlainListed, first: Sequence[int], e: int) -> None:
 
 
 def list_fetch(s: PlainListed, first: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
 def list_fetch_head(s: PlainListed, first: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
 def list_fetch_end(s: PlainListed, first: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""
 
 
 def list_fetch_entries(s: PlainListed, first: Sequence[int]) -> None:
-    """Nothing: there is no memory to ask for."""
+    """Nothing to do: plain states are not prefetched."""

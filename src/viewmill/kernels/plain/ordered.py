@@ -186,7 +186,7 @@ def ordered_picked_real(s: PlainOrdered, j: int) -> float:
 
 
 def ordered_picked_finite(s: PlainOrdered, j: int) -> float:
-    """The same without what is not finite."""
+    """Float word j of the picked levels, without NaN and infinities."""
     return float(s.picked[j])
 
 
@@ -220,7 +220,7 @@ def ordered_pick_run(
     s: PlainOrdered, p: int, q: int, side: int, j: int, c: int, low: int, high: int,
     bounded: bool, outside: bool, empty: bool,
 ) -> None:  # fmt: skip
-    """The same among positions p to q, by aggregates over these levels alone."""
+    """Pick the levels from p to q whose aggregate, over these levels alone, lies within bounds."""
     keys = s.in_order()[p:q]
     s.pick(_chosen(s, keys, side, j, c, low, high, bounded, outside, empty))
 

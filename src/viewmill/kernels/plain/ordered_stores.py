@@ -29,7 +29,7 @@ class OrderedStore:
         return 256 * (1 + len(self.handle.levels))
 
     def make_room(self) -> bool:
-        """There always is."""
+        """Nothing to do: Python containers grow by themselves."""
         return False
 
     def clear(self) -> None:

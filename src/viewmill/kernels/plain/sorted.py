@@ -87,7 +87,7 @@ class PlainSorted:
         self.words[key] = words
 
     def change(self, key: Key, words: list[int] | None) -> None:
-        """The same, noted."""
+        """Set or remove a row, and log it for rollback."""
         old = self.words.get(key)
         self.log.append((key, None if old is None else list(old), words))
         self.put(key, words)

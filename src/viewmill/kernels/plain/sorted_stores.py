@@ -19,7 +19,7 @@ class SortedStore:
         self._shown = False
 
     def bind_texts(self, texts: Texts, table: int) -> None:
-        """Where strings are."""
+        """Set the string store that keys are compared by."""
         self.handle.texts, self.handle.table = texts, table
 
     @property
@@ -28,7 +28,7 @@ class SortedStore:
         return 256 * (1 + len(self.handle.keys))
 
     def make_room(self) -> bool:
-        """There always is."""
+        """Nothing to do: Python containers grow by themselves."""
         return False
 
     def clear(self) -> None:

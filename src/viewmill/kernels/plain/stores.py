@@ -39,7 +39,7 @@ class KeyedStore:
         return tuple(map(int, self.handle.journal[t][0]))
 
     def make_room(self) -> bool:
-        """There always is."""
+        """Nothing to do: Python containers grow by themselves."""
         return False
 
     def clear(self) -> None:
@@ -166,7 +166,7 @@ class Outlet:
         return Delta(self._schema, tuple(columns), tuple(nulls), multiplicity, len(rows))
 
     def lend(self) -> Delta:
-        """The same: here nothing is written twice."""
+        """The rows so far; here they are in arrays of their own, like those of `take`."""
         return self.take()
 
     def clear(self) -> None:
@@ -187,11 +187,11 @@ class Failure:
 
     @property
     def row(self) -> int:
-        """In which row."""
+        """The row of the failure."""
         return self.words[1]
 
     def take(self) -> tuple[int, int]:
-        """Its code and row; forgotten afterwards."""
+        """Return the code and row of the failure, and reset it."""
         code, row = self.words[0] - 1, self.words[1]
         self.words[0] = 0
         return code, row

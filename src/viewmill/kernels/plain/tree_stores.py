@@ -28,7 +28,7 @@ class TreeStore:
         return sys.getsizeof(self.handle.entries) + 256 * len(self.handle.entries)
 
     def make_room(self) -> bool:
-        """There always is."""
+        """Nothing to do: Python containers grow by themselves."""
         return False
 
     def clear(self) -> None:

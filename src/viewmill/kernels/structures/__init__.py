@@ -106,6 +106,7 @@ from viewmill.kernels.structures.gathering import (
 )
 from viewmill.kernels.structures.heap import out_of_line
 from viewmill.kernels.structures.indexed import (
+    exceeds_cache,
     indexed_add,
     indexed_add_wide,
     indexed_at,
@@ -122,7 +123,6 @@ from viewmill.kernels.structures.indexed import (
     indexed_touch,
     indexed_touched,
     indexed_word,
-    is_far,
 )
 from viewmill.kernels.structures.keyed import (
     int_at,
@@ -322,6 +322,7 @@ __all__ = [
     "exact_times",
     "exact_times_wide",
     "exact_wide",
+    "exceeds_cache",
     "fail",
     "failed",
     "failed_at",
@@ -355,7 +356,6 @@ __all__ = [
     "indexed_word",
     "int_at",
     "ints_set",
-    "is_far",
     "is_finite",
     "is_nan",
     "key_float",

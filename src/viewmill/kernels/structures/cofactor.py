@@ -36,7 +36,7 @@ from viewmill.kernels.structures.vectors import (
     store_float_at,
 )
 
-_SMALL = 67108864.0  # 2^26: the product of two whole numbers below it is a float
+_EXACT_FACTOR = 67108864.0  # 2^26: the product of two smaller integers is an exact float
 
 
 @structure
@@ -68,14 +68,14 @@ def is_small(m, x, k):
         return False
     for i in range(k):
         each = load_float_at(x, i)
-        if not abs(each) < _SMALL or each != math.floor(each):
+        if not abs(each) < _EXACT_FACTOR or each != math.floor(each):
             return False
     return True
 
 
 @structure
 def lift_at(p, m, x, k):
-    """The same of k columns at an address."""
+    """The block of a row of k columns at address x, m times."""
     store_float(p, m)
     put_scaled(p + 8, m, x, k)
     row = p + 8 * (k + 1)
@@ -152,7 +152,10 @@ def add_kept(high_at, low_at, p, n):
 
 @structure
 def cofactor_add_whole(s, e, k, low, p, rest, n):
-    """The same where entries may have no low parts yet; gives the entry, which may have moved."""
+    """A kept block += the block p, where entries may have no low parts yet.
+
+    Gives the entry, which may have moved.
+    """
     if load_word(s + LOW_BYTES) != 0:
         if rest == 0 and is_added(e + 8 * k, p, n):
             return e
@@ -163,7 +166,7 @@ def cofactor_add_whole(s, e, k, low, p, rest, n):
 
 @structure
 def floats_low(s, e, k, n, is_listed):
-    """Where the low parts of n kept floats are, or 0 if none of them is anything."""
+    """The address of the low parts of n kept floats, or 0 if there are none or all are zero."""
     if not is_listed and load_word(s + LOW_BYTES) != 0:
         return 0
     for j in range(n):
@@ -400,7 +403,7 @@ def cofactor_turn(q, p, order, columns):
 
 @structure
 def turn_at(q, p, order, k):
-    """The same by address."""
+    """Permute the columns of block p into q; `order` is an address."""
     out_of_line()
     store_float(q, load_float_at(p, 0))
     at = 1
@@ -424,7 +427,7 @@ def cofactor_show(q, s, e, k, low, order, columns, pad):
 
 @structure
 def show_at(q, high, low, order, k, pad):
-    """The same by address. Rows deleted before they came leave a count below one: that is empty."""
+    """`cofactor_show` by address. A count below one is empty: deletes came before inserts."""
     out_of_line()
     size = block_size(k)
     if load_float_at(high, 0) < 0.5:

@@ -66,7 +66,7 @@ def date_day_of_week(day):
 
 @structure
 def date_add_months(day, months):
-    """So many months later; the last day of a shorter month if need be."""
+    """Add months to a day; clamp to the last day of a shorter month."""
     year, month, in_month = civil(day)
     count = year * 12 + month - 1 + months
     year, month = count // 12, count % 12 + 1

@@ -68,9 +68,9 @@ _SEED, _FIRST, _SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D04
 _U32, _U29 = U(32), U(29)
 _NUMBER = 0xFFFFFFFF
 _TAG = ~_NUMBER
-_FETCHED = 1536  # bytes of an entry that are asked for ahead
+_FETCHED = 1536  # bytes of an entry that are prefetched
 _MIDDLE = 32 << 10  # bytes
-_LONG = 80  # bytes: what room is left over costs more than moving now and then
+_LONG_ENTRY = 80  # bytes: for these, unused room costs more than moving more often
 _SPREAD = 12  # places of a map for an entry: farther apart keys are hashed
 _SCANNED = 24  # up to so many entries have tags instead of slots
 _STEPPED = 16  # up to so many entries room grows by a few
@@ -136,7 +136,7 @@ def dense_find(d, key, words, key_at, stride):
 
 @inline_structure
 def small_find(d, key, words, h, first, stride):
-    """The same in a small table, whose keys begin at `first`."""
+    """Find a key in a small table, whose keys begin at `first`."""
     count = load_word(d + COUNT)
     tags, wanted = slots_of(d, stride), tag_of(h) * _ONES
     for j in range(0, count, 8):
@@ -159,7 +159,7 @@ def tag_of(h):
 
 @inline_structure
 def fetch_slot(d, key, words, stride):
-    """Ask for the memory of a key's home slot, or of its number."""
+    """Prefetch a key's home slot, or its number in a direct map."""
     mask = load_word(d + MASK)
     if mask == DIRECT:
         fetch_number(slots_of(d, stride), load_word(key))
@@ -169,7 +169,7 @@ def fetch_slot(d, key, words, stride):
 
 @inline_structure
 def fetch_entry(d, key, words, stride):
-    """Ask for the memory of the entry in a key's home slot, which is most often its own."""
+    """Prefetch the entry in a key's home slot, which is most often its own."""
     mask = load_word(d + MASK)
     number = 0
     if mask == DIRECT:
@@ -464,8 +464,8 @@ def larger(room, stride):
     """
     if room < _STEPPED:
         return room + (4 if room > 2 else 2)
-    more = room + (room >> 2 if stride >= _LONG else room >> 1)
-    if stride <= _LONG and _MIDDLE <= room * stride < MAPPED:
+    more = room + (room >> 2 if stride >= _LONG_ENTRY else room >> 1)
+    if stride <= _LONG_ENTRY and _MIDDLE <= room * stride < MAPPED:
         more = 2 * room
     size = more * stride + slots_bytes(more)
     if size < HUGE:

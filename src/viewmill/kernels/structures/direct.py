@@ -53,7 +53,7 @@ def number_of(map_, key):
 
 @inline_structure
 def fetch_number(map_, key):
-    """Ask for the memory of a key's number."""
+    """Prefetch a key's number."""
     if has_place(map_, key):
         prefetch(place_of(map_, key))
 

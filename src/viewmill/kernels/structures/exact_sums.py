@@ -240,7 +240,7 @@ def add_float(pool, at, x):
 
 @inline_structure
 def add_short(at, x):
-    """The same if three floats can hold it, else nothing. Gives whether they can."""
+    """The number at `at` += x if three floats can hold the sum. Gives whether they can."""
     a, b, c = load_float(at), load_float(at + 8), load_float(at + 16)
     a, x = two_sum(a, x)
     # Not so if the number is a long one, which begins with a NaN, and of what overflows.
@@ -267,7 +267,7 @@ def add_short(at, x):
 
 @structure
 def add_long(pool, at, x):
-    """The same where a long number is needed."""
+    """The number at `at` += x, where a long number is needed."""
     out_of_line()
     long_add_float(made_long(pool, at), x)
     shorten(pool, at)
@@ -286,7 +286,7 @@ def add_times(pool, at, x, m):
 
 @structure
 def add_multiple(pool, at, x, m):
-    """The same for any m."""
+    """The number at `at` += x * m, for any m."""
     out_of_line()
     if -9007199254740992 <= m <= 9007199254740992:
         add_product(pool, at, x, float(m))
@@ -352,7 +352,7 @@ def add_exact_product(pool, at, a, b, sign):
 
 @structure
 def add_long_product(pool, at, a, b, sign):
-    """The same term by term."""
+    """The number at `at` += the product of two, or -= it, where one of them is long."""
     out_of_line()
     left, right = scratch(LIMBS), scratch(LIMBS)
     put_long(left, a)

@@ -17,7 +17,7 @@ from viewmill.kernels.structures.vectors import load_float_at
 
 # What a payload word is: a whole number, or the first, second, third word of a float.
 EXACT, HIGH, LOW, LARGEST = 0, 1, 2, 3
-_MANY = 0xFFFFFFFF
+_LOW_HALF = 0xFFFFFFFF
 # A sum this far below the largest value that ever went into it is what rounding left.
 RESIDUE = 2.0**-40
 
@@ -101,9 +101,9 @@ def real_value(x, special):
     negative ones in the high half, NaN in both."""
     if special == 0:
         return x
-    if special & _MANY != 0 and special >> 32 != 0:
+    if special & _LOW_HALF != 0 and special >> 32 != 0:
         return math.nan
-    return math.inf if special & _MANY != 0 else -math.inf
+    return math.inf if special & _LOW_HALF != 0 else -math.inf
 
 
 @structure
@@ -122,7 +122,7 @@ def first_whole(w, scale, strict):
 
 @structure
 def _first_large(w, scale, strict):
-    """The same by halving: as floats, large numbers are rounded."""
+    """`first_whole` by bisection: as floats, large numbers are rounded."""
     low, high = -9223372036854775808, 9223372036854775807
     while low < high:
         q = (low >> 1) + (high >> 1) + (low & high & 1)

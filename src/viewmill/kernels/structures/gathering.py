@@ -52,13 +52,13 @@ def step_bytes(columns):
 
 @structure
 def gathered_block(p, columns):
-    """Where the padded block is."""
+    """The address of the padded block."""
     return p + HEAD + 2 * WAITING * step_bytes(columns)
 
 
 @structure
 def insides_at(p, columns):
-    """Where that is gathered which is inside of parts."""
+    """The address where the insides of parts are gathered."""
     end = padded_width(columns)
     return gathered_block(p, columns) + 4 * end * (end + 8)
 
@@ -71,7 +71,7 @@ def inside_bytes(k):
 
 @structure
 def cofactor_begin(p, columns, words):
-    """Nothing is gathered in so many words."""
+    """Reset `words` words to nothing gathered."""
     store_word(p, 0)
     block = gathered_block(p, columns)
     clear_bytes(block, p + 8 * words - block)
@@ -166,7 +166,7 @@ def cofactor_gather_more(p, parts, sizes, change):
 
 @structure
 def gather_more_at(p, parts, sizes, n, change):
-    """The same by address."""
+    """`cofactor_gather_more` by address."""
     out_of_line()
     columns = 0
     for q in range(n):
@@ -244,7 +244,7 @@ def cofactor_gathered(p, sizes, change):
 
 @structure
 def gathered_at(p, sizes, n, change):
-    """The same by address: what is inside of parts takes its place over products of means."""
+    """`cofactor_gathered` by address: what is inside of parts replaces products of means."""
     out_of_line()
     columns = 0
     for q in range(n):

@@ -20,7 +20,7 @@ from viewmill.kernels.compiler import structure
 
 _I8, _I32, _I64, _VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 _POINTER = _I8.as_pointer()
-_LARGE = 4096
+_ALIGNED_BYTES = 4096  # from this size on memory begins at a cache line
 MAPPED = 1 << 20  # from so many bytes on a table grows without being copied
 HUGE = 8 << 20  # from so many bytes on memory comes in huge pages
 HUGE_PAGE = 2 << 20
@@ -89,7 +89,7 @@ def allocate(size):
     a huge one is made of huge pages: there are so few of them that the processor remembers them
     all, and each costs the system as much as a small one when it is first touched.
     """
-    if size < _LARGE:
+    if size < _ALIGNED_BYTES:
         place = _malloc(size)
     elif size < HUGE:
         place = _aligned_alloc(64, (size + 63) & ~63)
@@ -133,7 +133,7 @@ def _map(typing_context, size):
 
 @intrinsic
 def _remap(typing_context, address, old, new, flags, to):
-    """The same pages and more behind them, where they are or at `to`; -1 if that cannot be."""
+    """Grow mapped pages, in place or moved to `to`; -1 if that fails."""
 
     def generate(context, builder, signature, arguments):
         place, old, new, flags, to = arguments
@@ -295,7 +295,7 @@ def allocate_cleared(size):
 
 @intrinsic
 def prefetch(typing_context, address):
-    """Ask for the cache line at `address`, which will be written."""
+    """Prefetch the cache line at `address`, which will be written."""
 
     def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(_VOID, [_POINTER, _I32, _I32, _I32])

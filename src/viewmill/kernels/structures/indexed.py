@@ -52,7 +52,7 @@ LOW_BYTES = 112  # that an entry would need more; 0 once it has them
 LAST_TOUCHED = 120
 HEADER_WORDS = 24  # the last one is that of `exact_sums`
 
-_NEAR_BYTES = 1 << 20
+_CACHED_BYTES = 1 << 20
 
 EXACT, IGNORED = 0, 1  # what a payload word is to `is_zero`
 
@@ -81,21 +81,21 @@ def indexed_touch(s, key):
 
 
 @inline_structure
-def is_far(s):
-    """Whether a state, this one or one with lists, is so large that looking it up is waiting."""
-    return load_word(s + BYTES) > _NEAR_BYTES
+def exceeds_cache(s):
+    """Whether a state, this one or one with lists, exceeds the CPU caches."""
+    return load_word(s + BYTES) > _CACHED_BYTES
 
 
 @structure
 def indexed_fetch(s, key):
-    """Ask for the memory that says where a key's entry is."""
+    """Prefetch the slot that says where a key's entry is."""
     out_of_line()
     fetch_slot(s, spill(key), len(key), load_word(s + STRIDE))
 
 
 @structure
 def indexed_fetch_entry(s, key):
-    """Ask for the memory of a key's entry."""
+    """Prefetch a key's entry."""
     out_of_line()
     fetch_entry(s, spill(key), len(key), load_word(s + STRIDE))
 
@@ -203,7 +203,7 @@ def grow_journal(s):
     old, room = load_word(s + JOURNAL), load_word(s + JOURNAL_ROOM)
     size = record_bytes(s)
     more = room * 2 if room > 0 else max(4, min(64, 8192 // size), load_word(s + LAST_TOUCHED))
-    if room * size > _NEAR_BYTES:
+    if room * size > _CACHED_BYTES:
         more = room + (room >> 2)
     journal = allocate(more * size)
     if room > 0:
@@ -259,7 +259,7 @@ def indexed_settle(s, e):
 
 @structure
 def drop_zero(s, e):
-    """The same where it is likely."""
+    """Drop an entry whose first word is zero, if its whole payload is."""
     out_of_line()
     if load_word(s + KEY_AT) == 0 and is_zero(
         load_word(s + KINDS), load_word(s + PAYLOAD_WORDS), e
@@ -375,7 +375,7 @@ def clear_journal(s):
     How many keys were touched is remembered: the next journal begins with room for as many.
     """
     room, touched, size = load_word(s + JOURNAL_ROOM), load_word(s + TOUCHED), record_bytes(s)
-    if room * size > _NEAR_BYTES or (room > 4096 and touched * 8 < room):
+    if room * size > _CACHED_BYTES or (room > 4096 and touched * 8 < room):
         release(load_word(s + JOURNAL))
         store_word(s + JOURNAL_ROOM, 0)
         store_word(s + BYTES, load_word(s + BYTES) - room * size)

@@ -19,7 +19,7 @@ from viewmill.kernels.structures.listed import list_at, list_of, list_size
 from viewmill.kernels.structures.listed_payloads import link_of, set_link
 from viewmill.kernels.structures.memory import load_word, spill
 
-_FETCHED = 16  # entries of a list whose links are followed ahead
+_FETCHED = 16  # entries of a list whose links are prefetched
 
 
 @inline_structure
@@ -35,7 +35,7 @@ def linked_find(t, key, s, e, k):
 
 @inline_structure
 def linked_touch(t, key, s, e, k):
-    """The same, made if absent, and noted in the journal if there is one."""
+    """The entry of a key in `t`, made if absent, and noted in the journal if there is one."""
     at = spill(key)
     words = len(key)
     found = guessed(t, at, words, link_of(s, e, k))
@@ -73,7 +73,7 @@ def look_up(t, at, words, s, e, k, make):
 
 @structure
 def list_fetch_linked(s, prefix, k, t):
-    """Ask for the entries of `t` that the first entries of a list lead to."""
+    """Prefetch the entries of `t` that the first entries of a list link to."""
     out_of_line()
     list_ = list_of(s, prefix)
     if list_ != 0:
@@ -82,14 +82,17 @@ def list_fetch_linked(s, prefix, k, t):
 
 @structure
 def list_fetch_next(s, list_, j, k, t):
-    """Ask for the entries of `t` that entry j of a list and some after it lead to."""
+    """Prefetch the entries of `t` that entry j of a list and some after it link to."""
     out_of_line()
     fetch_linked(s, list_, j, k, t)
 
 
 @structure
 def fetch_linked(s, list_, j, k, t):
-    """The same; links are only guesses, but asking for the wrong memory does no harm."""
+    """Prefetch the entries of `t` that list entries from j on link to.
+
+    Links are guesses, but a prefetch of the wrong memory does no harm.
+    """
     step, stride = load_word(s + LIST_STEP), load_word(t + STRIDE)
     first = list_at(s, list_, 0)
     entries, count = load_word(t + ENTRIES), load_word(t + COUNT)

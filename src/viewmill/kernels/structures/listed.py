@@ -58,7 +58,7 @@ PREFIX_WORDS, REST_WORDS = 40, 48
 LIST_STRIDE, STRIDE, ENTRY_COUNT = 64, 72, 88
 LOGGED, LOG, LOG_SIZE, LOG_ROOM = 96, 104, 112, 120
 HEADER_WORDS = 24  # the last one is that of `exact_sums`
-_FETCHED = 448  # bytes of a list that are asked for ahead
+_FETCHED = 448  # bytes of a list that are prefetched
 
 
 @inline_structure
@@ -69,7 +69,7 @@ def list_of(s, prefix):
 
 @inline_structure
 def find_list(s, at, words):
-    """The same by address."""
+    """The list of a prefix at an address, or 0."""
     found = dense_find(s, at, words, 0, load_word(s + LIST_STRIDE))
     return found + 8 * words if found != 0 else 0
 
@@ -107,21 +107,21 @@ def list_find(s, prefix, rest):
 
 @structure
 def list_fetch(s, prefix):
-    """Ask for the memory that says where a list is."""
+    """Prefetch the slot that says where a list is."""
     out_of_line()
     fetch_slot(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
 @structure
 def list_fetch_head(s, prefix):
-    """Ask for the memory of a list's head."""
+    """Prefetch a list's head."""
     out_of_line()
     fetch_entry(s, spill(prefix), len(prefix), load_word(s + LIST_STRIDE))
 
 
 @structure
 def list_fetch_entries(s, prefix):
-    """Ask for the memory of a list's first entries."""
+    """Prefetch a list's first entries."""
     out_of_line()
     list_ = list_of(s, prefix)
     if list_ != 0:
@@ -133,7 +133,7 @@ def list_fetch_entries(s, prefix):
 
 @structure
 def list_fetch_end(s, prefix):
-    """Ask for the memory where an entry is looked for in a list, and where it would go."""
+    """Prefetch where an entry is looked for in a list, and where it would go."""
     out_of_line()
     list_ = list_of(s, prefix)
     if list_ != 0:
@@ -159,7 +159,7 @@ def list_touch(s, prefix, rest):
 
 @inline_structure
 def touch_entry(s, prefix, prefix_words, rest, rest_words):
-    """The same by address."""
+    """The entry of a key at addresses, made if absent."""
     list_ = find_list(s, prefix, prefix_words)
     found = 0
     if list_ == 0:
@@ -259,7 +259,7 @@ def list_settle(s, prefix, e):
 
 @structure
 def drop_zero(s, prefix, words, e):
-    """The same where it is likely."""
+    """Drop entry e, which may be zero, if its whole payload is."""
     out_of_line()
     if list_is_zero(s, e, 0, load_word(s + PAYLOAD_WORDS)):
         drop_entry(s, find_list(s, prefix, words), words, e)

@@ -87,7 +87,7 @@ def ordered_add_null(s, words):
 
 @structure
 def add_null(s, change, sign):
-    """The same by address."""
+    """The level of NULL keys += or -= the words at an address."""
     nulls = load_word(s + NULLS)
     for j in range(load_word(s + WORDS)):
         if kind_of(s, j) != EXACT:
@@ -518,7 +518,7 @@ def real_reach(s, p, q, j, goal):
 
 @structure
 def reach_leaf(s, i, n, j, goal, running):
-    """The same within leaf n of group i, of which the sum reaches the goal but for rounding."""
+    """Where the sum reaches the goal within leaf n of group i, where it does but for rounding."""
     keys = load_word(s + KEYS)
     leaf = leaf_at(s, (i << 32) | (n << 16))
     at, _ = scan_reals(array_of(leaf, LEAF, keys + j), 0, load_word(leaf), goal, running)

@@ -209,7 +209,7 @@ def gather_run(s, by, p, q):
 
 @structure
 def gather_each(s, by, p, q):
-    """The same level by level."""
+    """Pick the levels whose key is aimed at, testing one by one."""
     ordered_pick_none(s)
     while p != q:
         if is_aimed(by, ordered_key(s, p, load_word(s + KEYS) - 1)):

@@ -207,7 +207,7 @@ def ordered_regather(s, by, t):
 
 @structure
 def ordered_regather_keys(s, t, low, high, bounded, outside, is_none):
-    """The same by the level; nothing if `is_none`."""
+    """Pick the levels of a group between two keys; nothing if `is_none`."""
     record = group_record(s, t)
     flags = 1 + (1 if outside else 0) + (2 if bounded else 0) + (4 if is_none else 0)
     if is_fresh(s, record, flags) and (

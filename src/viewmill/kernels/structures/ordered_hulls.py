@@ -1,6 +1,6 @@
 """Between which sums the levels of a node lie: what lets a selection pass over whole nodes.
 
-Once a level is negative in the watched word, sums along the order rise and fall (ERRATA R5). The
+Once a level is negative in the watched word, sums along the order rise and fall. The
 hull of a node is the least and the most that the watched word sums to over its first levels, over
 none of them included. If all sums of a node qualify, or none, nobody looks inside: of a walk up
 and down, as many leaves as the square root of their number lie across a bound.
@@ -40,7 +40,7 @@ def know_leaf(s, leaf):
 
 @structure
 def know_group(s, group):
-    """The same of a group."""
+    """Compute the hull of a group, unless it is known."""
     if load_word(group + HULL_KNOWN) != 0:
         return
     keys = load_word(s + KEYS)

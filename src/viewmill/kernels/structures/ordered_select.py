@@ -70,7 +70,7 @@ def ordered_picked_real(s, j):
 
 @structure
 def ordered_picked_finite(s, j):
-    """The same without what is not finite, which word j + 3 counts."""
+    """Float word j of the picked levels, without NaN and infinities, which word j + 3 counts."""
     return load_float_at(load_word(s + PICKED), j)
 
 
@@ -222,7 +222,7 @@ def within_any(s, p, q, side, j, low, high, bounded, first, last):
 
 @structure
 def ordered_pick_run(s, p, q, side, j, c, low, high, bounded, outside, empty):
-    """The same among positions p to q, by aggregates over these levels alone."""
+    """Pick the levels from p to q whose aggregate, over these levels alone, lies within bounds."""
     if not is_monotone(s, p, q, j):
         ordered_pick_none(s)
         pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty)
@@ -291,7 +291,7 @@ def within(s, p, q, base, total, side, j, low, high, bounded):
 
 @structure
 def within_reals(s, p, q, side, j, low, high, bounded):
-    """The same for a float word; bounds are words that compare as floats do (`real_order`)."""
+    """`within` for a float word; bounds are words that compare as floats do (`real_order`)."""
     total = real_between(s, p, q, j)
     whole = real_order(total)
     if low > whole or (bounded and high <= 0):
@@ -370,7 +370,7 @@ def pick_each(s, p, q, side, j, c, low, high, bounded, outside, empty):
 def judge_nodes(
     s, p, q, side, j, c, whole, below, rows, rows_below, low, high, bounded, outside
 ):  # fmt: skip
-    """Where the next group, leaf or part of a leaf ends, its sums, and which of it qualifies."""
+    """The end of the next group, leaf or part of a leaf, its sums, and which of it qualifies."""
     keys, i, n = load_word(s + KEYS), p >> 32, (p >> 16) & 0xFFFF
     group, rows_here, verdict = group_at(s, p), 0, SOME
     if p & 0xFFFFFFFF == 0 and i < q >> 32:

@@ -10,9 +10,9 @@ node     COUNT, then arrays: keys, values; in the top node keys, blocks, sums. A
          counts from the block's base, which is its key in the top node: shifting a range of keys
          changes one block and the bases after it. The first key of a block is always 0.
 
-The paper keeps keys relative to parents in a red-black tree; blocks do the same in fewer steps
-(KERNELS.md), and re-insertion (3.2.3) does not unbalance them (ERRATA R16). Keys and values are
-words, exact: relative float keys would not find themselves again.
+The paper keeps keys relative to parents in a red-black tree, which re-insertion (3.2.3) unbalances.
+Blocks take fewer steps, and have no balance to lose. Keys and values are words, exact: relative
+float keys would not find themselves again.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def relative_shift(s, key, by):
     """Move every key larger than `key` by `by`. Keys that meet become one, their values added.
 
     Up, nothing meets. Down, entries that pass others are taken out and added again: as many as
-    there are, and in the plans' use none or one (ERRATA R5; section 3.2.4).
+    there are, and in the plans' use none or one (section 3.2.4).
     """
     if load_word(s + SIZE) == 0 or by == 0:
         return 0

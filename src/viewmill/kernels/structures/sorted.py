@@ -144,7 +144,7 @@ def place_in(s, key, words, after):
 
 @structure
 def position_in(s, key, words, after):
-    """The same as a position."""
+    """The position where rows with these first words begin, or (after) have ended."""
     out_of_line()
     if load_word(s + LEVELS) == 0:
         return 0
@@ -180,7 +180,7 @@ def sorted_next(s, p):
 
 @structure
 def next_leaf(s, p):
-    """The same at the end of a leaf."""
+    """The position after p, which is the last of its leaf."""
     out_of_line()
     return ordered_next(s, p)
 
@@ -193,7 +193,7 @@ def sorted_prev(s, p):
 
 @structure
 def last_leaf(s, p):
-    """The same at the beginning of a leaf."""
+    """The position before p, which is the first of its leaf."""
     out_of_line()
     keys, top, room = load_word(s + KEYS), load_word(s + TOP), load_word(s + TOP_ROOM)
     i, j = p >> 32, (p >> 16) & 0xFFFF
@@ -269,7 +269,7 @@ def sorted_insert(s, key):
 
 @structure
 def insert_row(s, key):
-    """The same by address."""
+    """`sorted_insert` by address."""
     out_of_line()
     place = make_place(s, key)
     if place >= 0:
@@ -304,7 +304,7 @@ def sorted_remove(s, key):
 
 @structure
 def remove_row(s, key):
-    """The same by address."""
+    """`sorted_remove` by address."""
     out_of_line()
     p = find_row(s, key)
     if p >= 0:
@@ -343,7 +343,7 @@ def sorted_put(s, p, words):
 
 @structure
 def put_row(s, p, words):
-    """The same by address."""
+    """`sorted_put` by address."""
     out_of_line()
     keys, width, leaf, at = load_word(s + KEYS), load_word(s + WORDS), leaf_at(s, p), p & 0xFFFF
     record = next_record(s)
@@ -371,7 +371,7 @@ def sorted_count(s, key, m):
 
 @structure
 def count_row(s, key, m):
-    """The same by address."""
+    """`sorted_count` by address."""
     out_of_line()
     keys, words = load_word(s + KEYS), load_word(s + WORDS)
     note_nulls(s, key)
@@ -405,7 +405,7 @@ def note_nulls(s, key):
 
 @structure
 def count_there(s, key, m, i, group, j, leaf, p):
-    """The same for a row that is there; where it is was found out."""
+    """Change the count of an existing row, whose position is known."""
     keys, at = load_word(s + KEYS), (i << 32) | (j << 16) | p
     count, mark = sorted_word(s, at, 0) + m, sorted_word(s, at, 1)
     if count != 0:

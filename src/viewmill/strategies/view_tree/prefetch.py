@@ -52,7 +52,7 @@ def emit_cache_tests(source: Source, block: Block, places: StateRefs, path: Path
     flags = {}
     for state in dict.fromkeys(_asked(wanted, visited)):
         flags[state] = source.name(f"far_{state}")
-        source.line(f"{flags[state]} = is_far({state})")
+        source.line(f"{flags[state]} = exceeds_cache({state})")
     if wanted:
         source.line(f"far = {' or '.join(flags.values())}")
     return Wanted(wanted, visited, flags)

@@ -1,7 +1,7 @@
 """FlatFAT: a binary tree in an array, its leaves a ring.
 
 log2 n operations per slide; the root answers the longest range. Where order matters the ring may
-have wrapped, and the answer is [oldest..end) before [0..oldest) (ERRATA W11).
+have wrapped, and the answer is [oldest..end) before [0..oldest), not the root.
 """
 
 import numpy as np

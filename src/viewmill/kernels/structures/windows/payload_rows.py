@@ -17,7 +17,7 @@ def combine_user(which, to_w, to_r, to, old_w, old_r, old, new_w, new_r, new, w,
 
 
 def inverse_user(which, to_w, to_r, to, all_w, all_r, whole, old_w, old_r, old, w, r):
-    """Its inverse, if it has one."""
+    """The inverse of a user's operation, if it has one."""
 
 
 def add_words(to_w, to, old_w, old, new_w, new, w):
@@ -116,7 +116,7 @@ def combine(ops, to_w, to_r, to, old_w, old_r, old, new_w, new_r, new):
 
 
 def combine_sums(ops, to_w, to, old_w, old, new_w, new):
-    """The same for the components that have an inverse, and no others."""
+    """Combine only the components that have an inverse."""
     for c in range(ops.shape[0]):
         kind, w = ops[U(c), U(0)], ops[U(c), U(1)]
         if kind == ADD:

@@ -43,8 +43,8 @@ NO_ROOM, HAS_NULLS = -1, -2
 
 
 @structure
-def sift_columns(batch, header, size):
-    """How many rows pass; NO_ROOM if a string has none, then call again; HAS_NULLS if one is.
+def filter_columns(batch, header, size):
+    """How many rows pass; NO_ROOM if strings need room: call again; HAS_NULLS if there are any.
 
     TAKEN is -1 in the first call for a batch, and when all is done.
     """
@@ -167,8 +167,10 @@ def _pass(header, children, test, rows, count, are_all):
 
 @structure
 def _pass_compared(left, right, operator, chosen, rows, count):
-    """The same where two words are compared. Rows are written before it is known whether they
-    stay: that is quicker than guessing wrong."""
+    """Keep the rows whose two words compare as `operator` says.
+
+    A row is written before its test is known: a store is cheaper than a mispredicted branch.
+    """
     n = 0
     if operator == EQUAL:
         for i in range(count):
@@ -199,7 +201,7 @@ def _pass_compared(left, right, operator, chosen, rows, count):
 
 @structure
 def _pass_one_of(left, operator, operand, chosen, rows, count):
-    """The same where a word is one of some; `operand` is their number, then they."""
+    """Keep the rows whose word is in a list; `operand` is its length, then its words."""
     n, choices = 0, load_word(operand)
     for i in range(count):
         word, is_one = load_word(left + 8 * i), False
@@ -212,7 +214,7 @@ def _pass_one_of(left, operator, operand, chosen, rows, count):
 
 @structure
 def _pass_texts(column, kind, operator, operand, chosen, rows, count):
-    """The same where a string is one of some; `operand` is their number, then their places."""
+    """Keep the rows whose string is in a list; `operand` is its length, then their places."""
     size, choices, wide = load_word(column), load_word(operand), kind == WIDE_TEXT
     ends, bytes_, last = _texts_of(column, kind, size)
     if choices == 1 and load_word(load_word(operand + 8)) <= 8:
@@ -233,7 +235,7 @@ def _pass_texts(column, kind, operator, operand, chosen, rows, count):
 
 @structure
 def _pass_short(ends, wide, bytes_, last, operator, place, chosen, rows, count):
-    """The same where a string is compared with the one at `place`, of eight bytes at most."""
+    """Keep the rows whose string equals the one at `place`, of eight bytes at most."""
     n, length, is_wanted = 0, load_word(place), operator == EQUAL
     word = load_word(place + 8) if length > 0 else 0
     for i in range(count):
