@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 
-import viewmill as vm
 from viewmill.bench.tpch.data import TpchData
 from viewmill.bench.tpch.queries import QUERIES, TABLES
 from viewmill.mill.mill import Mill
@@ -84,16 +81,7 @@ class Workload:
         self.delete_orders(len(self.live["orders"]))  # nothing is left to join
 
 
-@pytest.fixture
-def mill() -> Iterator[Mill]:
-    with vm.connect() as made:
-        yield made
-
-
-def test_every_query_is_kept_by_triggers_without_the_compiler(
-    mill: Mill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VIEWMILL_COMPILER", "off")
+def test_every_query_is_kept_by_triggers_without_the_compiler(mill: Mill, uncompiled: None) -> None:
     Workload(mill, tuple(QUERIES), seed=1).run()
 
 
