@@ -1,4 +1,4 @@
-"""A table's rows as Arrow, kept from one read to the next: rows that only came are appended."""
+"""A cache of a table's rows as Arrow: inserts are appended, other changes invalidate it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 
-_MOST_DELTAS = 256  # that wait to be appended; a table that nobody reads is not kept
-_MOST_PIECES = 512
+_MAX_DELTAS = 256  # unread deltas after which the cache of a table is dropped
+_MAX_CHUNKS = 512
 
 
 class ArrowRows:
-    """The rows at one stamp of a table. A stamp is a number that changes with the rows."""
+    """The rows of a table at one stamp, a number that changes with every change."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
         self.kept: Any = None  # a table of Arrow
         self._stamp = -1
         self._coming: list[Delta] = []
-        self._owes = False  # whether rows are there less than no times: one that comes is not seen
-        self.appended = 0  # rows at the end that came since everything was last converted
+        self._owes = False  # whether some rows are negative: their inserts must not be appended
+        self.appended = 0  # rows at the end that were appended since the last full conversion
 
     def add(self, stamp: int, delta: Delta) -> None:
-        """A change that leads to `stamp`; any other way there makes what is kept useless."""
+        """Add the change that leads to `stamp`; without it the cache becomes invalid."""
         if self.kept is None or self._stamp != stamp - 1:
             return
         times = delta.multiplicity
         waiting = len(self._coming) + 1
-        if self._owes or waiting > _MOST_DELTAS or (times is not None and (times < 0).any()):
+        if self._owes or waiting > _MAX_DELTAS or (times is not None and (times < 0).any()):
             self._forget()
             return
         self._coming.append(delta)
@@ -54,13 +54,13 @@ class ArrowRows:
             self.appended += sum(each.num_rows for each in new)
             whole = pa.concat_tables([self.kept, *new])
             pieces = whole.column(0).num_chunks if whole.num_columns else 0
-            self.kept = whole.combine_chunks() if pieces > _MOST_PIECES else whole
+            self.kept = whole.combine_chunks() if pieces > _MAX_CHUNKS else whole
             self._coming = []
         return self.kept
 
 
 def expanded(delta: Delta, dictionary: Dictionary) -> Any:
-    """An Arrow table with each row as often as its multiplicity says, none if it is negative."""
+    """An Arrow table with each row repeated by its multiplicity; none if negative."""
     times = delta.multiplicity
     if times is None or (len(times) and times.min() == 1 == times.max()):
         return decode_delta(delta, dictionary)

@@ -1,4 +1,4 @@
-"""The clock that refreshes views whose policies name a time. No such view, no thread."""
+"""The thread that refreshes views whose policies name a time; started when there is such a view."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock:
         _CLOCKS.add(self)
 
     def wake(self) -> None:
-        """Something changed: look again, starting the thread if a view needs it."""
+        """Recompute when the next view is due, after a change; start the thread if needed."""
         if self._thread is None:
             if not self._core.catalog.deferred() or self._next_due() is None:
                 return
@@ -62,7 +62,7 @@ class Clock:
             self._thread.join(timeout=5)
 
     def after_fork(self) -> None:
-        """In a forked child: there is no thread, and the event may be locked by one."""
+        """In a forked child: the thread is gone, and it may have locked the event."""
         self._awake, self._thread = threading.Event(), None
 
 

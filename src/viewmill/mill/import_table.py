@@ -1,6 +1,6 @@
-"""A table out of rows that know their columns: a frame, or a table of Spark's catalog.
+"""Create a table from a frame or from a table of Spark's catalog.
 
-takes  rows, or the name by which Spark knows them
+takes  rows, or the name of a table in Spark's catalog
 gives  CREATE TABLE for their columns, and the rows as Arrow
 """
 

@@ -1,4 +1,4 @@
-"""Read the rows of a factorized view as they are asked for.
+"""Enumerate the rows of a factorized view on demand.
 
 takes  a view's entry
 gives  record batches one after another, the first rows, or the few that a SELECT needs
@@ -25,7 +25,7 @@ _ROWS_PER_BATCH = 65536
 
 
 def lazy_batches(core: Core, entry: ViewEntry) -> Iterator[Any] | None:
-    """The rows as record batches, made when the next is asked for; None of a listed view."""
+    """The rows as record batches, enumerated on demand; None for a listed view."""
     if entry.enumerator is None:
         return None
     return _batches(core, entry, entry.enumerator.deltas())
@@ -50,7 +50,7 @@ def _batches(core: Core, entry: ViewEntry, deltas: Iterator[Delta]) -> Iterator[
 
 
 def first_rows(core: Core, entry: ViewEntry, count: int) -> Any:
-    """The first rows as an Arrow table, without making any others; None of a listed view."""
+    """The first rows as an Arrow table, without enumerating others; None for a listed view."""
     if entry.enumerator is None:
         return None
     reader = _batches(core, entry, entry.enumerator.deltas(min(max(count, 1), _ROWS_PER_BATCH)))

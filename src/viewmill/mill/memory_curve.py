@@ -1,6 +1,6 @@
-"""What a view would cost to refresh for different budgets, before it is created.
+"""Estimate the refresh cost of a view for different memory budgets, before it is created.
 
-takes  a query or CREATE statement (or a view that exists), budgets, what is expected to arrive
+takes  a query or CREATE statement (or an existing view), budgets, the expected arrivals
 gives  for each budget the estimated time of the next refresh and the states that would be kept
 """
 
@@ -29,7 +29,7 @@ from viewmill.program.uses import units_of
 
 @dataclass(frozen=True)
 class Point:
-    """One budget: what would be kept, and what the next refresh would cost."""
+    """One budget: the states that would be kept and the estimated cost of the next refresh."""
 
     budget: int
     selection: str
@@ -66,9 +66,9 @@ def view_operators(
     said: Mapping[str, float | str],
     assumed: Mapping[str, float | str] | None = None,
 ) -> Operator:
-    """The operators of a plan over the tables as they are, its states as large as they would be.
+    """The operators of a plan over the present tables, with the sizes that its states would have.
 
-    Where numbers of rows are assumed, sizes are estimates: as if every row had a key of its own.
+    With `assumed` row counts the sizes are estimates: as if every row had a key of its own.
     """
     if any(isinstance(block.program.body, Queries) for block in plan.blocks):
         raise UnsupportedQuery(
@@ -92,7 +92,7 @@ def view_operators(
 def _expected(
     core: Core, reads: set[str], rows: Mapping[str, float], said: Mapping[str, float | str]
 ) -> dict[str, Expectation]:
-    """What was said; a table of which nothing was said is quiet if something was said of others."""
+    """The given expectations; if there are any, tables without one are assumed complete."""
     known = {_read(name, reads): value for name, value in said.items()}
     now = core.now()
     found = {}
@@ -123,7 +123,7 @@ def _rows(said: float | str, rows: float) -> float:
 
 
 def _sizes(core: Core, plan: Plan) -> dict[tuple[str, str], StateSize]:
-    """How large the states would be: their definitions are counted by the engine."""
+    """The sizes of the states, by counting the rows of their definitions on the engine."""
     entry = core.catalog.get(plan.view)
     if isinstance(entry, ViewEntry) and entry.budgeted is not None and entry.budgeted.sizes:
         return dict(entry.budgeted.sizes)

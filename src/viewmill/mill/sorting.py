@@ -1,4 +1,4 @@
-"""Put the rows of a view in its ORDER BY order, with Spark's place for NULL and NaN."""
+"""Sort the rows of a view by its ORDER BY, with NULL and NaN where Spark puts them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from viewmill.algebra.relations import Limit, Relation, Sort
 
 
 def sort_keys(query: Relation) -> tuple[SortKey, ...]:
-    """The keys of a query that is ordered at the top by columns that it shows."""
+    """The keys of the ORDER BY at the top of a query, none if there is none."""
     if isinstance(query, Limit):
         query = query.input
     return query.keys if isinstance(query, Sort) else ()
 
 
 def sorted_table(table: Any, keys: tuple[SortKey, ...]) -> Any:
-    """The table in order; equal rows stay as they are."""
+    """The table in order; the sort is stable."""
     order = np.arange(table.num_rows)
     for key in reversed(keys):
         assert isinstance(key.expression, Column)
@@ -30,7 +30,7 @@ def sorted_table(table: Any, keys: tuple[SortKey, ...]) -> Any:
 
 
 def _stable_order(column: Any, key: SortKey) -> Any:
-    """Positions by value, then NaN above all numbers, then NULL where the key wants it."""
+    """Positions by value; NaN is above all numbers, NULL where the key puts it."""
     direction = "descending" if key.descending else "ascending"
     order = np.asarray(pc.array_sort_indices(column, order=direction))
     if pa.types.is_floating(column.type):

@@ -76,7 +76,7 @@ def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) ->
 
 
 def install_temporal_view(core: Core, entry: ViewEntry, *, stored_first: int | None = None) -> None:
-    """Make a temporal view known, to the tables whose old parts it reads as well."""
+    """Add a temporal view to the catalog, and tell its sources how many old parts it reads."""
     install_view(core, entry)
     maintainer = temporal_maintainer(entry)
     core.starting[entry.name.lower()] = _Starting(core, entry, stored_first)
@@ -91,10 +91,10 @@ def install_temporal_view(core: Core, entry: ViewEntry, *, stored_first: int | N
 
 
 class _Starting:
-    """Gives the record of a view with the next change after it has started.
+    """Gives the catalog record of a view to store with the first change after the view started.
 
-    A deferred view starts when it is refreshed, which is no change of its own. Where it starts
-    cannot be found later: a late row may have come that is older.
+    A deferred view starts at a refresh, which commits nothing itself. Its first part cannot be
+    determined later, because a late row may be older.
     """
 
     def __init__(self, core: Core, entry: ViewEntry, stored_first: int | None) -> None:

@@ -1,8 +1,8 @@
-"""Compare a view with its definition computed again, as bags.
+"""Compare a view with its recomputed definition, as bags.
 
-Integers, decimals, strings and times must be equal; floats within 1e-9 of each other; decimals that
-a division or an average made, within one unit of their last digit. The numbers of a packed value
-are as near as the largest of them allows, those of a solved regression within 1e-6.
+Integers, decimals, strings and times must be equal; floats may differ by 1e-9, decimals from a
+division or an average by one unit of their last digit. The numbers of a packed value may differ
+relative to the largest of them, those of a solved regression by 1e-6.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RELATIVE = 1e-9
 
 
 class Difference(NamedTuple):
-    """A row that is there more or less often than its definition says."""
+    """A row whose multiplicity differs from that of the recomputed definition."""
 
     row: tuple[Any, ...]
     expected: int
@@ -48,10 +48,10 @@ class Difference(NamedTuple):
 
 
 def verify_view(core: Core, entry: ViewEntry) -> list[Difference]:
-    """Every difference between a view and recompute, at the view's own version."""
+    """The differences between a view and its recomputed definition, at the view's version."""
     tables = {}
     for source in entry.waiting:
-        # The view has not seen these changes yet: take them off what the table holds now.
+        # The view has not seen these changes yet, so they are subtracted from the table.
         tables[source.lower()] = expanded(core.rows_seen(entry, source), core.dictionary)
     result = core.run(definition(core, entry), tables=tables, reached=entry.reached)
     expected = encode_columns(entry.schema, result, core.dictionary)
@@ -60,10 +60,10 @@ def verify_view(core: Core, entry: ViewEntry) -> list[Difference]:
 
 
 def definition(core: Core, entry: ViewEntry) -> Relation:
-    """The query of a view, lowered anew from its text; no rule has rewritten it.
+    """The query of a view, lowered from its text without any rewrite rule.
 
-    The driver of a sharded pipeline keeps another query over what the shards gave. Then that query
-    is the definition. The text of a pattern is never lowered: its matches are found on the shards.
+    In the driver of a sharded pipeline the view's own query, over the results of the shards, is the
+    definition. The text of a pattern is never lowered: its matches are found on the shards.
     """
     (statement,) = parse(entry.sql)
     assert isinstance(statement, CreateMaterializedView | CreateView)
@@ -75,7 +75,7 @@ def definition(core: Core, entry: ViewEntry) -> Relation:
 
 
 def compare(core: Core, query: Relation, expected: Delta, actual: Delta) -> list[Difference]:
-    """The rows in which two bags differ, what is near enough left out."""
+    """The rows in which two bags differ beyond the tolerances."""
     schema = expected.schema
     left = consolidate(concat(schema, [expected, actual.negated()]))
     table = decode_delta(left, core.dictionary)
@@ -141,7 +141,7 @@ def _is_inexact(expression: e.Expression, below: set[str]) -> bool:
 def _unmatched(
     missing: list[tuple[Any, ...]], extra: list[tuple[Any, ...]], tolerances: Tolerances
 ) -> list[Difference]:
-    """Pair rows that are near enough; what has no partner is a difference."""
+    """Match rows within the tolerances; rows without a match are differences."""
     waiting: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for row in extra:
         waiting[_exact_part(row, tolerances)].append(row)
@@ -181,7 +181,7 @@ def _values_match(a: Any, b: Any, tolerance: float | decimal.Decimal | None) -> 
 
 
 def _nested_match(a: Any, b: Any, tolerance: Any) -> bool:
-    """Whether nested values are near, numbers of a list as near as its largest."""
+    """Whether nested values match; numbers of a list relative to its largest."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_nested_match(a[k], b[k], tolerance) for k in a)
     if not isinstance(a, list):

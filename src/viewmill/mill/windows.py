@@ -1,7 +1,7 @@
-"""Windows on streams: how far time has come, ticks, and a window's rows for the engine.
+"""Windows over tables: ticks, and the rows of a window for the engine.
 
-The rows are cut here from the table itself, with none of the code that maintains windows, so that
-`verify` compares two things.
+The rows are cut from the table itself, independently of the code that maintains windows, so that
+`verify` compares two implementations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
-    """Say that time has reached `to` for a table: windows that end by then are answered."""
+    """Move the watermark of a table to `to`: windows that end by then are answered."""
     entry = core.catalog.table(name)
     _require_time(entry)
     moment = _microseconds(to)
@@ -115,9 +115,9 @@ def cut_windows(
     tables: Mapping[str, Any],
     reached: Mapping[str, int | None],
 ) -> tuple[Relation, dict[str, Any]]:
-    """The relation with each window as a table of its own, and those tables.
+    """Replace each window in a relation by a table with its rows; gives these tables as well.
 
-    Sources that are not in `tables` are read, time has come as far as `reached` or the table says.
+    `tables` and `reached` replace the rows and the watermarks of some sources.
     """
     if not any(scan.window for scan in scans(relation)):
         return relation, dict(tables)
@@ -141,7 +141,7 @@ def cut_windows(
 
 
 def _choosing_earliest(group: Aggregate) -> Aggregate:
-    """A window has an order: of rows with the same y MAX_BY(x, y) takes the earliest there."""
+    """In a window MAX_BY(x, y) takes the earliest of the rows with the same y."""
     calls = tuple(
         (
             name,
@@ -176,7 +176,7 @@ def _window_rows(
 
 
 def _in_order(rows: pa.Table, column: str) -> pa.Table:
-    """The rows by time, then as they came; those without a time first."""
+    """The rows by time, then by arrival; rows without a time come first."""
     without, timed = rows.filter(pc.is_null(rows[column])), rows.filter(pc.is_valid(rows[column]))
     order = pc.sort_indices(timed, [(column, "ascending")])
     return pa.concat_tables([without, timed.take(order)])

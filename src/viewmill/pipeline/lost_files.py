@@ -1,9 +1,9 @@
-"""Files that Spark has noted for a batch and that are gone before the batch was done.
+"""Find files that Spark recorded for an uncommitted batch and that are gone.
 
-takes  Spark's checkpoint: offsets and commits by batch, and the files that its sources noted
-gives  the paths of local files that a batch still needs
+takes  Spark's checkpoint: offsets and commits by batch, and the files that its sources recorded
+gives  the paths of missing local files that a batch still needs
 
-Spark itself would not say: a file source skips what it noted and does not find.
+Spark does not report them: a file source skips recorded files that it does not find.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 
 def lost_files(checkpoint: Path) -> list[str]:
-    """Paths that the next batch would read and that are not there."""
+    """Paths that the next batch would read and that do not exist."""
     done = _last(checkpoint / "commits")
     offsets = _offsets(checkpoint / "offsets" / str(done))
     lost = []
@@ -34,7 +34,7 @@ def _last(folder: Path) -> int:
 
 
 def _offsets(file: Path) -> list[int]:
-    """How far each source had come; -1 for sources that are no files."""
+    """The log offset of each source; -1 for sources other than files."""
     if not file.exists():
         return []
     found = []
@@ -45,7 +45,7 @@ def _offsets(file: Path) -> list[int]:
 
 
 def _noted(folder: Path, seen: int) -> Iterator[str]:
-    """The local files that a source noted after it had come so far."""
+    """The local files that a source recorded after an offset."""
     for file in sorted(folder.glob("*")):
         name = file.name.removesuffix(".compact")
         if not name.isdigit() or int(name) <= seen:

@@ -1,7 +1,7 @@
 """A source: a Spark DataFrame whose rows change one table.
 
-takes  a streaming or batch DataFrame, and which of its columns say what a row does
-gives  CREATE TABLE, and the DataFrame cut to what the table needs
+takes  a streaming or batch DataFrame, and its columns with change types, keys and times
+gives  CREATE TABLE, and the DataFrame projected to the columns that the table needs
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument, UnknownName, nearest
 
-CORRUPT = "_corrupt_record"  # where Spark's readers put the text of a row they could not read
-_FEED = ("_commit_version", "_commit_timestamp")  # what a change feed adds besides _change_type
+CORRUPT = "_corrupt_record"  # where Spark's readers put the text of a row they cannot parse
+_FEED = ("_commit_version", "_commit_timestamp")  # columns of a change feed beside _change_type
 
 
 @dataclass(frozen=True)
@@ -67,23 +67,23 @@ class Source:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether rows keep coming."""
+        """Whether the DataFrame is streaming."""
         return bool(self.frame.isStreaming)
 
     @property
     def sign(self) -> str | None:
-        """The column that says what a row does."""
+        """The column with the change type or the multiplicity."""
         name = self.change or self.multiplicity
         return None if name is None else self._known[name.lower()]
 
     @property
     def sign_kind(self) -> str:
-        """Whether that column holds words of change or multiplicities."""
+        """Whether that column holds change types or multiplicities."""
         return "change" if self.change else "multiplicity"
 
     @property
     def columns(self) -> list[str]:
-        """The frame's columns that are the table's."""
+        """The frame's columns that are columns of the table."""
         hidden = {CORRUPT, (self.sign or "").lower()}
         if self.change is not None and self.change.lower() == "_change_type":
             hidden |= set(_FEED) - {(self.order or "").lower()}
@@ -109,13 +109,13 @@ class Source:
         return f"{quoted(name)} {type_}{' NOT NULL' if is_key else ''}"
 
     def selected(self) -> Any:
-        """The frame with the table's columns, the one with what a row does, and the corrupt one."""
+        """The frame with the table's columns, the sign column and the corrupt-record column."""
         wanted = self.columns + ([self.sign] if self.sign else [])
         corrupt = [name for name in self.frame.columns if name.lower() == CORRUPT]
         return self.frame.select(*(f"{quoted(name)}" for name in wanted + corrupt))
 
     def fingerprint(self) -> int:
-        """A number that changes with the rows of a batch DataFrame; Spark reads all of them."""
+        """A hash of the rows of a batch DataFrame; Spark reads all of them."""
         names = ", ".join(
             quoted(name) for name in self.columns + ([self.sign] if self.sign else [])
         )

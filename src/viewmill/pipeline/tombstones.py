@@ -1,12 +1,12 @@
-"""Images of rows by key, of which the newest counts, whenever it comes.
+"""Upsert images of rows by key: the newest image wins, in whatever order images arrive.
 
-takes  images of rows (inserts and deletes) that name no row they replace, a column that orders them
-does   replaces the row of each key, unless that is newer; a delete leaves a tombstone, so that an
-       older row that comes later stays dead
+takes  images of rows (inserts and deletes) without the rows they replace, a column that orders them
+does   replaces the row of each key unless the present row is newer; a delete leaves a tombstone, so
+       that an older image that arrives later has no effect
 
-A tombstone stays for as long as an older row may still come. Where the order is the event time of a
-source with LATENESS, that is until time has gone on by it, and rows of unknown keys that come later
-are refused; without LATENESS it is for ever.
+A tombstone is kept as long as an older image may still arrive: if the order is the event time of a
+source with LATENESS, until the watermark passes it, and later images of unknown keys are refused;
+without LATENESS, forever.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from viewmill.mill.table import Table
 from viewmill.pipeline.source import Source
 
 _PREFIX = "_viewmill_deleted_"
-_MOST_DIGITS = 18  # wider decimals are kept as codes, which say nothing of their order
+_MAX_DIGITS = 18  # wider decimals are stored as codes, which are not ordered
 
 Refused = list[tuple[str, str]]
 
 
 def tombstones_of(source: Source) -> str:
-    """The table of the keys of a source that were deleted, each with the order of its delete."""
+    """The name of the table with the deleted keys of a source and the order of their deletes."""
     return _PREFIX + folder_name(source.name.lower())
 
 
 def create_tombstones(mill: Mill, source: Source) -> None:
-    """Make the table for them, once, for a source that has an order."""
+    """Create the table of tombstones for a source with an order."""
     if source.order is None:
         return
     table = mill.core.catalog.table(source.name).table
     kind = table.schema[table.schema.find(source.order) or 0].type
-    is_wide = isinstance(kind, Decimal) and kind.precision > _MOST_DIGITS
+    is_wide = isinstance(kind, Decimal) and kind.precision > _MAX_DIGITS
     if is_wide or not isinstance(kind, Date | Decimal | Float | Integer | Timestamp):
         raise InvalidArgument(
             f'order="{source.order}" of source "{source.name}" is {kind}',
@@ -77,7 +77,7 @@ def _columns(source: Source) -> list[str]:
 
 
 def take_images(mill: Mill, source: Source, images: Delta) -> Refused:
-    """Put what images mean into the batch under way; gives those that came too late."""
+    """Add the effect of images to the current batch; gives the images that came too late."""
     table = mill.core.catalog.table(source.name).table
     new = _newest(table, images, source.order)
     if source.order is None:
@@ -108,8 +108,8 @@ def take_images(mill: Mill, source: Source, images: Delta) -> Refused:
 
 
 def _newest(table: Table, images: Delta, order: str | None) -> Delta:
-    """The image of each key that counts: the one with the largest `order`, of equal ones an
-    inserted one, then the last."""
+    """The winning image of each key: the one with the largest `order`; among equals an insert,
+    then the last one."""
     if order is not None:
         images = images.take(np.lexsort([images.multiplicities(), _ranks(images, order)]))
     last, _ = group_rows(table.keys(images)[::-1])
@@ -117,7 +117,7 @@ def _newest(table: Table, images: Delta, order: str | None) -> Delta:
 
 
 def _ranks(delta: Delta, order: str) -> npt.NDArray[Any]:
-    """Numbers that say which rows are newer; a row without `order` is older than all others."""
+    """Sortable numbers for the order column; NULL is older than everything."""
     at = delta.schema.find(order)
     assert at is not None
     words, mask = delta.pair(at)
@@ -126,7 +126,7 @@ def _ranks(delta: Delta, order: str) -> npt.NDArray[Any]:
 
 
 def _replacing(table: Table, images: Delta) -> Delta:
-    """What images mean for the table, one for each key: its row goes, the image comes or not."""
+    """Images, one per key, as a delta: delete the present row, insert the image if it is one."""
     gone = images.take(images.multiplicities() < 0)
     gone.multiplicity = -np.ones(gone.size, np.int64)
     come = images.take(np.arange(images.size))
@@ -143,7 +143,7 @@ def _projected(delta: Delta, schema: Schema) -> Delta:
 
 
 def _horizon(source: Source, table: Table, deleted: Table, ranks: npt.NDArray[Any]) -> int | None:
-    """Rows before this moment are too late; None where rows may always come."""
+    """The moment before which images are too late; None if they never are."""
     lateness = table.options.lateness
     if lateness is None or (source.timestamp or "").lower() != (source.order or "").lower():
         return None
@@ -154,7 +154,7 @@ def _horizon(source: Source, table: Table, deleted: Table, ranks: npt.NDArray[An
 
 
 def _without_old(deleted: Table, change: Delta, order: str, horizon: int) -> Delta:
-    """The change of the tombstones, and those go that no row can be older than any more."""
+    """Add deletes of the tombstones before the horizon to the change of the tombstones."""
     after = consolidate(concat(deleted.schema, [deleted.contents(), change]))
     old = after.take(_ranks(after, order) < horizon)
     return consolidate(concat(deleted.schema, [change, old.negated()]))

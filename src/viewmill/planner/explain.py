@@ -1,6 +1,6 @@
-"""Explain a plan: why this strategy, what else was offered, who refused and why, what is kept.
+"""Explain a plan: the chosen strategy and why, other offers, rejections, and the states kept.
 
-takes  `Plan`, and what only the running mill knows (bytes, status)
+takes  `Plan`, and facts of the running mill (bytes, status)
 gives  text, JSON or a picture, all from one record
 """
 
@@ -55,7 +55,7 @@ def explain(plan: Plan, form: str, facts: Mapping[str, Any]) -> Explanation:
 
 
 def explain_record(plan: Plan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything there is to say, as plain data."""
+    """The whole explanation as plain data."""
     sizes = facts.get("state_bytes", {})
     shared = facts.get("shared", {})
     blocks = [
@@ -180,7 +180,7 @@ def _kept(record: Mapping[str, Any]) -> list[str]:
 
 
 def _window(facts: Mapping[str, Any]) -> str:
-    """The technique of a window, its tree, who shares that, and what else was possible."""
+    """The technique of a window, its tree, the views that share it, and the other offers."""
     names, others = facts["shared_with"], facts["views"] - 1
     shown = ", ".join(names[:5]) + (f" and {others - 5} more" if others > 5 else "")
     trees = "the only tree" if facts["trees"] == 1 else f"one of {facts['trees']} trees"
@@ -199,14 +199,14 @@ def _window(facts: Mapping[str, Any]) -> str:
 
 
 def _ranges(count: int) -> list[str]:
-    """What GROUP BY window asks for."""
+    """The ranges of a GROUP BY window, if there are several."""
     if count == 1:
         return []
     return [f"every window, open ones too: queries of {count} ranges over the newest panes"]
 
 
 def _joined(lane: Mapping[str, Any] | None) -> list[str]:
-    """What views with other predicates or keys have in common."""
+    """The work shared with views that have other predicates or keys."""
     if lane is None:
         return []
     fragments = f"{lane['fragments']} fragments by {lane['keys']} keys"
@@ -218,7 +218,7 @@ def _joined(lane: Mapping[str, Any] | None) -> list[str]:
 
 
 def _adaptive(facts: Mapping[str, Any]) -> str:
-    """From which size of a change on the view is computed again, and what that rests on."""
+    """The size of a change from which the view is recomputed, and whether costs are measured."""
     said = "measured" if facts["row_us_is_measured"] else "estimated"
     head = f"adaptive  computed again from {facts['recompute_from_rows']:,} changed rows on"
     engine = f"{facts['engine_start_us'] / 1e3:.1f} ms + {facts['engine_row_us']:.2g} µs/row"

@@ -1,9 +1,9 @@
-"""Filters by nested aggregates as blocks, wherever they stand in a query.
+"""Extract filters by nested aggregates into blocks, wherever they are in a query.
 
 takes  a query with subqueries
-gives  the query with a scan in the place of each filter that an index of rows takes, and what is
-       to be a block under each name: first those that others read
-next   planner, which makes joins of the other subqueries and cuts the rest
+gives  the query with a scan in place of each filter that an index of rows can take, and the queries
+       of the new blocks in dependency order
+next   planner, which turns the other subqueries into joins and cuts the rest
 
 before  Filter: c.balance > (query) AND NOT EXISTS (query)    after  Filter: NOT EXISTS (query)
         ├─ Scan: customer c                                          ├─ Scan: view#1
@@ -38,7 +38,7 @@ from viewmill.rewrite.scalar_as_join import replaced
 from viewmill.rewrite.values_beside import is_closed
 from viewmill.strategies.aggregate_index.rows_by_key import Comparison, read_comparison
 
-# What one strategy sums over joins better than another does over their rows.
+# Aggregates that are computed over a join in a block of their own, with one row per key.
 _SUMS = ("sum", "count", "avg")
 
 
@@ -51,15 +51,15 @@ class NestedFilters:
     used: set[str] | None = None
 
     def take_out(self, query: Relation) -> Relation:
-        """The query with scans of blocks in the place of filters by nested aggregates.
+        """Replace filters by nested aggregates with scans of blocks.
 
-        Its other subqueries become joins.
+        The other subqueries become joins.
         """
         self.used = names_read(query)
         return self._with_last(decorrelate(transform_everywhere(query, self._change)))
 
     def _with_last(self, query: Relation) -> Relation:
-        """The query with the last block back in its place, if nothing but linear is above it."""
+        """Inline the last block again, if only projections and sorts are above it."""
         top = query
         while isinstance(top, Project | Sort) and not isinstance(top.input, Scan):
             top = top.input
@@ -90,7 +90,7 @@ class NestedFilters:
         return filtered(rows, rest)
 
     def _placed(self, rows: Relation, part: Expression, found: Comparison) -> Relation:
-        """The rows with the filter as far below joins as its column is."""
+        """Push the filter below joins, as far down as its columns allow."""
         read = columns_of(found.test.core)
         match rows:
             case Filter() if not has_subquery(rows.condition):
@@ -103,7 +103,7 @@ class NestedFilters:
                 return self._block(rows, part, found)
 
     def _block(self, rows: Relation, part: Expression, found: Comparison) -> Relation:
-        """What reads the block of the rows that pass."""
+        """A scan of a new block with the rows that pass the filter."""
         part = self._with_inner_block(part, found)
         rows = narrowed(rows, None if self.used is None else self.used | _names(part))
         shown = narrowed(rows, self.used).schema
@@ -116,9 +116,9 @@ class NestedFilters:
         return self._scan(Project(passed, columns))
 
     def _with_inner_block(self, part: Expression, found: Comparison) -> Expression:
-        """The comparison with the rows inside as a block, where they are more than a table.
+        """Extract the inner rows of a comparison into a block, if they are more than a table.
 
-        Sums over a join are blocks of their own, with one row for each key:
+        Sums over a join become a block with one row for each key:
 
         before  (SELECT sum(a * b) FROM x, y WHERE .. AND x.k = o.k)
         after   (SELECT max(v) FROM block WHERE k = o.k)
@@ -146,7 +146,7 @@ class NestedFilters:
         return replaced(part, subquery, replace(subquery, query=Project(one, ((name, value),))))
 
     def _scan(self, query: Relation) -> Relation:
-        """A scan of a new block, under the names of its query."""
+        """A scan of a new block, with the column names of its query."""
         number = len(self.blocks) + 1
         name, alias = f"{self.view}#{number}", f"block_{number}"
         self.blocks.append((name, query))
@@ -175,7 +175,7 @@ def _column(name: str, like: Expression | Field) -> Column:
 
 
 def _from_inside(expression: Expression) -> Expression:
-    """An expression of a query as a subquery of it reads it."""
+    """An expression of a query as seen from its subquery: one query further out."""
     if isinstance(expression, Column):
         return replace(expression, outer=expression.outer + 1)
     return map_parts(expression, _from_inside)

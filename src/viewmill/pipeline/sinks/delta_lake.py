@@ -1,7 +1,7 @@
 """Delta tables through the `deltalake` package: atomic versions, history, no JVM.
 
-Every commit carries our version as Delta's application transaction, so that a version that is
-written again is noticed and left out.
+Every commit carries our version as Delta's application transaction, so that a repeated version is
+detected and skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewmill.mill.view import View
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
 from viewmill.pipeline.sinks.sink import CHANGE, VERSION, TableSink, change_rows, net_rows
 
-_WRITES = 100  # between looks for files that nobody needs any more
+_WRITES = 100  # writes between two vacuums
 
 
 class DeltaLake:
@@ -38,7 +38,7 @@ class DeltaLake:
         self._writes = 0
 
     def write(self, rows: pa.Table, version: int) -> None:
-        """Commit rows as our `version`, unless that was done."""
+        """Commit rows as our `version`, unless that version was committed before."""
         table = self._table()
         if table is not None and (table.transaction_version(self.owner) or -1) >= version:
             return
@@ -61,7 +61,7 @@ class DeltaLake:
         return package.DeltaTable(self._path)
 
     def _forget_history(self) -> None:
-        """At first and now and then, remove files that only versions before `keep_hours` need."""
+        """Every so many writes, vacuum files that only versions before `keep_hours` need."""
         if self._keep_hours is not None and self._writes % _WRITES == 0:
             table = self._table()
             hours = self._keep_hours
@@ -70,7 +70,7 @@ class DeltaLake:
         self._writes += 1
 
     def require_ours(self) -> None:
-        """Refuse a table that somebody else began, and a directory with other files."""
+        """Raise if the table belongs to others or the directory has other files."""
         folder = Path(self._path)
         table = None if folder.is_file() else self._table()
         if table is not None and table.transaction_version(self.owner) is None:
@@ -106,20 +106,20 @@ def _signature(view: View, pipeline: str) -> str:
 
 
 class DeltaTableSink(TableSink):
-    """The view as a Delta table; each version that changed it is a version of the table."""
+    """The view as a Delta table; each version that changes the view is a table version."""
 
     def __init__(self, path: str | os.PathLike[str], *, keep_hours: int | None = None) -> None:
         self._lake = DeltaLake(path, mode="overwrite", keep_hours=keep_hours)
         super().__init__(self._lake.write)
 
     def open(self, view: View, pipeline: str) -> None:
-        """Sign with the pipeline's id."""
+        """Set the owner of the table to this pipeline and view, and check that it is ours."""
         self._lake.owner = _signature(view, pipeline)
         self._lake.require_ours()
         super().open(view, pipeline)
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """All rows can be had from the view; the table must still be ours."""
+        """Check that the table is still ours; all rows can be read from the view."""
         self._lake.require_ours()
 
 
@@ -137,13 +137,13 @@ class DeltaChanges(ChangeSink):
         super().__init__(f"delta {place}", outbox, delivery)
 
     def open(self, view: View, pipeline: str) -> None:
-        """Sign with the pipeline's id."""
+        """Set the owner of the table to this pipeline and view, and check that it is ours."""
         super().open(view, pipeline)
         self._lake.owner = _signature(view, pipeline)
         self._lake.require_ours()
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """The table must still be ours; where it was removed, all rows come again."""
+        """Check that the table is still ours; if it was removed, start with all rows."""
         self._lake.require_ours()
         super().check(view, has_all=has_all)
         self._owner.has_begun &= self._lake.is_there

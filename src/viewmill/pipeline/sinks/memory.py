@@ -1,10 +1,10 @@
-"""A view in Spark's memory: a temporary view of the session, for looking at it with Spark SQL.
+"""A view as a temporary view of the Spark session, to query it with Spark SQL.
 
 takes  the session, the rows of a view or its changes
-does   puts a temporary view of the view's name, or `NAME_changes`, in the place of the one before
+does   replaces the temporary view with the view's name, or `NAME_changes`
 
-Nothing is on disk: after a restart the table is what the view is, and the changes begin with all
-of its rows.
+Nothing is on disk: after a restart the table has the present rows of the view, and the changes
+start with all of its rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MemoryChanges:
         self._prepared = None if change is None else (version, change.to_arrow())
 
     def publish(self, version: int, view: View) -> None:
-        """Show it."""
+        """Add the prepared change to the temporary view."""
         if self._prepared is not None and self._prepared[0] <= version:
             at, rows = self._prepared
             self._prepared = None
@@ -57,17 +57,17 @@ class MemoryChanges:
             _show(self._spark, self._name, pa.concat_tables(self._shown))
 
     def check(self, view: View, *, has_all: bool) -> None:
-        """What was missed is part of the rows that it begins with."""
+        """Nothing to check: it starts with all rows, which include missed changes."""
 
     def recover(self, version: int, view: View, *, has_all: bool) -> None:
-        """Show what was committed, forget what was not; one that missed changes begins again."""
+        """Show a committed change, drop an uncommitted one; start anew if changes were missed."""
         self.publish(version, view)
         self._prepared = None
         if not has_all:
             self._shown.clear()
 
     def begin(self, version: int, view: View) -> None:
-        """Begin with all rows."""
+        """Start with all rows of the view."""
         if not self._shown:
             rows = change_rows(with_multiplicity(view.to_arrow(), 1), version)
             self._shown.append(rows)

@@ -1,10 +1,10 @@
-"""Shares for the variables of a join, so that every result appears on exactly one shard.
+"""Choose shares for the variables of a join, so that each result is on exactly one shard.
 
 takes  a relation of inner joins, filters and projections over scans, the number of cells
-gives  `Grid`: a share for each variable, and the way of every scan through it
+gives  `Grid`: a share for each variable, and a route for every scan
 
-A row goes to every cell that agrees on the variables that it has (Afrati and Ullman's shares); the
-shares are those that send the fewest rows.
+A row is sent to every cell that agrees with it on the variables that it has (the shares algorithm
+of Afrati and Ullman); the shares chosen are those that send the fewest rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Variable:
-    """Something to hash: a column of some scans, or all columns of one."""
+    """What is hashed: a join column of some scans, or all columns of one scan."""
 
     name: str
     columns: Mapping[str, tuple[str, ...]]  # by alias
@@ -73,14 +73,15 @@ def choose_grid(relation: Relation, cells: int, weights: Mapping[str, float]) ->
 
 
 def own_names(scan: Scan, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Columns by the names that the source itself gives them."""
+    """Columns by their names in the source, without the alias."""
     if columns is None:
         return None
     return tuple(name.removeprefix(f"{scan.alias}.") for name in columns)
 
 
 def hash_type(type_: Type) -> str | None:
-    """The type as which values are hashed, so that equal ones agree; None if they may not."""
+    """The type to which values are cast for hashing, so that equal values have equal hashes; None
+    if that cannot be guaranteed."""
     match type_:
         case Integer():
             return "BIGINT"
@@ -91,7 +92,7 @@ def hash_type(type_: Type) -> str | None:
 
 
 def is_hashed_alike(variable: Names, relation: Relation) -> bool:
-    """Whether equal values of all columns of a variable have one hash."""
+    """Whether equal values in the columns of a variable have equal hashes."""
     fields = [field for scan in scans(relation) for field in scan.schema if field.name in variable]
     kinds = {hash_type(field.type) for field in fields}
     return len(kinds) == 1 and None not in kinds

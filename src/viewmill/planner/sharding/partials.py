@@ -1,8 +1,8 @@
-"""Cut an aggregate in two: what each shard keeps of a group, and how the parts are merged.
+"""Split an aggregate in two: partial aggregates on the shards, merged in the driver.
 
 takes  an Aggregate
-gives  the aggregate of a part, and a function from a scan of all parts to the whole aggregate's
-       rows; None where a function's parts cannot be merged
+gives  the partial aggregate, and a function from a scan of all partials to the aggregate's rows;
+       None if the partials of a function cannot be merged
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Calls = list[tuple[str, e.Aggregate]]
 
 @dataclass(frozen=True)
 class Halves:
-    """`part` runs on shards; `merge` makes the whole rows from the parts, by the parts' names."""
+    """`part` runs on shards; `merge` computes the rows of the aggregate from all partials."""
 
     part: Aggregate
     merge: Callable[[Relation], Relation]
 
 
-# How the parts of float sums are merged: as one exact sum; each part on its own and then added,
-# where only plain sums are understood; or as one rounded number of each shard.
+# How partial float sums are merged: as one exact sum; each component separately and then added,
+# where only plain sums are supported; or as one rounded number from each shard.
 FloatMerge = OneOf["exact", "added", "rounded"]
 
 
 @dataclass
 class _Call:
-    """One aggregate: what is kept of it, how that is merged, and what is shown."""
+    """One aggregate call: its partials, how they are merged, and the final expression."""
 
     parts: Calls
     merges: Calls
@@ -47,7 +47,7 @@ class _Call:
 def halve(
     aggregate: Aggregate, together: Names = frozenset(), floats: FloatMerge = "exact"
 ) -> Halves | None:
-    """The two halves; equal values of the columns in `together` are on one shard."""
+    """Split an aggregate; equal values of the columns in `together` are on one shard."""
     if aggregate.grouping_sets is not None:
         return None
     cut: list[tuple[str, _Call]] = []

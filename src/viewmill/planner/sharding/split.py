@@ -130,7 +130,7 @@ def _on_one_shard(query: Relation, why: str) -> _Found:
 
 
 def _spread(relation: Relation, cells: int, weights: Mapping[str, float]) -> _Found | str:
-    """How a relation is spread, or why not."""
+    """How to spread a relation over shards, or why that is not possible."""
     if isinstance(relation, Sort):
         return "ORDER BY is of the whole result"
     has_moments = any(moments_of(each.type) is not None for each in relation.schema)
@@ -150,7 +150,7 @@ def _spread(relation: Relation, cells: int, weights: Mapping[str, float]) -> _Fo
 
 
 def _by_key(relation: Relation, cells: int) -> _Found | str:
-    """Cut by every variable that all scans have and that no result mixes."""
+    """Partition by the variables on which all rows that meet agree, or say why there is none."""
     why = "no column is shared by all rows that meet"
     fitting: list[Names] = []
     for variable in variables(relation):
@@ -169,7 +169,7 @@ def _by_key(relation: Relation, cells: int) -> _Found | str:
 
 
 def _with_moments(found: _Found, relation: Relation) -> _Found | str:
-    """Groups are whole on their shards, but the driver makes one value of each cofactor again."""
+    """Groups are complete on their shards, but the driver reassembles cofactors from numbers."""
     assert isinstance(relation, Aggregate)
     halves = halve(relation, frozenset(relation.schema.names), "rounded")  # groups are whole
     if halves is None:
@@ -186,7 +186,7 @@ def _routes(relation: Relation, fitting: list[Names], cells: int) -> dict[str, R
 
 
 def _in_parts(aggregate: Aggregate, cells: int, weights: Mapping[str, float]) -> _Found | None:
-    """An aggregate whose parts are merged, over what can be spread."""
+    """Compute partial aggregates on shards and merge them in the driver."""
     distinct = frozenset(
         name for _, call in aggregate.aggregates if call.distinct for name in columns_of(call)
     )
@@ -206,14 +206,14 @@ def _in_parts(aggregate: Aggregate, cells: int, weights: Mapping[str, float]) ->
 
 
 def _float_merge(aggregate: Aggregate) -> FloatMerge:
-    """Nested aggregates show sums as one float."""
+    """How to merge float sums: nested aggregates need each sum as one rounded float."""
     relations = walk_relations(aggregate.input)
     nested = any(has_subquery(each) for below in relations for each in expressions(below))
     return "rounded" if nested else "exact"
 
 
 def _in_two_steps(aggregate: Aggregate, cells: int) -> _Found | None:
-    """Groups that are compared with all: shards keep the groups, the driver compares."""
+    """Groups compared with a global aggregate: shards keep groups, the driver compares."""
     found = two_steps(aggregate)
     if found is None or not is_hashed_alike(frozenset([found.column]), found.scan):
         return None
@@ -224,7 +224,7 @@ def _in_two_steps(aggregate: Aggregate, cells: int) -> _Found | None:
 
 
 def _in_panes(aggregate: Aggregate, cells: int) -> _Found | None:
-    """A window of time: shards keep panes, by key if there is one, and the driver the windows."""
+    """A time window: shards keep panes, by key if there is one; the driver combines windows."""
     found = pane_halves(aggregate)
     if found is None:
         return None
@@ -239,7 +239,7 @@ def _in_panes(aggregate: Aggregate, cells: int) -> _Found | None:
 
 
 def _distinct_rows(relation: Distinct, cells: int) -> _Found | None:
-    """Each shard shows a row once, and the driver shows once what several do."""
+    """DISTINCT on each shard, then again in the driver."""
     below = _by_key(relation.input, cells)
     if isinstance(below, str):
         return None
@@ -248,7 +248,7 @@ def _distinct_rows(relation: Distinct, cells: int) -> _Found | None:
 
 
 def _distinct_parts(aggregate: Aggregate, variable: Names, cells: int) -> _Found | None:
-    """Equal values of a counted column are on one shard, so that no value is counted twice."""
+    """Put equal values of a DISTINCT column on one shard, so that none is counted twice."""
     if not is_hashed_alike(variable, aggregate.input):
         return None
     try:
@@ -288,7 +288,7 @@ def _by_grid(
 
 
 def _reading(relation: Relation, streams: Mapping[str, str]) -> Relation:
-    """The relation with its scans reading streams, in subqueries too."""
+    """Let the scans of a relation read streams, also in subqueries."""
 
     def change(each: Relation) -> Relation:
         if isinstance(each, Scan):
@@ -299,7 +299,7 @@ def _reading(relation: Relation, streams: Mapping[str, str]) -> Relation:
 
 
 def _numbered(relation: Relation) -> Relation:
-    """The relation's columns as c0, c1, ...: names that a table can have."""
+    """Rename the columns to c0, c1, ..., which are valid column names of a table."""
     fields = enumerate(relation.schema)
     return Project(
         relation, tuple((f"c{i}", Column(f.name, f.type, f.nullable)) for i, f in fields)
