@@ -139,7 +139,7 @@ class Counter:
         return count
 
 
-# Table 2 of the paper as ERRATA W1 reads it: operations on average, at worst, for all ranges. B-Int
+# Table 2 of the paper, corrected: operations on average, at worst, for all ranges. B-Int
 # makes and covers intervals in one slide, so its worst is twice the logarithm.
 TABLE_2: dict[str, tuple[Any, Any, Any]] = {
     "naive": (lambda n: n, lambda n: n, lambda n: n * n),

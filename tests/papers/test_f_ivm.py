@@ -1,4 +1,4 @@
-"""The worked examples of F-IVM on the database of Figure 2c, with the numbers of the errata (F1).
+"""The worked examples of F-IVM on the database of Figure 2c, with corrected numbers.
 
 a1 is 1, b1 is 1, and so on: names are numbered in the order in which the paper has them.
 """
@@ -343,7 +343,7 @@ def test_example_6_3_the_triangle_has_an_indicator_at_c(figure_2c):
 
 
 def test_example_1_1_ten_aggregates_are_one_payload(figure_2c: Mill) -> None:
-    """The nine of the text and SUM(B * B), which it leaves out (F13): 1 + 3 + 6."""
+    """The nine of the text and SUM(B * B), which it leaves out: 1 + 3 + 6."""
     figure_2c.sql(
         f"CREATE MATERIALIZED VIEW v AS SELECT cofactor(B, D, E) AS c, SUM(B * D * E) AS s {JOINED}"
     )

@@ -1,4 +1,4 @@
-"""The queries of the RPAI paper (sections 2 and 5.2.1, ERRATA R12, R13) against loops over lists.
+"""The queries of the RPAI paper (sections 2 and 5.2.1) against loops over lists.
 
 The loops say what SQL means and share no code with Viewmill. Every view must keep up without
 asking the engine, whatever plan it takes.

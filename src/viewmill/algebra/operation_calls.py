@@ -28,7 +28,7 @@ class OperationCall(RingCall):
         return "float" not in self.kinds
 
     def words(self, rows: Sequence[Sequence[Any]]) -> list[float]:
-        """What is shown for a group of rows, in this order."""
+        """The words that are shown for rows in this order."""
         assert self.operation is not None
         convert = int if self.arguments[0] == "int" else float
         shown = self.operation.total([None if row[0] is None else convert(row[0]) for row in rows])

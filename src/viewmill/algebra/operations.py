@@ -70,7 +70,7 @@ class Operation:
         return blake2b(text.encode(), digest_size=6).hexdigest()
 
     def combined(self, older: Value, newer: Value) -> Value:
-        """Both together."""
+        """The combination of two values."""
         return self.combine(older, newer)
 
     def lifted(self, value: Any) -> Value:
@@ -87,7 +87,7 @@ class Operation:
         return shown.item() if hasattr(shown, "item") else shown
 
     def packed(self, numbers: Sequence[Any]) -> Value:
-        """The value of so many numbers."""
+        """A value made of these numbers."""
         return tuple(numbers) if isinstance(self.identity, tuple) else numbers[0]
 
     def total(self, values: Sequence[Any]) -> Any:

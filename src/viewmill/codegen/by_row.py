@@ -212,7 +212,7 @@ def _depth(relation: Relation) -> int:
 
 def is_written(expression: Expression, *below: Relation) -> bool:
     """Whether triggers can compute an expression: it is tried on paper."""
-    source, columns = _Paper(), {}
+    source, columns = _DiscardedSource(), {}
     for relation in below:
         for field in relation.schema:
             columns[field.name] = Operand("x", "n" if field.nullable else None)
@@ -223,9 +223,9 @@ def is_written(expression: Expression, *below: Relation) -> bool:
     return True
 
 
-class _Paper(Source):
+class _DiscardedSource(Source):
     """A source that is thrown away; every string is taken for known."""
 
     def lookup(self, expression: Expression) -> int | None:
-        """Some number."""
+        """A placeholder: any id will do here."""
         return 0

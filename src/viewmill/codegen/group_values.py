@@ -29,13 +29,13 @@ class GroupValues:
         self.kind = Listed(groups.key, (self.field,), (Slot("count", "int"),), journal=True)
         self.state = source.name(f"values_{argument.number}")
         self.order = source.name(f"order_{argument.number}") if argument.extreme else ""
-        self.key = ""  # the words of the group at hand
+        self.key = ""  # the words of the current group
         if argument.extreme and isinstance(self.value.type, String):
             source.every_text()
 
     @property
     def is_searched(self) -> bool:
-        """Whether what is shown is looked for before it is."""
+        """Whether the shown value must be searched for before it is shown."""
         return bool(self.argument.extreme)
 
     def stale(self, word: dict[str, int]) -> str:
@@ -48,7 +48,7 @@ class GroupValues:
         return [self.state, self.order] if self.order else [self.state]
 
     def states(self, rows: Relation, keys: tuple[Named, ...]) -> list[State]:
-        """What is kept."""
+        """The states that are kept."""
         counted = State(self.state, self.kind, self.definition(rows, keys))
         if not self.order:
             return [counted]

@@ -225,7 +225,7 @@ class Scalar:
         return Operand(f"wide_of({operand.value})", operand.null, True)
 
     def _logarithm(self, call: Call) -> Operand:
-        """NULL of what is not positive."""
+        """A logarithm; NULL for arguments that are not positive."""
         operand = self.emit(call.arguments[0])
         value, null = self.source.name("v"), self.source.name("n")
         self.source.line(f"{value} = 0.0")
@@ -235,7 +235,7 @@ class Scalar:
         return Operand(value, null)
 
     def _text_function(self, call: Call) -> Operand:
-        """What was computed of a string when it first came, by the string's id."""
+        """The cached value of a string function, looked up by the string's id."""
         number = self.source.lookup(call)
         if number is None:
             raise NotTaken(
@@ -300,7 +300,7 @@ class Scalar:
         return Operand(value, null, _is_pair(call.type))
 
     def _in(self, call: Call) -> Operand:
-        """Constants are compared by the handful, others one by one, while none was equal."""
+        """IN: constants are compared a few at a time, other values one by one until one matches."""
         first, *others = call.arguments
         if len(others) == 1:
             return self.emit(Call("=", (first, others[0]), BOOLEAN, True, call.span))

@@ -86,7 +86,7 @@ class _Writer:
         )
 
     def more_states(self) -> Sequence[State]:
-        """What is kept besides."""
+        """The states besides the main one."""
         return ()
 
     @contextmanager
@@ -138,7 +138,7 @@ class _Writer:
         return type(field.type) is Nested and self.shape.keys is None and not inside
 
     def bind_key(self, fields: Sequence[Field]) -> dict[str, Operand]:
-        """Write what reads the key of entry e."""
+        """Write the lines that read the key of entry e."""
         return read_words(self.source, fields, lambda i: f"key_word({self.state}, e, {i})")
 
     def emit_row(self, operands: Sequence[Operand], fields: Sequence[Field], times: str) -> None:
@@ -159,7 +159,7 @@ class _Writer:
         self.source.line()
 
     def before_loop(self, name: str) -> None:
-        """Write what is done before the first row is handed out."""
+        """Write what is done before the first row is emitted."""
 
     def base(self) -> Relation:
         """The rows that reach the state."""

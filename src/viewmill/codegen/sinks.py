@@ -46,7 +46,7 @@ class Sink:
         source.line(f"indexed_add({self.state}, e, 0, {times})")
 
     def finish(self, *, settle: bool = False) -> None:
-        """Write flush and contents."""
+        """Write the flush and contents functions."""
         if self.passing:
             self._hand_out("flush", settle=settle)
         else:

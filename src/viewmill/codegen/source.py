@@ -86,7 +86,7 @@ class Source:
         return self._names.new(wish)
 
     def reserve(self, *names: str) -> None:
-        """These names have a meaning already: nothing else gets them."""
+        """Reserve names that already have a meaning, so that no variable gets them."""
         self._names.reserve(names)
 
     def comment(self, text: str) -> None:
@@ -108,7 +108,7 @@ class Source:
         return f"text(texts, {self.texts.index(value)})"
 
     def know(self, scan: Scan, input_: Input) -> None:
-        """The columns of a scan come from this input, under their own names there."""
+        """Note that the columns of a scan come from this input, under its own names."""
         for name, own in zip(scan.schema.names, input_.schema.names, strict=True):
             self.origins[name] = (input_.name, own)
 
@@ -124,7 +124,7 @@ class Source:
         return self.lookups.index(made)
 
     def every_text(self) -> int:
-        """The number of the table of all strings, to compare them by order."""
+        """The id of the table of all strings, to compare them by order."""
         if EVERY_TEXT not in self.lookups:
             self.lookups.append(EVERY_TEXT)
         return self.lookups.index(EVERY_TEXT)

@@ -59,12 +59,12 @@ class WindowShape:
 
     @property
     def prepare(self) -> Program:
-        """What rows become."""
+        """The program that turns rows into keys and arguments."""
         return _prepare(self.shape, self.keys, self.arguments)
 
     @property
     def finish(self) -> Program:
-        """What answers become."""
+        """The program that turns answers into output rows."""
         return _finish(self.shape, self.all_keys)
 
     @property
@@ -146,7 +146,7 @@ def _check(call: AggregateCall) -> None:
 
 
 def _ordered_by(call: AggregateCall) -> Type | None:
-    """What is compared."""
+    """The expressions that are compared."""
     place = {"min": 0, "max": 0, "max_by": 1, "min_by": 1}.get(call.function)
     return None if place is None else call.arguments[place].type
 

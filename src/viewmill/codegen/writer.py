@@ -23,7 +23,7 @@ _RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "settle",
 )  # fmt: skip
 
-_AHEAD = 16  # rows
+_PREFETCH_DISTANCE = 16  # rows
 
 
 class Writer:
@@ -61,11 +61,11 @@ class Writer:
         scan: Scan,
         reads: Sequence[Expression],
         where: Sequence[Expression],
-        ahead: tuple[str, Sequence[Expression]] = ("", ()),
+        prefetched: tuple[str, Sequence[Expression]] = ("", ()),
     ) -> Iterator[Scalar]:
-        """The head of a trigger, its loop and its filter; inside, row i of m is at hand.
+        """Open a trigger: head, loop, filter. Inside, `i` is the row and `m` its multiplicity.
 
-        `ahead` is a state that each row looks up, and its key: later rows ask for the memory.
+        `prefetched` is a state that each row looks up, and its key.
         """
         source, input_ = self.source, input_of(scan)
         arguments = list(self._arguments(scan, input_, used_columns([*reads, *where])))
@@ -79,7 +79,7 @@ class Writer:
         pushed = pushed_filter_of(where, own)
         self.triggers.append(Trigger(input_.name, function, columns, pushed_filter=pushed))
         with source.block(f"def {function}({', '.join(names)}):"):
-            fetch = _fetch(source, bound, *ahead)
+            fetch = _fetch(source, bound, *prefetched)
             with source.block("for i in range(start, size):"):
                 if fetch:
                     source.line(fetch)
@@ -119,7 +119,7 @@ class Writer:
 
     @contextmanager
     def settle(self) -> Iterator[None]:
-        """The head of what is done once before the first row is handed out."""
+        """Open the function that runs once before the first row is emitted."""
         states = ", ".join(self.handles)
         with self.source.block(f"def settle({states}, texts, errors):"):
             yield
@@ -152,7 +152,7 @@ class Writer:
 def _fetch(
     source: Source, bound: Mapping[str, Operand], state: str, keys: Sequence[Expression]
 ) -> str:
-    """What asks for the memory of a later row's entry; nothing if its key must be computed."""
+    """The line that prefetches a later row's entry; none if its key must be computed."""
     words = [bound[each.name].value for each in keys if isinstance(each, Column)]
     is_plain = len(words) == len(keys)
     if (
@@ -164,8 +164,8 @@ def _fetch(
         return ""
     far = source.name("far")
     source.line(f"{far} = exceeds_cache({state})")
-    later = ", ".join(each.replace("[i]", f"[i + {_AHEAD}]") for each in words)
-    return f"if {far} and i + {_AHEAD} < size: indexed_fetch({state}, ({later},))"
+    later = ", ".join(each.replace("[i]", f"[i + {_PREFETCH_DISTANCE}]") for each in words)
+    return f"if {far} and i + {_PREFETCH_DISTANCE} < size: indexed_fetch({state}, ({later},))"
 
 
 def skip_unless(scalar: Scalar, conditions: Sequence[Expression]) -> None:
@@ -176,7 +176,7 @@ def skip_unless(scalar: Scalar, conditions: Sequence[Expression]) -> None:
 
 
 def check_width(fields: Sequence[Field]) -> None:
-    """Raise `NotTaken` for what no key can hold."""
+    """Raise `NotTaken` for columns that a key cannot hold."""
     if len(fields) > MOST_KEYS:
         raise NotTaken(f"more than {MOST_KEYS} columns")
     for field in fields:

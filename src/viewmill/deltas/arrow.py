@@ -430,7 +430,7 @@ def _timestamp_words(array: Any, field: Field, _: Dictionary) -> Words:
 
 
 def _in_range(words: Words, bounds: tuple[int, int], text: bool) -> Words:
-    """The words; of texts, which nobody looked at before, those of the years 1 to 9999 only."""
+    """The words; dates read from text must lie in the years 1 to 9999."""
     if text and len(words) and not (bounds[0] <= words.min() and words.max() <= bounds[1]):
         raise pa.ArrowInvalid("a time outside the years 1 to 9999")
     return words

@@ -33,7 +33,7 @@ def consolidate(delta: Delta, words: npt.NDArray[np.int64] | None = None) -> Del
 
 
 def cancelled(delta: Delta) -> Delta:
-    """The delta without what comes and goes again; all other rows as they are, in their order."""
+    """Cancel inserts and deletes of the same row; other rows keep their order."""
     if not delta.size or not delta.deletes:
         return delta
     first, group = group_rows(delta.words())

@@ -16,7 +16,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rolled_parts import RolledParts
 
-_MERGE = 8  # so many small deltas of a part become one
+_MERGE = 8  # small deltas of a part that are merged into one
 
 
 def split_parts(delta: Delta, subscripts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Delta]]:

@@ -25,7 +25,7 @@ from viewmill.deltas.consolidate import group_rows
 
 Ints = npt.NDArray[np.int64]
 
-_MOST_UNITS = 10  # up to so many groups of columns every way to cut them in two is tried
+_MOST_UNITS = 10  # groups of columns up to which every cut in two is tried
 _MOST_BASES = 32
 
 

@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 NOTHING = np.iinfo(np.int64).min  # below every key
 _LOW = 0xFFFFFFFF
-_EXACT = 1 << 20  # so many 32-bit numbers add up exactly as floats
+_EXACT = 1 << 20  # 32-bit numbers that add up exactly as floats
 
 
 @dataclass(frozen=True)

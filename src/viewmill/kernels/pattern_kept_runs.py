@@ -23,7 +23,7 @@ from viewmill.kernels.pattern_runs import (
     join_runs,
 )
 
-_COMPARED = 10_000  # so many groups are compared one by one; of more, all count as changed
+_COMPARED = 10_000  # groups that are compared one by one; of more, all count as changed
 
 
 class KeptRuns:

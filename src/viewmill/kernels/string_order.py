@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 _LOW, _HIGH = -(2**62), 2**62
 _APART = 2**32  # at both ends, where strings often come in order
-_TIGHT = 2**20  # so many strings of one batch find room in any gap
+_TIGHT = 2**20  # labels are tight when a gap between two is smaller than this
 
 
 class StringOrder:

@@ -60,7 +60,7 @@ class Trigger:
     input: str
     function: str
     columns: tuple[str, ...]  # of the input, in the order of the arguments
-    # What a row may cost when all is there: who feeds everything begins with the dearest input.
+    # The cost of a row when all states are full: a fill feeds the most expensive input first.
     steps: float = field(default=1.0, repr=False, compare=False)
     # The first conditions of the trigger. Rows that fail them need not be passed to it.
     pushed_filter: tuple[Test, ...] = field(default=(), repr=False, compare=False)

@@ -214,7 +214,7 @@ def test_initialize_takes_the_newest_part_and_the_slower_of_two_streams():
 def test_hours_over_minutes_wait_for_their_last_minute():
     mill = vm.connect()
     mill.sql(TABLE.format("m"))
-    hours = "SELECT g, sum(x) AS s FROM m[i*60 .. i*60+59] GROUP BY g"  # ERRATA V8
+    hours = "SELECT g, sum(x) AS s FROM m[i*60 .. i*60+59] GROUP BY g"
     mill.sql(
         f"CREATE VIEW view3 AS INITIALIZE view3[i] AS {hours} UPDATE view3[i] AS {hours} "
         "PARTITION LENGTH 3600"

@@ -12,7 +12,7 @@ from viewmill.kernels.background.queue import Compilation, compile_queue
 from viewmill.kernels.background.warm import ROW_KERNELS, is_warm, warm
 from viewmill.program.compiler_setting import compiler_setting
 
-# Beyond so many rows at once, waiting for the compiler is quicker than a dict.
+# From this batch size on, waiting for the compiler is quicker than using a dict.
 _MAX_INTERPRETED_ROWS = 200_000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from viewmill.algebra.windows import SlidingWindow
 
 _PER_MICROSECOND = 1e-3  # rows, where nothing is known of a stream
-_BATCH = 1000  # rows after which a view that nobody follows is read, at most
+_BATCH = 1000  # a view without subscribers is assumed to be read once per this many rows
 
 
 def rows_per_unit(window: SlidingWindow | None, rate: float | None) -> float:

@@ -36,7 +36,7 @@ from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 # Measured: a row into its pane, and what a batch costs however small it is.
 _ROW_US = 0.3
 _REFRESH_US = 150.0
-# What is shown of these cannot fail, whatever the answers are.
+# Functions that cannot fail on any answer.
 _SAFE = ("=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "is_null")
 
 

@@ -31,7 +31,7 @@ from viewmill.strategies.view_tree.variable_order import Hypergraph, Order, comp
 # A key of state decides between orders that cost the same.
 _MEMORY = 1e-9
 _MOST_SOLUTIONS = 4
-# All variables are tried at the top of a component with at most so many; else the most promising.
+# In components of up to _ALL variables each is tried at the top; else the most promising ones.
 _ALL, _PROMISING = 7, 2
 
 

@@ -248,7 +248,7 @@ class TriggerWriter:
             place = self.places.for_lookup(view)
             held = [p for p in self.places.of(view) if p.state in entries]
             if held and (not view.indicates or isinstance(held[0].kind, Listed)):
-                return keys, entries  # a fused state: the entry is at hand
+                return keys, entries  # a fused state: its entry was found already
             entry = source.name(f"e_{view.name}")
             source.line(f"{entry} = {self._find(place, view, keys)}")
             holds = f"{entry} != 0"

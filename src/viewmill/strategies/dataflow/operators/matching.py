@@ -94,8 +94,8 @@ class _Matching:
 
     def _trigger(self, side: Side) -> None:
         is_preserved = any(side is each for each in self.sides.preserved)
-        ahead = self.looked_up(side), [side.over_scan(each) for each in side.keys]
-        with self.writer.trigger(side.leaf.scan, side.reads, side.leaf.where, ahead) as scalar:
+        prefetched = self.looked_up(side), [side.over_scan(each) for each in side.keys]
+        with self.writer.trigger(side.leaf.scan, side.reads, side.leaf.where, prefetched) as scalar:
             gate = [scalar.is_true(side.over_scan(each)) for each in side.gate]
             keys = [scalar.emit(side.over_scan(each)) for each in side.keys]
             tests = [*gate, *(f"not {each.null}" for each in keys if each.null is not None)]

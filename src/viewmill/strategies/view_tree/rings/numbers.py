@@ -54,7 +54,7 @@ from viewmill.strategies.view_tree.tree import View
 Signature = tuple[tuple[str, Factor], ...]  # a product: the factor of each owner that has one
 Values = dict[Signature, Value]
 TAKEN = ("count", "sum", "avg", *SUM_PARTS)
-_SURE_DIGITS = 28  # ten billion numbers of so many digits add up to 38
+_SURE_DIGITS = 28  # ten billion numbers of this many digits add up to at most 38
 
 _SPECIALS: tuple[tuple[str, Callable[[FloatTerms], tuple[Term, ...]]], ...] = (
     ("nan", lambda parts: parts.nan),
