@@ -76,6 +76,7 @@ class Chains:
         self._undo: list[tuple[Ints, Ints, Ints]] = []
         self._sizes = (0, 0)
         self._live = 0
+        self.ended = 0  # matches that nothing can change any more
         self._live_before = 0
 
     def make_room(self, groups: int) -> None:
@@ -115,10 +116,12 @@ class Chains:
         compiled(find_restarts)(
             since, self.last_cut[groups], self.cuts["known"], self.cuts["before"], cuts
         )
-        self._live -= compiled(end_chains)(
+        ended = compiled(end_chains)(
             groups, cuts, self.last_match, self.last_cut, self.cuts["before"],
             self.cuts["match"], self.matches["before"],
         )  # fmt: skip
+        self._live -= ended
+        self.ended += int(ended)
         self._live_before = self._live
         return cuts
 

@@ -126,6 +126,8 @@ class MatchMaintainer(PatternMaintainer):
 
     def settled(self) -> Delta:
         """The matches that nothing can change any more."""
+        if not self._chains.ended:
+            return self._empty
         live = self._rows_of(self._chains.live())
         return consolidate(concat(self.schema, [self.matched(), live.negated()]))
 
@@ -149,6 +151,7 @@ class MatchMaintainer(PatternMaintainer):
         numbers = self._numbers(rows)
         self.make_room()
         self._pieces, tail = [settled], self.tail
+        self._chains.ended = settled.size
         tail.moment[groups] = moments
         for j, (words, mask) in enumerate(lasts):
             tail.last[groups, j], tail.mask[groups, j] = words.view(np.int64), mask

@@ -423,7 +423,9 @@ def expected_matches(core: Core, entry: ViewEntry) -> Delta:
         for match in every_match(enter[low:high], stay[low:high]):
             found.append(Dealt(low + match.start, low + match.end, match.variables))
     shown = encode_columns(entry.schema, checker.shown(rows.table, found), core.dictionary)
-    return concat(entry.schema, [maintainer.settled(), shown])
+    settled = maintainer.settled()
+    stays = settled.take(settled.multiplicities() > 0)  # a row that lacks is not made up for
+    return concat(entry.schema, [stays, shown])
 
 
 def expected_parts(core: Core, entry: ViewEntry) -> dict[int, Delta]:

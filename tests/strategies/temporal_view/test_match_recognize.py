@@ -216,6 +216,25 @@ def test_matches_stay_when_retention_ends_their_rows(tmp_path, uncompiled):
         assert mill["v"].verify() == []
 
 
+@pytest.mark.parametrize("kept", ["", " RETENTION INTERVAL '4' MINUTES"])
+def test_verify_finds_a_match_that_is_shown_wrongly(uncompiled, kept):
+    with vm.connect() as mill:
+        mill.sql(TABLE.format(n=60) + kept)
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM m MATCH_RECOGNIZE (PARTITION BY g "
+            "ORDER BY ts MEASURES LAST(b.x) AS l PATTERN (a b) DEFINE b AS x > PREV(x))"
+        )
+        mill.sql(
+            "CREATE MATERIALIZED VIEW p AS SELECT g, sum(x) AS s FROM m PATTERN [a+] GROUP BY g"
+        )
+        for i in range(8):
+            mill.insert("m", stamped([(60 * i, "ann", i)]))
+        for name, at in (("v", -1), ("p", 0)):
+            assert mill[name].verify() == []
+            mill.core.catalog.view(name).block.maintainer.contents().columns[1][at] += 10
+            assert len(mill[name].verify()) > 0
+
+
 def test_deferred_patterns_see_rows_that_ended_while_they_waited(uncompiled):
     with vm.connect() as mill:
         mill.sql(TABLE.format(n=60) + " RETENTION INTERVAL '2' MINUTES")
