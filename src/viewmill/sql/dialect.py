@@ -32,7 +32,7 @@ from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_micros
 from viewmill.algebra.windows import LONGEST
 from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
 from viewmill.sql.parse_match import PatternParser, PatternSuffix
-from viewmill.sql.spans import malformed, span_of
+from viewmill.sql.spans import malformed, span_of, span_of_tokens
 
 # `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
 DOT_DOT = TokenType.BREAK
@@ -394,6 +394,11 @@ def parse_tokens(tokens: Sequence[Token], sql: str) -> exp.Expr:
         trees = Viewmill().parser().parse(list(tokens), sql)
     except ParseError as error:
         raise malformed(error, sql, tokens) from error
+    except (IndexError, ValueError) as error:  # of sqlglot's builders: MAP(x), DATE_TRUNC()
+        raise MalformedSQL(
+            "a function has too few arguments, or an odd number of them",
+            span=span_of_tokens(tokens, sql),
+        ) from error
     except RecursionError:
         raise MalformedSQL("the statement is nested too deeply") from None
     tree = trees[0] if trees else None
