@@ -1,4 +1,4 @@
-"""Carry out statements.
+"""Execute statements.
 
 takes  one parsed statement and its text
 gives  a Result for SELECT, EXPLAIN and VERIFY, None for all others
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result | None:
-    """Carry out one statement."""
+    """Execute one statement."""
     match statement:
         case s.Query():
             return select(core, statement.query, sql)
@@ -97,7 +97,7 @@ Definition = (
 
 
 def _repaired(mill: Mill, core: Core, statement: s.RefreshView) -> bool:
-    """Whether a broken view was created again."""
+    """Recreate the broken view that a statement names; False if it names none."""
     with core.write_lock:
         entry = core.catalog.get(statement.name)
         if not isinstance(entry, BrokenEntry):

@@ -98,7 +98,7 @@ class Mill:
                 recover(self._core, store)
             reference = weakref.ref(self)
             self.clock = Clock(self._core, lambda: _tick(reference))
-            # A mill that nobody closed is closed when it is forgotten or when Python ends.
+            # A mill that is not closed explicitly is closed on garbage collection or at exit.
             self._release = weakref.finalize(self, _release, self._core, self.clock)
         except BaseException:
             if store is not None:
@@ -109,7 +109,7 @@ class Mill:
 
     @uninterruptible
     def sql(self, text: str) -> Any:
-        """Carry out one statement, or several separated by `;`; gives the last one's result."""
+        """Execute one statement, or several separated by `;`; gives the result of the last one."""
         self._core.require_open()
         result = None
         for statement in parse(text):
@@ -184,14 +184,14 @@ class Mill:
 
     @uninterruptible
     def delete(self, table: str, rows: Any) -> None:
-        """Delete rows, each once for each time it is given."""
+        """Delete rows; a row that is given n times is deleted n times."""
         with self._core.holding_ids():
             self.change(table, self._delta(table, rows).negated())
         self._give_back()
 
     @uninterruptible
     def upsert(self, table: str, rows: Any) -> None:
-        """Insert rows, replacing those that have their primary key."""
+        """Insert rows, replacing the rows with the same primary keys."""
         with self._core.write_lock, self._core.holding_ids():
             entry = self._core.catalog.table(table)
             delta = self._delta(table, rows)
@@ -210,7 +210,7 @@ class Mill:
         multiplicity: str | None = None,
         change: str | None = None,
     ) -> None:
-        """Apply rows that say themselves what they do, in a column of multiplicities or changes."""
+        """Apply rows with a column of multiplicities or of change types."""
         if (multiplicity is None) == (change is None):
             raise InvalidArgument(
                 "apply needs one of multiplicity= and change=",
@@ -229,7 +229,7 @@ class Mill:
         *,
         multiplicity: str | None = None,
     ) -> None:
-        """Apply a product of row sets over disjoint columns, without making its rows.
+        """Apply a product of row sets over disjoint columns, without expanding it into rows.
 
         Each factor is a frame, a list of dicts or tuples, or a dict of columns. The rows are the
         combinations of one row of each; their multiplicities (a column named by `multiplicity`, or
@@ -270,7 +270,7 @@ class Mill:
 
     @uninterruptible
     def advance(self, table: str, *, to: datetime.datetime | int) -> None:
-        """A tick: time has reached `to` (UTC) for the table; windows that end by then answer."""
+        """Move the watermark of a table to `to` (UTC); windows that end by then are answered."""
         self._core.require_open()
         self.require_no_batch()
         with self._core.write_lock:
@@ -285,7 +285,7 @@ class Mill:
 
     @uninterruptible
     def change(self, table: str, *parts: Delta | Product) -> None:
-        """Commit the change of one table, or note it for the end of the batch."""
+        """Commit the change of one table, or add it to the open batch."""
         core = self._core
         core.require_open()
         with core.write_lock:
@@ -297,7 +297,7 @@ class Mill:
         deliver_notices(core)
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
-        """Wait until every view runs compiled kernels, or cannot; False if that takes longer.
+        """Wait until no kernel is being compiled; False if that takes longer than `timeout`.
 
         `compile="background"` lets a new view start interpreted. Benchmarks and tests wait here.
         """
@@ -319,7 +319,7 @@ class Mill:
 
     @contextmanager
     def batch(self) -> Iterator[Mill]:
-        """Several changes, one atomic refresh; reads inside see the last version.
+        """Commit several changes atomically, as one version; reads inside see the last version.
 
         It belongs to the thread that opens it. Other threads commit on their own meanwhile.
         """
@@ -338,7 +338,7 @@ class Mill:
         self._give_back()
 
     def _give_back(self) -> None:
-        """Let go of the strings that no row holds any more, if they are many."""
+        """Compact the dictionary if many of its strings are no longer used."""
         core = self._core
         if core.dictionary.held < core.compact_at:
             return
@@ -353,7 +353,7 @@ class Mill:
 
     @property
     def _batch(self) -> Batch | None:
-        """The batch that this thread has open."""
+        """The open batch of this thread."""
         return self._batches.get(caller())
 
     def require_no_batch(self) -> None:
@@ -381,11 +381,11 @@ class Mill:
         for entry in core.catalog.views():
             note_followers(core, entry)
 
-    # Looking.
+    # Inspection.
 
     @property
     def core(self) -> Core:
-        """The parts, for those who build on a mill: the pipeline."""
+        """The components of the mill, for code that builds on it, such as the pipeline."""
         return self._core
 
     @property
@@ -399,7 +399,7 @@ class Mill:
         return None if entry is None else entry.sql
 
     def definitions(self) -> list[str]:
-        """The CREATE statements of everything, each after those of what it reads."""
+        """The CREATE statements of all tables and views, in dependency order."""
         with self._core.lock:
             return [entry.sql for entry in self._core.catalog.by_reading()]
 
@@ -430,7 +430,7 @@ class Mill:
 
     @uninterruptible
     def refused(self, table: str) -> list[dict[str, Any]]:
-        """The rows that came too late for a table with LATENESS or RETENTION, at most 1000."""
+        """The refused late rows of a table with LATENESS or RETENTION, at most the last 1000."""
         self._core.require_open()
         with self._core.lock:
             return refused_rows(self._core, table)
@@ -510,7 +510,7 @@ class Mill:
             raise InvalidArgument("show takes a view's name, a SELECT or a CREATE statement")
         return plan_view(self._core, statement, name)[0]
 
-    # What is expected.
+    # Expected arrivals and memory.
 
     @uninterruptible
     def expect(self, table: str, **said: Any) -> None:
@@ -539,7 +539,7 @@ class Mill:
         rows: Mapping[str, float | str] | None = None,
         selections: Sequence[str] = ("dynamic", "rebatch"),
     ) -> list[Point]:
-        """What a refresh of a view, existing or not, would cost for each budget.
+        """The estimated refresh cost of a view, existing or not, for each memory budget.
 
         `expect` says rows of the next deltas (5000, or "1%" of the table); `rows` says how large
         tables are that hold nothing yet.
@@ -553,16 +553,16 @@ class Mill:
 
     @uninterruptible
     def memory_operators(self, view: str, *, rows: Mapping[str, float | str]) -> Operator:
-        """A view, existing or not, as the selection of states sees it, over tables of this size."""
+        """The operator tree that the selection of states uses for a view, existing or not."""
         self._core.require_open()
         with self._core.lock:
             return view_operators(self._core, self._plan_of(view), {}, rows)
 
-    # Living and dying.
+    # Checkpoints and closing.
 
     @uninterruptible
     def checkpoint(self) -> None:
-        """Write snapshots, so that reopening need not read the log."""
+        """Write snapshots, so that opening the mill need not replay the log."""
         self._core.require_open()
         with self._core.write_lock:
             checkpoint(self._core)
@@ -614,7 +614,7 @@ def _bodies(program: Program) -> list[Body]:
 
 
 def _release(core: Core, clock: Clock) -> None:
-    """Stop the clock, give the engine and the directory back. Runs once."""
+    """Stop the clock and release the engine and the directory. Runs once."""
     clock.stop()
     with core.write_lock:
         core.closed = True
@@ -626,7 +626,7 @@ def _release(core: Core, clock: Clock) -> None:
 
 
 def _tick(reference: weakref.ref[Mill]) -> bool:
-    """What the clock does: refresh what is due. False when the mill is gone."""
+    """Refresh the views that are due, for the clock; False if the mill is gone."""
     mill = reference()
     if mill is None or mill._core.closed:
         return False

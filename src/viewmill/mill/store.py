@@ -1,11 +1,11 @@
-"""The durable directory of a mill: survives kill -9 and power loss, and notices damage.
+"""The durable directory of a mill: survives kill -9 and power loss, and detects damage.
 
 takes  deltas as Arrow tables, the catalog as texts, snapshots as record batches
-gives  the same back after any crash, or DamagedFile, never anything else
+gives  exactly these back after any crash, or DamagedFile
 
 A version that changes rows only is committed by one record in `deltas.log` with one sync; one that
-changes the catalog by one SQLite transaction. Large deltas and snapshots are files that are on disk
-before the log names them. Calls must not overlap; the mill sees to that.
+changes the catalog by one SQLite transaction. Large deltas and snapshots are files that are synced
+before the log refers to them. Calls must not overlap; the mill ensures that.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Store:
         self._log_file = log_file
         self._head_file = head_file
         self._contents = contents
-        self._doubtful: Contents | None = None  # asked to be committed, answer not yet seen
-        self._closed_by = ""  # what closed it, unless somebody asked for that
+        self._doubtful: Contents | None = None  # a commit whose outcome is not known yet
+        self._closed_by = ""  # why it was closed, unless by `close`
         _STORES.add(self)
 
     @classmethod
@@ -114,7 +114,7 @@ class Store:
         with ExitStack() as undo:
             lock = Lock(folder)
             undo.callback(lock.release)
-            check_folder(folder)  # again: the one who had the lock may have filled the directory
+            check_folder(folder)  # again: another process may have filled it before we locked it
             create_if_absent(folder)
             contents = _check(folder)
             connection = open_database(folder)
@@ -135,11 +135,11 @@ class Store:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read and written; not after closing, and not in a forked child."""
+        """Whether it is open; False after closing and in a forked child."""
         return self._connection is not None
 
     def require_open(self) -> None:
-        """Raise if it was closed, saying by what."""
+        """Raise if it was closed, with the reason."""
         if self._connection is not None:
             return
         if self._closed_by == _FORK:
@@ -156,7 +156,7 @@ class Store:
         raise MillClosed(f'the mill "{self._folder}" is closed', hint="Open it again.")
 
     def has_committed(self, version: int) -> bool:
-        """Whether a version is surely on disk, asked when an append did not return."""
+        """Whether a version is committed, after an `append` that did not return."""
         if self._doubtful is not None and self._connection is not None:
             self._resolve_commit(self._doubtful)
         return self._contents.head.version >= version
@@ -168,11 +168,11 @@ class Store:
 
     @property
     def shown_path(self) -> Path:
-        """The directory, as those who opened it know it."""
+        """The directory as the user named it."""
         return self._folder
 
     def sequence_reached(self) -> int:
-        """How many commits there were, checkpoints included."""
+        """The number of commits so far, including checkpoints."""
         return self._ready().head.sequence
 
     def last_version(self) -> int:
@@ -180,7 +180,7 @@ class Store:
         return self._ready().head.version
 
     def checkpoint_version(self) -> int:
-        """The version that the checkpoint shows; `replay` starts after it."""
+        """The version of the checkpoint; `replay` starts after it."""
         return self._ready().head.checkpoint_version
 
     def log_bytes(self) -> int:
@@ -188,7 +188,7 @@ class Store:
         return self._ready().log_bytes
 
     def catalog(self) -> dict[str, str]:
-        """The objects as of the last version, in order of creation; a change keeps the place."""
+        """The catalog of the last version, in order of creation; changes keep the position."""
         return dict(self._ready().catalog)
 
     def notes(self) -> dict[str, str]:
@@ -196,11 +196,11 @@ class Store:
         return dict(self._ready().notes)
 
     def load_table(self, name: str) -> pa.Table | None:
-        """The rows of a table as of the checkpoint, None when it was not in it."""
+        """The rows of a table as of the checkpoint, None if it is not in it."""
         return self._load("table", name)
 
     def load_state(self, name: str) -> pa.Table | None:
-        """The snapshot of a state as of the checkpoint, None when it was not in it."""
+        """The snapshot of a state as of the checkpoint, None if it is not in it."""
         return self._load("state", name)
 
     def replay(self) -> Iterator[Entry]:
@@ -218,11 +218,11 @@ class Store:
         catalog: Mapping[str, str | None] = _NOTHING,
         statements: Sequence[str] = (),
     ) -> None:
-        """Commit a version: on disk when this returns, and not there at all when it raises.
+        """Commit a version: it is durable when this returns, and absent if this raises.
 
-        Only after OutcomeUnknown it may be there or not, and the store is closed. A delta is a
-        table, or bytes that the caller understands. In `catalog`, None removes an object.
-        Interrupted by KeyboardInterrupt, `has_committed` tells whether the version was committed.
+        Only OutcomeUnknown leaves that open, and closes the store. A delta is a table, or bytes
+        that the caller understands. In `catalog`, None removes an object. After a
+        KeyboardInterrupt, `has_committed` tells whether the version was committed.
         """
         before = self._ready()
         if version <= before.head.version:
@@ -272,13 +272,13 @@ class Store:
         remove_files(self._folder, _files(before) - _files(after))
 
     def close(self) -> None:
-        """Leave the directory to others. Closing twice is allowed."""
+        """Close and unlock the directory. Closing twice is allowed."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         _STORES.discard(self)
         try:
-            # What it could not do, the next opening does: what was acknowledged is on disk.
+            # Acknowledged versions are on disk already; the next opening completes what fails here.
             with _told_only(self._folder):
                 connection.close()
                 reach("database closed")
@@ -340,9 +340,9 @@ class Store:
             raise
 
     def _refuse_record(self, before: Contents) -> None:
-        """Take back a record that may be in the file, whole: a crash would bring it back.
+        """Remove a record that may be complete in the file: recovery would replay it.
 
-        Where even that fails, nobody knows what the disk has: only opening it again tells.
+        If that fails as well, the outcome is unknown until the mill is opened again.
         """
         try:
             self._log_file.cut(before.log_end)
@@ -356,7 +356,7 @@ class Store:
         statements: Sequence[str],
         files: list[Piece],
     ) -> Iterator[Row]:
-        """What a version changes; `files` gets the large deltas, already on disk."""
+        """The log rows of a version; large deltas are written to files, which `files` collects."""
         for text in statements:
             yield Kind.STATEMENT, "", text.encode()
         for name, body in catalog.items():
@@ -384,7 +384,7 @@ class Store:
     def _write_snapshot(
         self, tables: Mapping[str, Batches], states: Mapping[str, Batches]
     ) -> dict[tuple[str, str], Piece]:
-        """One file for all, because each file would cost a sync."""
+        """Write all snapshots into one file, because each file costs a sync."""
         named = [(("table", name), batches) for name, batches in tables.items()]
         named += [(("state", name), batches) for name, batches in states.items()]
         if not named:
@@ -398,7 +398,7 @@ class Store:
         return pieces
 
     def _forget_files(self, before: Contents, pieces: Iterable[Piece]) -> None:
-        """Remove the files of a commit that surely did not happen."""
+        """Remove the files of a commit that certainly did not happen."""
         if self._contents is before and self._doubtful is None:
             remove_files(self._folder, {piece.file for piece in pieces})
 
@@ -421,7 +421,7 @@ class Store:
         return Contents(head, before.catalog, pieces, notes, kept_bytes, 0, kept)
 
     def _cut_log(self, head: Head, version: int) -> tuple[bytes, int]:
-        """The last link up to `version`, and the bytes of the log after it."""
+        """The last link up to `version`, and the size of the log after it."""
         if version == head.version:
             return head.tail, 0
         anchor, kept_bytes = head.anchor, 0
@@ -433,7 +433,7 @@ class Store:
         return anchor, kept_bytes
 
     def _records_after(self, head: Head, version: int) -> Iterator[LoggedVersion]:
-        """The records of `deltas.log` that a checkpoint leaves in the log."""
+        """The records of `deltas.log` after `version`, which a checkpoint keeps."""
         if version == head.version:
             return
         found: dict[bytes, None] = dict.fromkeys(row.link for row in self._read_log(head))
@@ -444,7 +444,7 @@ class Store:
                     yield record
 
     def _commit(self, after: Contents, write: Callable[[sqlite3.Connection], None]) -> None:
-        """Do what `write` does and move the head, in one transaction. The commit point."""
+        """Run `write` and update the head in one transaction: the commit point."""
         connection = self._open_connection()
         self._doubtful, is_asked = after, False
         try:
@@ -489,7 +489,7 @@ class Store:
         return committed
 
     def _give_up(self, error: BaseException, file: str = DATABASE) -> OutcomeUnknown:
-        """The disk failed in the middle of a commit: only who opens the mill again knows more."""
+        """Close the store after a disk failure during a commit; the outcome is unknown."""
         self._closed_by = "the disk failed while a change was committed"
         self.close()
         return outcome_unknown(self._folder / file, error)
@@ -502,7 +502,7 @@ class Store:
 
 
 def _is_surely_large(delta: pa.Table) -> bool:
-    """Whether to spare the try. Most deltas have few rows, and that is the cheaper question."""
+    """Whether a delta is too large for the log, by its size in memory; cheap for small deltas."""
     return bool(delta.num_rows > 1000 and delta.nbytes > LARGE_BYTES)
 
 
@@ -524,7 +524,7 @@ def _after_append(
     files: list[Piece],
     record_size: int = 0,
 ) -> Contents:
-    """What the store holds then: `size` bytes more in tables and files, a record in the log."""
+    """The contents of the store after an append of `size` bytes and a log record."""
     head = before.head
     catalog, catalog_digest = before.catalog, head.catalog
     if changes:
@@ -572,8 +572,8 @@ def _write_append(
 def _write_checkpoint(
     connection: sqlite3.Connection, after: Contents, kept: list[LoggedVersion]
 ) -> None:
-    """Write the checkpoint. What `deltas.log` still has to say moves into the table, for the file
-    starts again."""
+    """Write the checkpoint; the kept records of `deltas.log` move into the table, because the file
+    starts anew."""
     connection.execute("DELETE FROM log WHERE version <= ?", (after.head.checkpoint_version,))
     connection.executemany(
         "INSERT INTO log (version, kind, name, payload, link) VALUES (?, ?, '', ?, ?)",
@@ -595,7 +595,7 @@ def _write_checkpoint(
 
 
 def _check(folder: Path) -> Contents:
-    """What the directory holds, once the database, HEAD and the files agree."""
+    """The contents of the directory, after checking that database, HEAD and files agree."""
     remembered = read_head(folder)
     contents = check_database(folder)
     head = contents.head
@@ -613,7 +613,7 @@ def _check(folder: Path) -> Contents:
 
 
 def _upgrade(folder: Path, connection: sqlite3.Connection, head: Head) -> None:
-    """Bring a mill of format 1, which had no `deltas.log`, to the format of today."""
+    """Upgrade a mill of format 1, which had no `deltas.log`."""
     if head.format >= FORMAT:
         return
     create_log(folder)
@@ -628,7 +628,7 @@ def _files(contents: Contents) -> set[str]:
 
 
 def _remove_orphans(folder: Path, contents: Contents) -> None:
-    """Remove what a killed process left: files that no commit names."""
+    """Remove files of a killed process that no commit refers to."""
     with reported(folder, "read"):
         names = {path.name for path in folder.iterdir() if is_arrow_file(path.name)}
     remove_files(folder, names - _files(contents))
@@ -636,7 +636,7 @@ def _remove_orphans(folder: Path, contents: Contents) -> None:
 
 @contextmanager
 def _told_only(folder: Path) -> Iterator[None]:
-    """Tell the log of errors that change nothing any more."""
+    """Log errors on closing instead of raising them."""
     try:
         yield
     except (StorageFailed, sqlite3.Error, OSError) as why:
@@ -650,7 +650,7 @@ _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: close nothing, for SQLite's closing would remove the parent's log."""
+    """In a forked child: close nothing, because SQLite would remove the parent's log."""
     for store in list(_STORES):
         if store._connection is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))  # never freed here

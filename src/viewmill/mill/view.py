@@ -1,4 +1,4 @@
-"""A view as its users hold it."""
+"""The handle that users have on a materialized view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class View(Readers):
-    """A handle on a materialized view; it stays good while the view exists."""
+    """A handle on a materialized view; it is valid as long as the view exists."""
 
     def __init__(self, mill: Mill, core: Core, name: str) -> None:
         self._mill, self._core, self._name = mill, core, name
@@ -56,7 +56,7 @@ class View(Readers):
 
     @property
     def is_immediate(self) -> bool:
-        """Whether each commit refreshes it, and everything it reads."""
+        """Whether each commit refreshes it and all views that it reads."""
         catalog = self._core.catalog
         below = catalog.reads_transitively(self._name) | {self._name.lower()}
         deferred = {entry.name.lower() for entry in catalog.deferred()}
@@ -101,7 +101,7 @@ class View(Readers):
         return table, words
 
     def batches(self) -> Iterator[Any]:
-        """The rows as record batches; of a factorized view they are made as they are asked for.
+        """The rows as record batches; those of a factorized view are enumerated on demand.
 
         A change of the view ends the reading with an error, for its rows are not kept anywhere.
         """
@@ -118,7 +118,7 @@ class View(Readers):
 
     @uninterruptible
     def head(self, rows: int = 10) -> Any:
-        """The first rows as an Arrow table; of a factorized view no others are made."""
+        """The first rows as an Arrow table; a factorized view enumerates no others."""
         with self._core.write_lock:
             refresh_due(self._core, reading=[self._entry.name])
             table = first_rows(self._core, self._entry, rows)
@@ -188,18 +188,18 @@ class View(Readers):
 
     @uninterruptible
     def verify(self) -> list[Difference]:
-        """The rows in which the view differs from its definition computed again; none is right."""
+        """The rows in which the view differs from its recomputed definition; [] if it is right."""
         with self._core.lock:
             entry = self._entry
             if is_temporal(entry):
                 return verify_parts(self._core, entry)
             return verify_view(self._core, entry)
 
-    # Listening.
+    # Subscribing.
 
     @uninterruptible
     def subscribe(self, fn: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `fn(delta)` after each refresh that changed something; gives a function to stop."""
+        """Call `fn(delta)` after each refresh with a change; gives a function to unsubscribe."""
         with self._core.lock:
             entry = self._entry
             if entry.enumerator is not None:
@@ -234,7 +234,7 @@ class View(Readers):
 
     @uninterruptible
     def explain(self, form: str = "text") -> Explanation:
-        """Why this strategy, what else was offered, and what is kept: "text", "json" or "svg"."""
+        """Explain the plan as "text", "json" or "svg": strategy, reasons, other offers, states."""
         with self._core.lock:
             entry = self._entry
             return explain(entry.plan, form, self._facts(entry))
@@ -293,7 +293,7 @@ class View(Readers):
         }
 
     def _negative_rows(self, entry: ViewEntry) -> int:
-        """Rows below the view that were deleted and have not come: it hides what they lead to."""
+        """Rows of its tables that were deleted before they were inserted; the view hides them."""
         below = self._core.catalog.reads_transitively(entry.name)
         tables = [each for each in self._core.catalog.tables() if each.name.lower() in below]
         return sum(count_negative_rows(each.table) for each in tables)

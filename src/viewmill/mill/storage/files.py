@@ -1,7 +1,7 @@
-"""Files that are written once, synced, and checked whenever they are read.
+"""Files that are written once, synced, and verified by checksum whenever they are read.
 
 takes  Arrow record batches
-gives  Piece: where the bytes are, and their digest; and the table back, or DamagedFile
+gives  Piece: the position of the bytes and their digest; and the table back, or DamagedFile
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from viewmill.mill.storage.refusals import damaged, refusal, reported
 
 DIGEST_BYTES = 16
 
-_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # macOS answers fsync too early
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS fsync is not enough
 
-# Arrow wants its buffers aligned; 64 bytes is what it asks for.
+# The alignment that Arrow recommends for buffers, in bytes.
 _ALIGNMENT = 64
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-_PLAIN = pa.ipc.IpcWriteOptions()  # given, because Arrow's default costs more than the writing
+_PLAIN = pa.ipc.IpcWriteOptions()  # reused, because making the default options is expensive
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some bytes of a file, an Arrow stream; no bytes when there was not even a schema."""
+    """An Arrow stream inside a file; empty if there was not even a schema."""
 
     file: str
     offset: int
@@ -46,14 +46,14 @@ class Piece:
 
 def digest(*parts: Any) -> bytes:
     """The checksum of bytes-like `parts`, one after another."""
-    content = hashlib.sha256(parts[0] if parts else b"")  # processors have instructions for it
+    content = hashlib.sha256(parts[0] if parts else b"")  # fast: CPUs have instructions for it
     for part in parts[1:]:
         content.update(part)
     return content.digest()[:DIGEST_BYTES]
 
 
 class NewFile(io.RawIOBase):
-    """A file to be written from its start, for those who want to write to a Python object."""
+    """A new file as a Python file object."""
 
     def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class NewFile(io.RawIOBase):
         self._descriptor = disk.open_file(path, flags, 0o666)
 
     def writable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Write all of it: the system may take less than it is given."""
+        """Write all of the data; one system call may write less."""
         whole = memoryview(data).cast("B")
         rest = whole
         while rest:
@@ -78,7 +78,7 @@ class NewFile(io.RawIOBase):
         sync(self._descriptor)
 
     def close(self) -> None:
-        """Free the descriptor; a second time does nothing."""
+        """Close the descriptor; closing twice is allowed."""
         if not self.closed:
             super().close()
             disk.close(self._descriptor)
@@ -97,7 +97,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_start(path: Path, size: int) -> bytes:
-    """The first bytes of a file, fewer where it has fewer."""
+    """The first bytes of a file, fewer if the file is shorter."""
     content = bytearray(size)
     return bytes(content[: _read_into(path, 0, memoryview(content))])
 
@@ -115,7 +115,7 @@ def make_folders(folder: Path) -> None:
 
 
 class ArrowFile:
-    """A file under a new name, gone again unless `finish` was reached."""
+    """A new file with a unique name, which is removed unless `finish` is reached."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.name = f"{kind}-{os.urandom(8).hex()}.arrow"
@@ -129,7 +129,7 @@ class ArrowFile:
         return self
 
     def write(self, batches: Iterable[pa.RecordBatch] | pa.Table) -> Piece:
-        """Add a stream of `batches`."""
+        """Append a stream of `batches`."""
         sink = _DigestingSink(self._file)
         try:
             _write_stream(sink, batches)
@@ -137,7 +137,7 @@ class ArrowFile:
             padding = -sink.size % _ALIGNMENT
             sink.write(bytes(padding))
         except OSError as error:
-            # Reading the batches may fail too, and then the disk is not to blame.
+            # Producing the batches may have failed, which is not an error of the disk.
             if sink.error is None:
                 raise
             raise refusal(self._path, "write", error) from error
@@ -145,7 +145,7 @@ class ArrowFile:
         return piece
 
     def finish(self) -> None:
-        """Wait until the disk has the file and its name."""
+        """Sync the file and its directory entry."""
         with reported(self._path, "sync"):
             self._file.sync()
             reach("file synced")
@@ -166,7 +166,7 @@ class ArrowFile:
 
 
 class _DigestingSink:
-    """What Arrow writes to: every byte goes to the file and into the digest."""
+    """A sink for Arrow that writes to the file and updates the digest."""
 
     closed = False
 
@@ -191,7 +191,7 @@ class _DigestingSink:
         return self.size
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Nothing to do: nothing is buffered."""
 
     def close(self) -> None:
         """The file stays open for the next stream."""
@@ -224,12 +224,12 @@ def to_bytes(table: pa.Table) -> pa.Buffer:
 
 
 def from_bytes(data: Any) -> pa.Table:
-    """The table whose stream `data` is. Check the digest first."""
+    """Decode a table from its Arrow stream. Check the digest first."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
 
 
 def read_piece(folder: Path, piece: Piece) -> pa.Table:
-    """The table in `piece`, read into memory and checked before it is looked at."""
+    """Read the table in `piece`, verifying its digest before decoding it."""
     if piece.size == 0:
         return pa.table({})
     path = folder / piece.file
@@ -257,7 +257,7 @@ def _read_into(path: Path, offset: int, rest: memoryview) -> int:
 
 
 def check_sizes(folder: Path, pieces: Iterable[Piece]) -> None:
-    """Raise DamagedFile unless all files are there in their size; the content is checked later."""
+    """Raise DamagedFile unless all files have the right size; digests are checked on reading."""
     sizes: dict[str, int] = {}
     for piece in pieces:
         end = piece.offset + piece.size
@@ -278,14 +278,14 @@ def _file_size(path: Path) -> int:
 
 
 def is_arrow_file(name: str) -> bool:
-    """Whether an ArrowFile would have such a name."""
+    """Whether a name is one that ArrowFile makes."""
     return name.endswith(".arrow") and name.startswith(("delta-", "snapshot-"))
 
 
 def remove_below(root: Path, path: Path) -> None:
-    """Remove a file or folder, all of it, if it is there; refuse what is not inside `root`.
+    """Remove a file or a whole folder if it exists; raise if it is not inside `root`.
 
-    What cannot be removed stays: whoever looks again, at the next opening, tries again.
+    What cannot be removed stays, and the next opening tries again.
     """
     whole, real = Path(os.path.realpath(root)), Path(os.path.realpath(path.parent))
     if path.name in ("", ".", "..") or whole not in (real / path.name).parents:
@@ -298,14 +298,14 @@ def remove_below(root: Path, path: Path) -> None:
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> None:
-    """Remove files nobody refers to. What cannot be removed now is removed at the next opening."""
+    """Remove unreferenced files. The next opening retries what could not be removed."""
     for name in names:
         remove_below(folder, folder / name)
         reach("file removed")
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Give `path` this `content`, all or nothing, and wait for the disk."""
+    """Replace the content of a file atomically and durably."""
     draft = path.with_name(path.name + ".new")
     with reported(path, "write"):
         with NewFile(draft) as file:
@@ -318,10 +318,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def rewrite_file(path: Path) -> None:
-    """Write each byte of a file again, and wait for the disk.
+    """Rewrite every byte of a file and sync it.
 
-    A sync that failed may have lost pages that the system takes for written since: a sync alone
-    would not write them.
+    After a failed sync the kernel may have dropped dirty pages and marked them clean; another sync
+    alone would not write them.
     """
     descriptor = disk.open_file(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -337,12 +337,12 @@ def rewrite_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in `folder` are on disk."""
+    """Sync the directory entries of `folder`."""
     _open_and_sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def sync_file(path: Path) -> None:
-    """Wait until the content of `path` is on disk."""
+    """Sync the content of `path`."""
     _open_and_sync(path, os.O_RDWR)
 
 
@@ -355,7 +355,7 @@ def _open_and_sync(path: Path, flags: int) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """Wait until the content is on disk; the time of the last change need not be."""
+    """Sync the content, without the modification time (fdatasync)."""
     if _FULL_SYNC is None:
         disk.sync_data(descriptor)
     else:
@@ -363,7 +363,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """Wait until the content is on disk, past the disk's own cache."""
+    """Sync the content, past the cache of the disk itself."""
     if _FULL_SYNC is None:
         disk.sync(descriptor)
     else:

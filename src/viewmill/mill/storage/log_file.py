@@ -1,14 +1,14 @@
 """The file `deltas.log`: one record for each version that changes rows only.
 
-takes  the rows of a version, as the log has them
-gives  them back, as far as every record follows the one before it
+takes  the log rows of a version
+gives  them back, up to the last record that follows its predecessor
 
 record   link   bytes of the body   sequence   version   body
 body     kind   bytes of the name   bytes of the payload   name   payload, for each row
 
-A link is the digest of the record and of the link before it. So the log ends where a link is wrong:
-what lies behind is room that was asked for in advance, a record that a crash cut short, or one from
-before the checkpoint. Whether that is all that was ever committed, `HEAD` knows.
+A link is the digest of the record and of the previous link. The log ends where a link is wrong:
+what follows is preallocated space, a record that a crash cut short, or one from before the
+checkpoint. `HEAD` tells whether the log has everything that was committed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LoggedVersion(NamedTuple):
         return DIGEST_BYTES + len(self.content)
 
     def rows(self) -> Iterator[Row]:
-        """What the version changed."""
+        """The log rows of the version."""
         content, at = self.content, _HEADER.size
         while at < len(content):
             kind, name, payload = _ROW.unpack_from(content, at)
@@ -87,11 +87,11 @@ def _link(before: bytes, content: bytes) -> bytes:
 
 
 class LogFile:
-    """The file, open for writing. There is room in it before it is needed: so a commit changes
-    nothing but the bytes of its record, and the disk has no more to write than these."""
+    """The file, open for writing. Its space is preallocated, so that a commit writes only the bytes
+    of its record and no metadata of the file system."""
 
     def __init__(self, folder: Path, last: LoggedVersion | None, end: int) -> None:
-        """Where the log ends, and its last record."""
+        """Open the log, which ends at `end` with the record `last`."""
         self._path = folder / LOG
         with reported(self._path, "open"):
             self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
@@ -104,9 +104,9 @@ class LogFile:
     def _restore_end(self, last: LoggedVersion | None, end: int) -> None:
         """Write the last record again and cut off what follows, so that the disk has just the log.
 
-        A killed process may have left a record that is not synced, or one that was refused and
-        not cut off for good. A sync that failed may have lost pages that the system takes for
-        written since, so that a sync alone is not enough.
+        A killed process may have left a record that is not synced, or a refused one that is not
+        durably cut off. After a failed sync the kernel may have marked lost pages as clean, so that
+        another sync alone is not enough.
         """
         if last is not None:
             with reported(self._path, "write"):
@@ -114,7 +114,7 @@ class LogFile:
         self.cut(end)
 
     def append(self, record: LoggedVersion, at: int) -> None:
-        """Write a record, and wait until the disk has it."""
+        """Write and sync a record."""
         end = at + record.size
         if end > self._room:
             self._make_room(end)
@@ -127,9 +127,9 @@ class LogFile:
             raise refusal(self._path, "write", error) from error
 
     def cut(self, at: int) -> None:
-        """Make sure that no record is found here; it may have been written, and is refused."""
+        """Truncate the log, durably, to remove a refused record that may have been written."""
         with reported(self._path, "cut"):
-            disk.truncate(self._descriptor, at)  # which needs no room on a full disk
+            disk.truncate(self._descriptor, at)  # works on a full disk, too
             self._room = at
             reach("log cut")
             sync(self._descriptor)
@@ -141,19 +141,19 @@ class LogFile:
 
     def _make_room(self, end: int) -> None:
         wanted = max(end, self._room + min(max(self._room, _FIRST_ROOM), _MOST_ROOM))
-        # If there is no room for more, there may still be enough for this record.
+        # If the disk is too full to preallocate, this record may still fit.
         with suppress(OSError):
             if disk.reserve is not None:
                 disk.reserve(self._descriptor, self._room, wanted - self._room)
                 self._room = wanted
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Close the descriptor."""
         disk.close(self._descriptor)
 
 
 def create_log(folder: Path) -> None:
-    """Make an empty file; one that is there already holds nothing that was committed."""
+    """Create an empty log; an existing file has nothing that was committed."""
     path = folder / LOG
     with reported(path, "create"):
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -166,16 +166,16 @@ def create_log(folder: Path) -> None:
 
 
 class LogReader:
-    """The records of the file, one by one. Mills of format 1 had none."""
+    """Reads the records of the log. Mills of format 1 have no log file."""
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         self._path = folder / LOG
         if not is_new and not self._path.exists():
             raise damaged(self._path, "it is missing")
         self._next: tuple[bytes, bytes] | None = None  # link and content
-        self.last: LoggedVersion | None = None  # that was taken
-        self.end = 0  # of what was taken
-        self._chunk, self._at = b"", 0  # what was read last, and what of it was used
+        self.last: LoggedVersion | None = None  # the last record taken
+        self.end = 0  # the position after it
+        self._chunk, self._at = b"", 0  # the last read, and how much of it was used
         with reported(self._path, "open"):
             flags = os.O_RDONLY | os.O_CLOEXEC
             self._descriptor = disk.open_file(os.devnull if is_new else self._path, flags)
@@ -193,7 +193,7 @@ class LogReader:
         return record
 
     def _read(self) -> tuple[bytes, bytes]:
-        """Link and content at the next place, whatever is there."""
+        """The link and content at the next position, without checking them."""
         start = self._bytes(_BODY)
         if len(start) < _BODY:
             return b"", b""
@@ -218,5 +218,5 @@ class LogReader:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Close the descriptor."""
         disk.close(self._descriptor)

@@ -2,13 +2,13 @@
 
 parts/m/part_timestamp=2015-01-01T10-00-00/part.parquet
 
-takes  the rows of a part and what the catalog says of it, which is written into the file
+takes  the rows of a part and its catalog entry, which is written into the file
 gives  the rows back, or DamagedFile
 
-A file is written after the commit of the version that it shows, and replaced as a whole. So at any
-time it shows one version of its part, and says which; the log tells what came later. What the
-checkpoint counts on is replaced only by a file that is on disk, and what retention ends is put
-aside until the next checkpoint.
+A file is written after the commit of the version that it has, and replaced as a whole. So at any
+time it has one version of its part, and names it; later changes are in the log. A file that the
+checkpoint refers to is replaced only by a synced file, and an expired part is set aside until the
+next checkpoint.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from viewmill.program.parts import PartInfo
 
 PARTS = "parts"
 _EPOCH = datetime.datetime(1970, 1, 1)
-_ABOUT = b"viewmill"  # the key of what a file says about itself
-# Engines do not look at names with an underscore.
+_ABOUT = b"viewmill"  # the key of our metadata in a file
+# Engines ignore file names that start with an underscore.
 _FILE, _DRAFT, _ENDED = "part.parquet", "_draft", "_ended"
 _MAX_SINGLE_SYNCS = 32  # above this number of files the whole disk is synced instead
 
 
 class FiledPart(NamedTuple):
-    """A part as its file has it."""
+    """The content of a part file."""
 
     info: PartInfo
     rows: pa.Table
@@ -66,24 +66,24 @@ def part_folder(subscript: int, length: int) -> str:
 
 
 class PartFiles:
-    """The files of one table or view. `key` tells it from dropped namesakes."""
+    """The files of one table or view. `key` distinguishes it from dropped namesakes."""
 
     def __init__(self, mill: Path, name: str, key: str, length: int) -> None:
         self.key = key
         self._parts = mill / PARTS
         self._folder = self._parts / folder_name(name)
         self._length = length
-        self._counted: set[int] = set()  # parts that the checkpoint counts on
-        self._written: dict[int, int] = {}  # the version that the file of a part shows
+        self._counted: set[int] = set()  # parts that the checkpoint refers to
+        self._written: dict[int, int] = {}  # the version in the file of each part
         self._unsynced: dict[int, Path] = {}
         self.reached: int | None = None  # the newest part when files were last written
 
     def path(self, subscript: int) -> Path:
-        """Where the file of a part is, or will be."""
+        """The path of a part's file."""
         return self._folder / part_folder(subscript, self._length) / _FILE
 
     def current(self, info: PartInfo) -> Path | None:
-        """The file of a part, if it shows the part as it is."""
+        """The file of a part, if it is up to date."""
         is_current = self._written.get(info.subscript) == info.version
         return self.path(info.subscript) if is_current else None
 
@@ -109,7 +109,7 @@ class PartFiles:
         self._written[info.subscript] = info.version
 
     def end(self, subscript: int) -> None:
-        """Retention has ended a part: readers do not see it any more."""
+        """Remove the file of an expired part, or set it aside if the checkpoint refers to it."""
         path = self.path(subscript)
         if self._written.pop(subscript, None) is None and subscript not in self._counted:
             return
@@ -117,15 +117,15 @@ class PartFiles:
         with reported(path, "remove"):
             if subscript not in self._counted:
                 remove_below(self._folder, path.parent)
-            elif path.exists():  # else it was put aside before the mill was opened
+            elif path.exists():  # else it was set aside before the mill was opened
                 disk.replace(path, path.with_name(_ENDED))
         reach("part ended")
 
     def sync(self) -> None:
-        """Wait until everything is on disk."""
+        """Sync all written files."""
         with reported(self._folder, "sync"):
             if len(self._unsynced) > _MAX_SINGLE_SYNCS:
-                disk.sync_all()  # all at once; it keeps errors to itself, so each is asked for
+                disk.sync_all()  # faster, but it hides errors, so each file is synced as well
             for path in self._unsynced.values():
                 sync_file(path)
                 sync_folder(path.parent)
@@ -136,8 +136,8 @@ class PartFiles:
         reach("parts synced")
 
     def give_up_unsynced(self) -> set[int]:
-        """The parts to write again. A sync that failed may have lost what it was to write, and the
-        next one would say nothing of it."""
+        """The parts to write again after a failed sync, which may have lost data; the next sync
+        would not report that."""
         lost = set(self._unsynced)
         for subscript in lost:
             self._written.pop(subscript, None)
@@ -145,14 +145,14 @@ class PartFiles:
         return lost
 
     def count_on(self, subscripts: Iterable[int]) -> None:
-        """A checkpoint names these parts, and no others: what was put aside goes."""
+        """The checkpoint refers to exactly these parts: remove the files of all others."""
         self._counted = set(subscripts)
         self._sweep({part_folder(each, self._length) for each in self._counted})
 
     # Opening.
 
     def open(self, subscripts: Iterable[int]) -> list[FiledPart]:
-        """The parts that the checkpoint counts on. Other files are not of a commit that counts."""
+        """Read the parts that the checkpoint refers to and remove all other files."""
         self._counted = set(subscripts)
         found = [self._read(each) for each in sorted(self._counted)]
         self._sweep({part_folder(each, self._length) for each in self._counted})
@@ -178,7 +178,7 @@ class PartFiles:
         return FiledPart(info, rows, about["owed"])
 
     def _sweep(self, kept: set[str]) -> None:
-        """Remove what no checkpoint names, and drafts."""
+        """Remove the folders of other parts, and drafts."""
         if not self._folder.exists():
             return
         with reported(self._folder, "read"):
@@ -190,12 +190,12 @@ class PartFiles:
                 remove_below(self._folder, each / _DRAFT)
 
     def remove(self) -> None:
-        """The table or view is gone."""
+        """Remove all files: the table or view was dropped."""
         remove_below(self._parts, self._folder)
 
 
 def remove_others(mill: Path, names: Iterable[str]) -> None:
-    """Remove the folders of tables and views that are not there."""
+    """Remove the folders of all other tables and views."""
     folder = mill / PARTS
     known = {folder_name(each) for each in names}
     for each in folder.iterdir() if folder.exists() else ():
