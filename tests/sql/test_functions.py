@@ -53,6 +53,8 @@ TYPES = [
     ("sign(id)", "DOUBLE"),
     ("year(day)", "INT"),
     ("datediff(day, day)", "INT"),
+    ("datediff(day, NULL)", "INT"),
+    ("datediff(NULL, day)", "INT"),
     ("extract(second FROM at)", "DECIMAL(8,6)"),
     ("date_trunc('month', day)", "TIMESTAMP"),
     ("trunc(day, 'MM')", "DATE"),

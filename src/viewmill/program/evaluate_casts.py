@@ -83,7 +83,7 @@ def _float(value: Any, target: Float) -> float:
         return float(np.float32(made))
 
 
-def _decimal(value: Any, target: Decimal | Wide) -> decimal.Decimal:
+def _decimal(value: Any, target: Decimal | Wide) -> decimal.Decimal | None:
     if isinstance(value, dt.datetime):
         micros = (value - _EPOCH) // dt.timedelta(microseconds=1)
         exact = decimal.Decimal(micros).scaleb(-6)
@@ -92,7 +92,7 @@ def _decimal(value: Any, target: Decimal | Wide) -> decimal.Decimal:
     else:
         exact = decimal.Decimal(repr(value) if isinstance(value, float) else value)
     if not exact.is_finite():
-        raise Unfit("Overflow", "not finite")
+        return None  # as Spark has it
     unit = decimal.Decimal(1).scaleb(-target.scale)
     fitted = exact.quantize(unit, decimal.ROUND_HALF_UP, _EXACT)
     if fitted.copy_abs() >= decimal.Decimal(10) ** (target.precision - target.scale):

@@ -6,7 +6,7 @@ gives  algebra `Aggregate` and `Over` expressions with every conversion explicit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import (
@@ -17,6 +17,7 @@ from viewmill.algebra.expressions import (
     Literal,
     Over,
     SortKey,
+    walk,
 )
 from viewmill.algebra.operation_calls import operation_call
 from viewmill.algebra.operations import Operation
@@ -197,6 +198,12 @@ _WINDOW_TYPES: dict[str, Type] = {
 _OVER_NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
 # Over a group they are the aggregates.
 GROUP_NAMES = {"first_value": "first", "last_value": "last"}
+# The only frames that may be written for them.
+_UP_TO_ROW = Frame("rows", None, 0)
+OWN_FRAMES = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile"), _UP_TO_ROW),
+    "cume_dist": Frame("range", None, 0),
+}
 _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
 
 
@@ -225,6 +232,12 @@ def is_window_function(name: str) -> bool:
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
     return {*_TYPERS, *_VARIADIC, *SYNONYMS, *_OTHERS, "median", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+
+
+def require_arguments(name: str, written: Sequence[object], span: Span | None) -> None:
+    """Refuse count() and count(DISTINCT), of which Spark has neither."""
+    if name == "count" and not written:
+        raise TypeMismatch("count takes * or at least one argument", span=span)
 
 
 def aggregate(
@@ -281,6 +294,8 @@ def call(
 ) -> Aggregate:
     """The aggregate function of this one name."""
     if name == "count_if":
+        if len(arguments) != 1:
+            raise TypeMismatch(f"{name} takes 1 arguments, got {len(arguments)}", span=span)
         condition = operators.boolean(arguments[0], "count_if")
         both = operators.conjunction([each for each in (where, condition) if each is not None])
         return Aggregate("count", (), BIGINT, False, False, both, span)
@@ -382,15 +397,32 @@ def _window_typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
         wanted = 1 if name == "ntile" else 0
         if len(arguments) != wanted:
             raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
+        if arguments:
+            _require_whole(name, arguments[0], 1, span)
         return arguments, _WINDOW_TYPES[name], False
     value, *rest = arguments
     if name in ("lag", "lead"):
-        return _shifted(value, rest)
+        return _shifted(name, value, rest)
+    if name == "nth_value":
+        _require_whole(name, rest[0] if rest else Literal(None, INT), 1, span)
     return arguments, value.type, True
 
 
-def _shifted(value: Expression, rest: list[Expression]) -> Typed:
+def _require_whole(name: str, argument: Expression, least: int, span: Span | None) -> None:
+    """Refuse what is no constant number; what only the engine folds is left to it."""
+    has_columns = any(isinstance(each, Column) for each in walk(argument))
+    is_wrong = isinstance(argument, Literal) and not (
+        isinstance(argument.value, int) and argument.value >= least
+    )
+    if has_columns or is_wrong:
+        limit = "" if least < 0 else f" from {least}"
+        place = argument.span or span
+        raise TypeMismatch(f"{name} takes a constant whole number{limit}", span=place)
+
+
+def _shifted(name: str, value: Expression, rest: list[Expression]) -> Typed:
     offset = rest[0] if rest else Literal(1, INT)
+    _require_whole(name, offset, -(2**31), value.span)
     arguments: Arguments = (value, offset)
     if len(rest) > 1:
         default = implicit(rest[1], value.type, "the default")

@@ -115,7 +115,9 @@ def cast(
         value = convert(expression.value, expression.type, type_)
         if value is not None or expression.value is None:
             return Literal(value, type_, span)
-    return Cast(expression, type_, expression.nullable or lenient, lenient, span)
+    # NaN and infinities are NULL as decimals.
+    may_fail = isinstance(expression.type, Float) and isinstance(type_, Decimal)
+    return Cast(expression, type_, expression.nullable or lenient or may_fail, lenient, span)
 
 
 def convert(value: object, source: Type, target: Type) -> object | None:

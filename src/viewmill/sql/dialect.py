@@ -129,8 +129,11 @@ class _Operators(SparkParser):
 
 
 def _as_written(name: str, args: list[exp.Expr]) -> exp.Expr:
-    """A function whose pattern sqlglot would turn into one of its own."""
+    """A function whose pattern or unit sqlglot would turn into one of its own: Q into QUARTER."""
     return exp.Anonymous(this=name.lower(), expressions=args)
+
+
+_AS_WRITTEN = ("DATE_FORMAT", "FROM_UNIXTIME", "DATE_TRUNC", "TRUNC")
 
 
 def _pair_function(name: str, args: list[exp.Expr]) -> exp.Expr:
@@ -159,7 +162,7 @@ class _Parser(_Operators, PatternParser, DatabricksParser):
         **DatabricksParser.FUNCTIONS,
         **{name: PatternParser.FUNCTIONS[name] for name in ("FIRST", "LAST")},
         "GET_JSON_OBJECT": _Operators.FUNCTIONS["GET_JSON_OBJECT"],
-        **{name: partial(_as_written, name) for name in ("DATE_FORMAT", "FROM_UNIXTIME")},
+        **{name: partial(_as_written, name) for name in _AS_WRITTEN},
         "PERCENTILE": lambda args: (  # a third argument would be dropped without a word
             exp.Quantile.from_arg_list(args)
             if len(args) == 2

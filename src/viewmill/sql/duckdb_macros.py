@@ -103,6 +103,7 @@ MACROS: tuple[str, ...] = (
             ELSE substring(s, greatest(spark_start(s, position), 0) + 1,
                            greatest(CAST(count AS BIGINT)
                                     + least(spark_start(s, position), 0), 0)) END""",
+    "spark_number(x) AS CASE WHEN isfinite(x) THEN x END",
     """spark_left(s, count) AS
        CASE WHEN count IS NULL THEN NULL ELSE left(s, greatest(count, 0)) END""",
     """spark_right(s, count) AS

@@ -77,7 +77,6 @@ SIGNATURES: dict[str, Signature] = {
     "left": _fixed(STRING, INT, gives=STRING),
     "right": _fixed(STRING, INT, gives=STRING),
     "instr": _fixed(STRING, STRING, gives=INT),
-    "locate": _fixed(STRING, STRING, INT, gives=INT),
     "split_part": _fixed(STRING, STRING, INT, gives=STRING),
     "lpad": _fixed(STRING, INT, STRING, gives=STRING, required=2),
     "rpad": _fixed(STRING, INT, STRING, gives=STRING, required=2),
@@ -306,6 +305,16 @@ def _nullif(arguments: Arguments, span: Span | None) -> Expression:
     return operators.choose([(equal, Literal(None, NULL))], arguments[0], span)
 
 
+def _locate(arguments: Arguments, span: Span | None) -> Expression:
+    """The place of a text in another from a place on: 0 where that is NULL."""
+    part, text = (implicit(each, STRING, "locate") for each in arguments[:2])
+    start = implicit(arguments[2], INT, "locate")
+    found = make_call("locate", (part, text, start), INT, span)
+    if not start.nullable:
+        return found
+    return operators.choose([(operators.is_null(start, span), Literal(0, INT))], found, span)
+
+
 def _zeroifnull(arguments: Arguments, span: Span | None) -> Expression:
     return _coalesce((arguments[0], Literal(0, INT)), span)
 
@@ -503,6 +512,7 @@ _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "equal_null": (_equal_null, 2, 2), "nanvl": (_nanvl, 2, 2),
     "try_divide": (_try_over("/"), 2, 2),
     "zeroifnull": (_zeroifnull, 1, 1), "nullifzero": (_nullifzero, 1, 1), "hex": (_hex, 1, 1),
+    "locate": (_locate, 3, 3),
     "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1), "try_mod": (_try_over("%"), 2, 2),
     "try_add": (_try("try_add", "+"), 2, 2), "try_subtract": (_try("try_subtract", "-"), 2, 2),
     "try_multiply": (_try("try_multiply", "*"), 2, 2), "bround": (_bround, 1, 2),

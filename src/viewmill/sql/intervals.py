@@ -28,6 +28,8 @@ def lower_interval(node: exp.Expr, span: Span | None) -> Literal:
         inner = lower_interval(exp.Interval(this=value.this, unit=unit), span)
         assert isinstance(inner.value, tuple)
         return Literal((-inner.value[0], -inner.value[1]), INTERVAL, span)
+    if isinstance(value, exp.Literal) and unit is None and _is_number(value.name):
+        raise MalformedSQL("an interval needs a unit", hint="Write INTERVAL '1' DAY.", span=span)
     if not isinstance(value, exp.Literal) or unit is None:
         raise NotModelled("an interval that is not a constant", span)
     if isinstance(unit, exp.IntervalSpan):
@@ -43,6 +45,13 @@ def has_hours(node: exp.Expr) -> bool:
 def _is_fine(unit: exp.Expr | None) -> bool:
     last = unit.expression if isinstance(unit, exp.IntervalSpan) else unit
     return last is not None and _singular(last.name) not in (*_MONTHS, "DAY", "WEEK")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return Number(text.strip()).is_finite()
+    except InvalidOperation:
+        return False
 
 
 def _singular(unit: str) -> str:

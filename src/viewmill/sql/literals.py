@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal as Number
 from itertools import pairwise
+from math import isinf
 
 from sqlglot import exp
 
@@ -21,7 +22,9 @@ from viewmill.sql.dialect import tokenize
 def number_literal(text: str, span: Span | None) -> Literal:
     """1 is INT, 1.5 DECIMAL(2,1), 1e3 DOUBLE."""
     if "e" in text.lower():
-        return Literal(float(text), DOUBLE, span)
+        if isinf(value := float(text)):
+            raise TypeMismatch("the number is beyond DOUBLE, which ends at 1.8e308", span=span)
+        return Literal(value, DOUBLE, span)
     return _exact(Number(text), span) if "." in text else whole_number(int(text), span)
 
 

@@ -30,7 +30,14 @@ from viewmill.sql.environment import Environment
 from viewmill.sql.intervals import has_hours, lower_interval
 from viewmill.sql.literals import joined_text, number_literal, whole_number
 from viewmill.sql.lower_quantified import lower_quantified
-from viewmill.sql.lower_subqueries import lower_exists, lower_in, lower_scalar
+from viewmill.sql.lower_subqueries import (
+    if_true,
+    known,
+    lower_exists,
+    lower_in,
+    lower_scalar,
+    negated,
+)
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
 from viewmill.sql.moment_fields import moment_field
@@ -120,7 +127,7 @@ class ExpressionLowering:
 
     def condition(self, node: exp.Expr, what: str) -> Expression:
         """An expression that must be BOOLEAN."""
-        return operators.boolean(self.lower(node), what)
+        return if_true(operators.boolean(self.lower(node), what))
 
     def sort_key(self, node: exp.Expr) -> SortKey:
         """One key of an ORDER BY."""
@@ -323,7 +330,7 @@ class ExpressionLowering:
         return result
 
     def _not(self, node: exp.Expr) -> Expression:
-        return operators.negation(self.lower(node.this), self.span(node))
+        return negated(self.lower(node.this), self.span(node))
 
     def _not_safe_equal(self, node: exp.Expr) -> Expression:
         return operators.negation(self._compare("<=>", node), self.span(node))
@@ -353,9 +360,11 @@ class ExpressionLowering:
         subject = _bare(node.this)
         if query is not None:
             values = subject.expressions if isinstance(subject, exp.Tuple) else [node.this]
-            return lower_in(self, self.all(values), query, span)
+            return known(lower_in(self, self.all(values), query, span))
         if node.args.get("unnest") is not None or node.args.get("field") is not None:
             raise NotModelled("IN over an array", span)
+        if not node.expressions:
+            raise MalformedSQL("IN needs at least one value", span=span)
         if isinstance(subject, exp.Tuple):
             options = [
                 self._compare_tuples("=", subject, _bare(each), span) for each in node.expressions
@@ -474,6 +483,7 @@ class ExpressionLowering:
         distinct = False
         if arguments and isinstance(arguments[0], exp.Distinct):
             distinct, arguments = True, [*arguments[0].expressions, *arguments[1:]]
+        aggregates.require_arguments(name, arguments, self.span(node))
         if any(isinstance(each, exp.Order | exp.Limit | exp.HavingMax) for each in arguments):
             raise NotModelled("an ordered aggregate", self.span(node))
         # Inside an aggregate the names are those of FROM, in HAVING and ORDER BY too.

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewmill.algebra.expressions import Column, Exists, Expression, InSubquery, ScalarSubquery
+from viewmill.algebra.expressions import (
+    Call,
+    Column,
+    Exists,
+    Expression,
+    InSubquery,
+    Literal,
+    ScalarSubquery,
+    walk,
+)
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.types import BOOLEAN
 from viewmill.errors import Span, TypeMismatch
+from viewmill.sql import operators
 from viewmill.sql.coercion import cast, common_type
 from viewmill.sql.not_modelled import NotModelled
 
@@ -71,3 +81,52 @@ def lower_in(
         relation = Project(relation, tuple(right))
     nullable = any(each.nullable for each in (*left, *relation.schema))
     return InSubquery(tuple(left), relation, BOOLEAN, nullable, span)
+
+
+# Spark joins with the list and asks whether a row was found: where SQL's IN or NOT IN is NULL, both
+# are FALSE. As a condition that is the same, so there they stay as they are.
+
+
+def known(test: Expression) -> Expression:
+    """IN or NOT IN of a query, FALSE where it is not known."""
+    if not test.nullable:
+        return test
+    return Call("coalesce", (test, Literal(False, BOOLEAN)), BOOLEAN, False, test.span)
+
+
+def negated(operand: Expression, span: Span | None) -> Expression:
+    """NOT, of AND and OR as OR and AND where such a test is inside."""
+    match operand:
+        case Call(function="and" | "or" as sign) if any(map(_is_known, walk(operand))):
+            parts = [negated(each, span) for each in operand.arguments]
+            return operators.connect_all("or" if sign == "and" else "and", parts, span)
+        case Call(function="not") if any(map(_is_known, walk(operand))):
+            return operand.arguments[0]
+        case Call() if _is_known(operand):
+            test = operand.arguments[0]
+            if isinstance(test, Call):  # NOT NOT IN
+                return known(test.arguments[0])
+            return known(operators.negation(test, span))
+        case _:
+            return operators.negation(operand, span)
+
+
+def if_true(condition: Expression) -> Expression:
+    """A condition on rows, of which FALSE and NULL keep none."""
+    match condition:
+        case Call() if _is_known(condition):
+            return condition.arguments[0]
+        case Call(function="and" | "or" as sign) if any(map(_is_known, walk(condition))):
+            parts = [if_true(each) for each in condition.arguments]
+            return operators.connect_all(sign, parts, condition.span)
+        case _:
+            return condition
+
+
+def _is_known(expression: Expression) -> bool:
+    if not isinstance(expression, Call) or expression.function != "coalesce":
+        return False
+    test = expression.arguments[0]
+    if isinstance(test, Call) and test.function == "not":
+        test = test.arguments[0]
+    return isinstance(test, InSubquery)

@@ -24,7 +24,7 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import INT, Date, Integer, Interval, Nested, Timestamp
-from viewmill.errors import TypeMismatch, UnknownName, nearest
+from viewmill.errors import Span, TypeMismatch, UnknownName, nearest
 from viewmill.sql import aggregates, operators
 from viewmill.sql.engine_calls import engine_call, is_engine_aggregate, refuse_unknown
 from viewmill.sql.not_modelled import NotModelled
@@ -60,6 +60,7 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
         if where is not None or not is_engine_aggregate(function):
             raise NotModelled(f"the function {name} over a window", span)
         return _over_engine(lowering, node, function, ignore_nulls)
+    aggregates.require_arguments(name, nodes, span)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
         nodes = []
     arguments = lowering.all(nodes)
@@ -68,8 +69,10 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
     partition_nodes, order_nodes, spec = _definition(lowering, node)
     partition = lowering.all(partition_nodes)
     order = tuple(lowering.sort_key(each) for each in order_nodes)
-    frame = None if spec is None else _frame(lowering, spec, order)
-    if aggregates.is_window_function(name) and not _takes_frame(name):
+    frame = None if spec is None else _frame(lowering, spec, order, span)
+    if frame is not None and aggregates.is_window_function(name) and not _takes_frame(name):
+        if frame != aggregates.OWN_FRAMES.get(name):
+            raise TypeMismatch(f"{name} has a frame of its own: leave out yours", span=span)
         frame = None
     return aggregates.over(
         name, arguments, partition, order, frame, ignore_nulls=ignore_nulls, span=span
@@ -86,7 +89,7 @@ def _over_engine(
     assert isinstance(call, Aggregate)
     partition_nodes, order_nodes, spec = _definition(lowering, node)
     order = tuple(lowering.sort_key(each) for each in order_nodes)
-    frame = None if spec is None else _frame(lowering, spec, order)
+    frame = None if spec is None else _frame(lowering, spec, order, span)
     partition = lowering.all(partition_nodes)
     return Over(
         call.function, call.arguments, partition, order, frame, call.type, True, ignore_nulls, span
@@ -130,21 +133,28 @@ def _definition(lowering: ExpressionLowering, node: exp.Window) -> Definition:
     return base_partition + partition, base_order + order, spec or base_spec
 
 
-def _frame(lowering: ExpressionLowering, spec: exp.WindowSpec, order: Sequence[SortKey]) -> Frame:
+def _frame(
+    lowering: ExpressionLowering,
+    spec: exp.WindowSpec,
+    order: Sequence[SortKey],
+    around: Span | None,
+) -> Frame:
+    """The frame; a bound without a number has no place in the text, so `around` is shown."""
+    span = lowering.span(spec) or around
     kind = str(spec.args.get("kind") or "RANGE").lower()
     if kind not in ("rows", "range") or spec.args.get("exclude"):
-        raise NotModelled(f"a frame of {kind.upper()}", lowering.span(spec))
+        raise NotModelled(f"a frame of {kind.upper()}", span)
     unit: OneOf["rows", "range"] = "rows" if kind == "rows" else "range"
     sides = [_unbounded_side(spec, which) for which in ("start", "end")]
     if sides[0] == "FOLLOWING" or sides[1] == "PRECEDING":
-        raise TypeMismatch("the frame ends before it starts", span=lowering.span(spec))
+        raise TypeMismatch("the frame ends before it starts", span=span)
     start = _bound(lowering, spec.args.get("start"), spec.args.get("start_side"), unit, order)
     end_node = spec.args.get("end")
     end = 0 if end_node is None else _bound(
         lowering, end_node, spec.args.get("end_side"), unit, order
     )  # fmt: skip
     if start is not None and end is not None and start > end:
-        raise TypeMismatch("the frame ends before it starts", span=lowering.span(spec))
+        raise TypeMismatch("the frame ends before it starts", span=span)
     return Frame(unit, start, end)
 
 

@@ -6,6 +6,7 @@ gives  the name in Spark's spelling and the arguments in Spark's order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -84,24 +85,15 @@ def _unit(node: exp.Expr) -> str:
 
 
 def _date_diff(node: exp.Expr) -> Read:
-    if _unit(node) != "DAY" or _start(node.this) > _start(node.expression):
+    if _unit(node) != "DAY" or _start(node.expression) < _start(node.this) < math.inf:
         return _timestampdiff(node)  # datediff(unit, a, b)
     return "datediff", [node.this, node.expression]  # (b, a): days of the calendar
 
 
-def _start(node: exp.Expr) -> int:
-    """Where a node begins in the text."""
-    return min((each.meta.get("start", 0) for each in node.walk() if each.meta), default=0)
-
-
-def _truncation(name: str) -> Callable[[exp.Expr], Read]:
-    def read(node: exp.Expr) -> Read:
-        unit = node.args["unit"]
-        text = exp.Literal.string(unit.name)
-        text.meta.update(unit.meta)
-        return name, [text, node.this] if name == "date_trunc" else [node.this, text]
-
-    return read
+def _start(node: exp.Expr) -> float:
+    """Where a node begins in the text; NULL does not say."""
+    places = [each.meta["start"] for each in node.walk() if "start" in each.meta]
+    return min(places, default=math.inf)
 
 
 def _unix_time(node: exp.Expr) -> Read:
@@ -253,8 +245,6 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.TsOrDsAdd: _add_days,
     exp.DateAdd: _add_days,
     exp.DateDiff: _date_diff,
-    exp.TimestampTrunc: _truncation("date_trunc"),
-    exp.DateTrunc: _truncation("trunc"),
     exp.StrToUnix: _unix_time,
     exp.If: _plain("if", "this", "true", "false"),
     exp.Nvl2: _plain("nvl2", "this", "true", "false"),

@@ -48,7 +48,8 @@ def duckdb_cast(text: str, source: Type, target: Type) -> str:
             return f"spark_truth({text})"
         case (Float(), Decimal()):
             # By way of its digits as a DOUBLE: 1.005 is 1.01 in DECIMAL(10,2), as in Spark.
-            return f"CAST(CAST(CAST({text} AS DOUBLE) AS VARCHAR) AS {name})"
+            # NaN and infinities are NULL there.
+            return f"CAST(CAST(spark_number(CAST({text} AS DOUBLE)) AS VARCHAR) AS {name})"
         case (Float(64), Float(32)):
             return f"spark_short({text})"
         case (String(), Float(32)):
