@@ -63,7 +63,7 @@ def lower_match(
 
 
 def _over(outer: Relation, inner: Relation) -> Relation:
-    """What stands around MATCH_RECOGNIZE, over what its measures are."""
+    """Put the query around MATCH_RECOGNIZE on top of the relation that computes its measures."""
     (scan,) = scans(outer)
     names = zip(scan.schema.names, inner.schema, strict=True)
     columns = tuple((name, Column(f.name, f.type, f.nullable)) for name, f in names)

@@ -272,7 +272,7 @@ class _Lowering:
         return found
 
     def _before(self, call: exp.Anonymous, phase: int) -> exp.Expr:
-        """What PREV is of, if that is about the row before."""
+        """The argument of PREV, which must refer to the row just before."""
         name, span = str(call.this).upper(), span_of(call, self.sql)
         hint = f"PREV({self.variables[phase - 1]}.x) is x of the row before."
         if name != "PREV":

@@ -61,7 +61,7 @@ def window_of(
 
 
 def no_table(name: str, span: Span | None) -> UnsupportedQuery:
-    """What has no time of its own has no window."""
+    """The error for a window on something that is not a table."""
     return UnsupportedQuery(
         f'a window needs a table, which "{name}" is not',
         hint="Put the window on the table that the view reads.",

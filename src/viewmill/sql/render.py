@@ -301,7 +301,7 @@ def _computed_below(relation: Aggregate) -> Aggregate:
 
 
 def _joined(relation: Relation) -> list[Relation]:
-    """What a tree of joins puts together."""
+    """The leaves of a tree of joins, from left to right."""
     if isinstance(relation, Join):
         return [*_joined(relation.left), *_joined(relation.right)]
     return _joined(relation.input) if isinstance(relation, Filter) else [relation]

@@ -131,5 +131,5 @@ def _number(value: object) -> str:
 
 
 def python_name(function: str, count: int) -> str:
-    """What a function of `program.python_functions` with so many parameters is called in DuckDB."""
+    """The DuckDB name of a Python function with this many parameters."""
     return f"spark_{function}_{count}"

@@ -70,7 +70,7 @@ class Candidate:
     way: str = ""  # which of its ways the strategy means, if it has several
 
     def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
-        """What takes a product of this shape to an input; None if its rows must be listed."""
+        """The trigger for a product of this shape; None if its rows must be listed."""
         return None
 
 

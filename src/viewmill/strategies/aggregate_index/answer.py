@@ -207,7 +207,7 @@ class Answer:
         return [*words, "bits >> 1"] if is_nullable else words
 
     def _gather(self, alias: str) -> str:
-        """What picks in group t, and whether that is something else than before."""
+        """The call that picks levels in group t; it returns whether the pick has changed."""
         made = self.layout.outer[alias]
         side = next(each for each in self.layout.classified.sides if each.alias == alias)
         if side.plan == "order":

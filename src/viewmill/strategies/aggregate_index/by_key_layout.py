@@ -364,7 +364,7 @@ class KeyLayout:
         return found
 
     def _now(self, name: str, kind: str) -> str:
-        """What the key adds to a slot."""
+        """The text of what the key contributes to a slot."""
         for argument in (each for each in self.payload.arguments if name in each.specials):
             return self._now_special(argument.specials.index(name), name)
         if kind == "sum":

@@ -136,7 +136,7 @@ def _values(plan: ByKey, program: Program, statistics: Statistics) -> int:
 
 
 def _failing_row(query: Relation, *, overflow: bool) -> Expression | None:
-    """What is evaluated row by row and can fail; levels are kept of all rows, whoever qualifies."""
+    """An expression that is evaluated for every row and can fail; levels keep all rows."""
     group = query
     while isinstance(group, Project | Filter | Sort):
         group = group.input
@@ -268,7 +268,7 @@ def _note(side: Side) -> str:
 
 
 def _rounding(value: Value | Nested) -> str:
-    """What is to be said of a sum of floats."""
+    """The note that EXPLAIN adds for a sum of floats."""
     if not isinstance(value.call.type, Float):
         return ""
     return " (a sum of floats: where it equals the bound but for rounding, either may hold)"

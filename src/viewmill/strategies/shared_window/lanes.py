@@ -138,7 +138,7 @@ def _groups(sample: Delta, keys: Any) -> int:
 
 
 def join_lanes(parts: Sequence[LaneParts]) -> JoinedLane | None:
-    """One lane for all of these; None where one of them needs nothing of the kind."""
+    """One lane for all of these views; None if there is only one."""
     if len(parts) == 1:
         return None
     keys = list(dict.fromkeys(key for each in parts for key in each.keys))

@@ -150,7 +150,7 @@ def _renamed(scan: Scan) -> dict[str, Expression]:
 
 
 def _parts(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> LaneParts | None:
-    """What rows become, if that can be computed for rows that the view does not take."""
+    """The parts by which a view can share a lane; None if its keys or operations rule that out."""
     calls = [call for _, call in shape.aggregates]
     operations = [each for each in map(operation_of, calls) if each is not None]
     plain = all(isinstance(each, Column) for _, each in keys)

@@ -88,7 +88,7 @@ OPTIMIZERS = {"weaveshare": weave_share, "triweave": tri_weave}
 def _first_trees(
     queries: Iterable[WindowQuery] | Windows, omega: Omega, partials: str, rate: EdgeRate
 ) -> list[Tree]:
-    """One for each slide and offset."""
+    """The initial trees: one for each slide and offset."""
     if not isinstance(queries, Windows):
         pairs = np.array([(each.range, each.slide) for each in queries], np.int64)
         queries = Windows.of(pairs[:, 0], pairs[:, 1])

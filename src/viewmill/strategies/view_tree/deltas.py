@@ -117,7 +117,7 @@ def _path(
 
 
 def order_visits(siblings: list[View], known: set[str]) -> tuple[Visit, ...]:
-    """Whatever can be looked up first; then the sibling of which most is known is visited."""
+    """Order the siblings: the one with the fewest unknown key variables is always next."""
     known, open_, visits = set(known), list(siblings), []
     while open_:
         view = min(open_, key=lambda each: len(set(each.keys) - known))

@@ -156,5 +156,5 @@ def _field(block: Block, leaf: ArrayLeaf, name: str) -> Field:
 
 
 def _wish(node: ArrayLeaf | ArrayJoin) -> str:
-    """What the state of a matrix would be called."""
+    """The preferred name of a matrix's state."""
     return "_".join(("v", *(e.input for e in node.walk() if isinstance(e, ArrayLeaf))))

@@ -82,7 +82,7 @@ class StateRefs:
         return [each for each in self.all if name in [view.name for view in each.views]]
 
     def zero_test(self, view: View, entry: str, place: StateRef) -> str:
-        """What is true while an entry holds nothing of a view."""
+        """The condition that an entry holds a zero payload for a view."""
         stored = self.same.get(view.name, view)
         slots = self.layout.slots(stored)
         first = place.kind.word(place.names[stored.name, slots[0].name])

@@ -386,7 +386,7 @@ class TriggerWriter:
         self, step: Step, above: View, payloads: list[Payload], keys: dict[str, Operand],
         entries: dict[str, str],
     ) -> list[Payload]:  # fmt: skip
-        """What the view above keeps, of this change and its siblings."""
+        """The payloads of the view above: this change joined with its siblings."""
         joined_views = [visit.view for visit in step.visits if not visit.view.indicates]
         refs = [(view, self._slot_ref(view, entries)) for view in joined_views]
         joined = []

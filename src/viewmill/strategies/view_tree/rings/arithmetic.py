@@ -144,7 +144,7 @@ def kind_of(slot: Slot) -> Kind:
 
 
 def zero(kind: Kind) -> str:
-    """Nothing, as a value."""
+    """The zero of a kind of value, as source text."""
     return {"int": "0", "wide": "wide_of(0)", "sum": f"exact_none({EXACT_ROOM})"}[kind]
 
 

@@ -50,7 +50,7 @@ class Bag:
         return times
 
     def stored(self, view: View, ref: SlotRef) -> str:
-        """What reads it."""
+        """The text that reads the bag's word."""
         return f"int_at({ref.at(SLOT.name)})"
 
     def join(

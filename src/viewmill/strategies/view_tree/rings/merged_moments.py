@@ -99,7 +99,7 @@ class MergedMoments:
         self.add(source, self.root, payload, ref)
 
     def end(self, source: Source, total: None, ref: SlotRef) -> None:
-        """All was added."""
+        """Nothing to do: every change was added to the entry directly."""
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Count, sums and products."""

@@ -234,7 +234,7 @@ class UserRing:
         self.add(source, self.root, payload, ref)
 
     def end(self, source: Source, total: None, ref: SlotRef) -> None:
-        """All is added."""
+        """Nothing to do: every change was added to the entry directly."""
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """What the user's finish makes of the payload, or the payload itself."""
