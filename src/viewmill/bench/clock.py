@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timing:
-    """What a number of calls cost."""
+    """The timings of a number of calls."""
 
     calls: int
     rows: int

@@ -204,7 +204,7 @@ def _largest_only(
 
 
 def _sizes(mill: Mill) -> dict[str, float]:
-    """What the states take, and how much of that are keys and payloads."""
+    """The size of the states, and how much of it is keys and payloads."""
     entry = mill._core.catalog.view("v")
     net = 0
     for block in entry.blocks:

@@ -1,4 +1,4 @@
-"""How the commands speak: results to stdout, progress and remarks to stderr."""
+"""Output of the commands: results to stdout, progress and remarks to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views that cannot be opened: a row they fail for, a function nobody gave, a text no longer known.
+"""Views that cannot be opened: their query fails, a function is not registered, or the like.
 
 takes  the record of a view, and what went wrong
 does   keeps its name and text, so that the mill opens and everything else works; REFRESH and ALTER
@@ -36,7 +36,7 @@ ViewStatement = CreateView | CreateMaterializedView | CreateTemporalView
 def note_broken(
     core: Core, name: str, saved: dict[str, Any], reads: frozenset[str], why: Exception
 ) -> None:
-    """A view could not be opened."""
+    """Add a view that could not be opened to the catalog as broken."""
     reason = _reason(why)
     core.catalog.add(BrokenEntry(name, saved["sql"], reads, reason, saved))
     known = isinstance(why, ViewmillError)
@@ -74,7 +74,7 @@ def policies_of(name: str, texts: list[str]) -> tuple[Policy, ...]:
 
 @contextmanager
 def replacing_broken(core: Core, name: str) -> Iterator[None]:
-    """A view is created under the name of one that may be broken; if that fails it stays."""
+    """While a view is created: free its name from a broken view, which returns on failure."""
     entry = core.catalog.get(name)
     if not isinstance(entry, BrokenEntry):
         yield
@@ -89,8 +89,8 @@ def replacing_broken(core: Core, name: str) -> Iterator[None]:
 
 
 def repair(core: Core, entry: BrokenEntry, policies: tuple[Policy, ...] | None = None) -> None:
-    """Create a broken view again, filled from the tables as they are, and the broken ones that
-    read it; an error leaves it broken."""
+    """Recreate a broken view, filled from the tables as they are, and the broken views that read
+    it; an error leaves it broken."""
     statement = statement_of(entry.name, entry.saved)
     if policies is not None and not isinstance(statement, CreateView):
         statement = replace(statement, policies=policies)

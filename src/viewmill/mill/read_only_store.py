@@ -1,4 +1,4 @@
-"""A mill that is only read, while another process may have it open and write.
+"""Open a mill for reading while another process may write it.
 
 takes  the directory of a mill
 gives  a Store over a copy of it at one version, which refuses every change
@@ -23,7 +23,7 @@ _PAUSE_S = 0.01
 
 
 class ReadOnlyStore(Store):
-    """A store over a private copy, which goes when it is closed."""
+    """A store over a private copy, which is removed on closing."""
 
     origin: Path
 
@@ -41,7 +41,7 @@ class ReadOnlyStore(Store):
         raise refused(self.origin)
 
     def close(self) -> None:
-        """Close the copy and remove it. In a forked child it stays: it is the parent's."""
+        """Close and remove the copy. In a forked child it stays: it is the parent's."""
         was_open, folder = self.is_open, self.path
         try:
             super().close()
@@ -51,7 +51,7 @@ class ReadOnlyStore(Store):
 
 
 def refused(origin: Path) -> ReadOnlyMill:
-    """The error of whoever writes."""
+    """The error for a change of a read-only mill."""
     return ReadOnlyMill(
         f'the mill "{origin}" was opened for reading',
         hint="Change it where it is open for writing: vm.connect(path) without read_only.",
@@ -59,7 +59,7 @@ def refused(origin: Path) -> ReadOnlyMill:
 
 
 def open_read_only(path: Any) -> ReadOnlyStore:
-    """The mill at `path` as it is now, at one version that was committed."""
+    """Open the mill at `path` at its last committed version."""
     folder = Path(path).absolute()
     require_mill(folder)
     trouble: Exception = ChangedMeanwhile()

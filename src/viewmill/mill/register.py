@@ -1,4 +1,4 @@
-"""Register what users wrote in Python as SQL aggregates.
+"""Register Python aggregates of users for SQL.
 
 takes  a name and a ring, or an operation for windows
 does   tries the laws on samples, and puts it into the catalog
@@ -35,7 +35,7 @@ def _register_ring(core: Core, name: str, ring: Ring) -> None:
 
 
 def _register_operation(core: Core, name: str, operation: Operation) -> None:
-    """Its laws were tried when it was made."""
+    """Register an operation for windows; its constructor has checked its laws."""
     known = replace(operation, name=operation.name or name)
     core.catalog.rings[name.lower()] = RegisteredRing(name, known, operation.commutative)
 
@@ -61,7 +61,7 @@ KINDS: dict[type, Callable[[Core, str, Any], None]] = {
 
 
 def register_aggregate(core: Core, name: str, aggregate: object) -> None:
-    """Make a user's aggregate known under a name."""
+    """Register a user's aggregate under a name."""
     if not isinstance(name, str) or not name.isidentifier():
         raise InvalidArgument(f"{name!r} is no name for an aggregate")
     known = {*functions.function_names(), WINDOW}
@@ -81,7 +81,7 @@ def register_aggregate(core: Core, name: str, aggregate: object) -> None:
 
 
 def _refuse_change(core: Core, name: str, aggregate: object) -> None:
-    """Views keep the meaning they were created with."""
+    """Raise if a view uses another aggregate that is registered under this name."""
     known = core.catalog.rings.get(name.lower())
     if known is None or known.ring == aggregate:
         return

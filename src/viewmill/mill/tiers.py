@@ -1,8 +1,8 @@
-"""Which views run compiled kernels, and when a view goes over to them.
+"""Tiers: views start with interpreted kernels and switch to compiled ones.
 
 takes  programs of triggers
-gives  maintainers: compiled at once where the cache has the kernels, else interpreted ones, which
-       are replaced between two commits as soon as a helper process has compiled theirs
+gives  maintainers: compiled ones if the cache has the kernels, else interpreted ones, which are
+       replaced between two commits once a helper process has compiled their kernels
 
 `compile="now"` waits for the compiler instead, `compile="off"` interprets for good.
 """
@@ -29,7 +29,7 @@ _MAX_INTERPRETED_ROWS = 50_000
 
 
 class Tiers:
-    """The maintainers of a mill that are interpreted, and what compiles them."""
+    """The interpreted maintainers of a mill, and the compilations in progress."""
 
     def __init__(self, core: Core, mode: str) -> None:
         self._core, self.mode = weakref.ref(core), mode
@@ -52,7 +52,7 @@ class Tiers:
         return made
 
     def _start(self, maintainer: Any) -> None:
-        """Have the kernels of an interpreted maintainer compiled."""
+        """Start compiling the kernels of an interpreted maintainer."""
         reference, key = weakref.ref(maintainer), id(maintainer)
         weakref.finalize(maintainer, self.compiling.pop, key, None)
         queue = pkgutil.resolve_name(_QUEUE)()
@@ -60,7 +60,7 @@ class Tiers:
         self.compiling[key] = reference, compilation
 
     def _replace(self, key: int) -> None:
-        """Let a compiled maintainer take over, between two commits."""
+        """Switch to a compiled maintainer, between two commits."""
         core = self._core()
         if core is None:
             return
@@ -77,7 +77,7 @@ class Tiers:
 
     @staticmethod
     def switch_to_compiled(core: Core, old: Any) -> None:
-        """Let a compiled maintainer with the same states take the place of an interpreted one."""
+        """Replace an interpreted maintainer by a compiled one with the same states."""
         blocks = [
             block
             for entry in core.catalog.views()
@@ -101,7 +101,7 @@ class Tiers:
         return "compiling" if id(maintainer) in self.compiling else "interpreted"
 
     def why(self, entry: ViewEntry) -> str:
-        """Why a view is not compiled; empty if it is, or if nobody asked for it."""
+        """Why a view is not compiled; empty if it is, or if compilation is off."""
         tier = self.of_view(entry)
         if tier == "compiling":
             return "a helper process compiles its kernels; until then they are interpreted"

@@ -1,4 +1,4 @@
-"""Calls that no exception from another thread can stop halfway.
+"""Calls that an exception from another thread cannot stop midway.
 
 takes  a call of a public method, in a program with several threads
 does   it in a twin of the calling thread, which nobody else knows; the caller waits for it
@@ -32,7 +32,7 @@ _threads = _thread._count  # how many there are besides the main thread
 
 
 class _Call:
-    """One call, and what came of it."""
+    """One call and its outcome."""
 
     __slots__ = ("_context", "_function", "done", "error", "is_done", "result")
 
@@ -45,7 +45,8 @@ class _Call:
         self.done.acquire()
 
     def work(self) -> None:
-        """Make the call. It is forgotten before anybody is told: it may hold the last reference."""
+        """Make the call, and drop the function before the caller goes on: it may hold the last
+        reference to an object."""
         assert self._function is not None
         try:
             self.result = self._context.run(self._function)
@@ -57,7 +58,7 @@ class _Call:
 
 
 class _Twin:
-    """A thread that works for one other; it ends with it."""
+    """A helper thread of one other thread, with which it ends."""
 
     def __init__(self) -> None:
         self.calls: SimpleQueue[_Call | None] = SimpleQueue()
@@ -98,7 +99,7 @@ def _run(function: Callable[[], Any]) -> Any:
 
 
 def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method of a mill or view go on to its end whatever happens to its caller."""
+    """Let a method of a mill or view run to its end even if its caller is interrupted."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -117,7 +118,7 @@ def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def _forget_twin() -> None:
-    """In a forked child: it has not been copied."""
+    """In a forked child: there is no twin."""
     mine.twin = None
     OURS.clear()
 

@@ -1,4 +1,4 @@
-"""The lock of a mill, for those who change it: no signal handler runs in the middle of a change.
+"""The write lock of a mill, which defers signal handlers until a change is complete.
 
 takes  Ctrl-C and other signals that have a Python handler, while the main thread holds the lock
 does   notes them, and calls their handlers when the change is done, or was taken back
@@ -73,7 +73,7 @@ class WriteLock:
             set_handler(number, own)
 
     def _end(self) -> None:
-        """Put the handlers back, and call those whose signal came."""
+        """Restore the handlers, and call those whose signal was received."""
         came, self._came, self._depth = self._came, [], 0
         replaced = self._replaced
         handlers = [*replaced.items()]

@@ -103,7 +103,7 @@ def _sorted(values: Iterable[Any]) -> list[Any]:
 
 
 def column_of(columns: Sequence[str | Category], name: str) -> int:
-    """Where a column is, whatever its case."""
+    """The position of a column, ignoring case."""
     wanted = name.lower()
     for i, each in enumerate(columns):
         if isinstance(each, str) and each.lower() == wanted:

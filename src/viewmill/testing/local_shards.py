@@ -40,7 +40,7 @@ _SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
 
 
 class MemoryStore:
-    """What the state store holds for one slot; a copy of it is a checkpoint."""
+    """The state store of one slot; a copy of it is a checkpoint."""
 
     def __init__(self) -> None:
         self._head, self._log, self._snapshot = b"", dict[int, bytes](), b""
@@ -126,7 +126,7 @@ class LocalShards:
                 self.mill.apply(name, part, multiplicity=self._multiplicity)
 
     def give(self, rows: Mapping[str, pa.Table]) -> pa.Table:
-        """What all slots give for a batch."""
+        """The output of all slots for a batch."""
         assert self.layout is not None
         by_slot: dict[int, list[tuple[str, bool, bytes]]] = {}
         given: list[dict[str, Any]] = []
@@ -152,7 +152,7 @@ class LocalShards:
         return pa.Table.from_pylist(given)
 
     def partial(self, view: str) -> list[Any]:
-        """What shards gave for a view."""
+        """The gathered output of the shards for a view."""
         return list(self.mill.sql(f"SELECT * FROM {gathering_table(view)}").rows())
 
 

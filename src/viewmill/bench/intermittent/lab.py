@@ -96,7 +96,7 @@ class Lab:
         return seconds
 
     def budgeted(self, name: str) -> Any:
-        """What the mill notes of a view in a budget."""
+        """The budgeted states of a view."""
         return self.mill.core.catalog.view(name).budgeted
 
     def refresh(self, name: str) -> float:
@@ -104,7 +104,7 @@ class Lab:
         return cpu_s(self.mill[name].refresh)
 
     def state_bytes(self, name: str) -> int:
-        """What a view's states take now."""
+        """The present size of a view's states."""
         return int(self.mill[name].status()["state_bytes"])
 
     def same(self, first: str, second: str) -> bool:

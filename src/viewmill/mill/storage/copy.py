@@ -1,11 +1,11 @@
-"""A copy of a mill's directory, as it was at one version, while another process may write it.
+"""Copy the directory of a mill at one version, while another process may write it.
 
 takes  the directory of a mill
-gives  a directory of our own with the same files, consistent or refused when it is opened
+gives  a private directory with the same files; opening it verifies that they are consistent
 
-Nothing is locked and nothing is written there, so the writer does not notice. Files that change
-are copied in the order in which they depend on each other: what is copied later is at least as new
-as what it must go with. A checkpoint in between replaces files; then the copy is made again.
+Nothing is locked or written in the original, so the writer is not disturbed. Files that change are
+copied in such an order that each is at least as new as the files before it require. If a checkpoint
+replaces files in between, the copy is repeated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WAL_HEADER_BYTES = 32
 
 
 class ChangedMeanwhile(Exception):
-    """A checkpoint came in between: the files of the copy do not go together."""
+    """A checkpoint replaced files during the copy, so they are inconsistent."""
 
 
 def require_mill(folder: Path) -> None:
-    """Raise unless there is a mill."""
+    """Raise if the directory has no mill."""
     head = folder / HEAD
     if not head.is_file() or not is_head(head):
         raise InvalidArgument(
@@ -40,9 +40,9 @@ def require_mill(folder: Path) -> None:
 
 
 def copy_mill(folder: Path, target: Path) -> int:
-    """Copy a mill; gives the sequence that the copy must at least have reached."""
+    """Copy a mill; gives the commit number that the copy must have reached at least."""
     before = read_head(folder)
-    # A part says which version it shows, and the log tells what came later: parts come first.
+    # Parts come first: a part names its version, and the log has the later changes.
     if (folder / PARTS).is_dir():
         shutil.copytree(folder / PARTS, target / PARTS, ignore=shutil.ignore_patterns("_draft*"))
     _copy(folder, target, HEAD)
@@ -59,14 +59,14 @@ def copy_mill(folder: Path, target: Path) -> int:
 
 
 def _others(folder: Path) -> list[str]:
-    """The files that stand beside the database; those that never change come last."""
+    """The other files beside the database; those that never change come last."""
     known = {HEAD, DATABASE, WRITE_AHEAD_LOG, *_LEFT_OUT}
     found = [each.name for each in os.scandir(folder) if each.is_file()]
     return sorted((name for name in found if name not in known), key=is_arrow_file)
 
 
 def _salts(folder: Path) -> bytes:
-    """What tells one SQLite log from the next one."""
+    """The salts of SQLite's WAL, which change whenever the WAL is restarted."""
     try:
         return read_start(folder / WRITE_AHEAD_LOG, _WAL_HEADER_BYTES)
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def _salts(folder: Path) -> bytes:
 
 
 def _copy(folder: Path, target: Path, name: str) -> None:
-    """Copy a file, or link one that never changes; one that is gone is missed at the opening."""
+    """Copy a file, or link one that never changes; opening the copy detects a missing file."""
     try:
         if is_arrow_file(name):
             try:

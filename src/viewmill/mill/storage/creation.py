@@ -37,7 +37,7 @@ _OURS = {DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY}  # HEAD is not ours alone: gi
 
 
 def check_folder(folder: Path) -> None:
-    """Make the directory if it is absent; refuse one that holds other things than a mill."""
+    """Make the directory if it is absent; raise if it holds anything other than a mill."""
     if folder.exists() and not folder.is_dir():
         raise WrongFormat(
             f'"{folder}" is a file, and a mill is a directory', hint="Choose another path."
@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
 
 
 def create_if_absent(folder: Path) -> None:
-    """Write what a new mill has. Call with the lock held."""
+    """Write the files of a new mill. Call with the lock held."""
     if (folder / HEAD).exists():
         return
     if (folder / DATABASE).exists():

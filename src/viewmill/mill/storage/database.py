@@ -63,7 +63,7 @@ _UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, MemoryError
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds in memory. Not the rows."""
+    """The metadata that a store holds in memory, without the rows."""
 
     head: Head
     catalog: Mapping[str, str]
@@ -75,7 +75,7 @@ class Contents:
     last_record: LoggedVersion | None = None  # of `deltas.log` when it was opened
 
     def all_pieces(self) -> list[Piece]:
-        """Every part of a file that is referred to."""
+        """Every piece of a file that the store refers to."""
         return [*self.pieces.values(), *self.deltas]
 
 
@@ -85,7 +85,7 @@ def digest_texts(texts: Mapping[str, str]) -> bytes:
 
 
 def digest_checkpoint(pieces: Pieces, notes: Mapping[str, str]) -> bytes:
-    """The checksum of where the snapshots are, and of the notes."""
+    """The checksum of the positions of the snapshots and of the notes."""
     places = {
         f"{kind} {name}": f"{piece.file} {piece.offset} {piece.size} {piece.digest.hex()}"
         for (kind, name), piece in pieces.items()
@@ -99,14 +99,14 @@ def _framed(text: str) -> bytes:
 
 
 def first_contents() -> Contents:
-    """A store without any version."""
+    """The contents of a new store."""
     anchor = os.urandom(16)  # so that the logs of two mills are never taken for each other
     head = Head(0, 0, 0, anchor, anchor, digest_texts({}), digest_checkpoint({}, {}))
     return Contents(head, {}, {}, {}, 0, 0, {})
 
 
 def create_database(folder: Path, head: Head) -> None:
-    """Write the file under another name, sync it, then give it its name."""
+    """Write the file under another name, sync it, then rename it."""
     draft = folder / DRAFT
     with reported(draft, "write"):
         for leftover in folder.glob(DRAFT + "*"):
@@ -127,7 +127,7 @@ def create_database(folder: Path, head: Head) -> None:
 
 
 def check_database(folder: Path) -> Contents:
-    """Everything small in the database, once all of it has proved right."""
+    """The contents of the database, after verifying all of it."""
     path = folder / DATABASE
     if not path.exists():
         raise damaged(path, "it is missing")
@@ -165,7 +165,7 @@ def _check_untouched(folder: Path) -> Contents:
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    """A connection for writing, whose commit waits for the disk."""
+    """A connection for writing, with durable commits."""
     path = folder / DATABASE
     with reported(path, "open"):
         # A killed process may have left a commit that is written but not synced. We are about to
@@ -250,7 +250,7 @@ def _moved_on(head: Head, last: LoggedVersion | None) -> Head:
 
 
 def _failed_check(path: Path, said: str) -> StorageFailed:
-    """What the check of the pages found: damage, unless pages could not be read at all."""
+    """The error for a failed page check: damage, unless pages could not be read at all."""
     code = re.search(r"error code=(\d+)", said)
     if code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR:
         return refusal(path, "read", OSError(errno.EIO, f"SQLite: {said}"))
@@ -258,10 +258,10 @@ def _failed_check(path: Path, said: str) -> StorageFailed:
 
 
 def empty_log(connection: sqlite3.Connection) -> bool:
-    """Whether SQLite's log could be emptied, so that a refused commit cannot come back.
+    """Truncate SQLite's WAL, so that a refused commit cannot reappear; False if that failed.
 
-    When only the sync failed, the frames of the commit are whole in the log; SQLite would write
-    over them at the next commit, but until then a crash would bring them back.
+    If only the sync failed, the frames of the commit are complete in the WAL. SQLite would
+    overwrite them at the next commit, but a crash before that would recover them.
     """
     with suppress(sqlite3.Error):
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -270,10 +270,10 @@ def empty_log(connection: sqlite3.Connection) -> bool:
 
 
 def may_hold(folder: Path, head: Head) -> bool:
-    """Whether SQLite's log may hold the commit of `head`, after writing to it failed.
+    """Whether SQLite's WAL may contain the commit of `head`, after writing to the WAL failed.
 
-    The page with the head is in it, and behind it, or in its own frame, the mark of a commit. What
-    is sure is the opposite: without them the commit did not happen.
+    It may if the page with the head is there, and a commit frame at or after it. Without them the
+    commit certainly did not happen.
     """
     try:
         log = read_file(folder / WRITE_AHEAD_LOG)
@@ -294,7 +294,7 @@ def may_hold(folder: Path, head: Head) -> bool:
 
 
 def read_stored_head(connection: sqlite3.Connection, path: Path) -> Head:
-    """The head as the database has it."""
+    """The head that is stored in the database."""
     rows = connection.execute("SELECT body FROM head WHERE id = 1").fetchall()
     head = decode_head(bytes(rows[0][0]), path) if rows else None
     if head is None:
@@ -305,7 +305,7 @@ def read_stored_head(connection: sqlite3.Connection, path: Path) -> Head:
 def read_log(
     connection: sqlite3.Connection, records: LogReader, head: Head, path: Path
 ) -> Iterator[LogRow]:
-    """All rows of the log, checked."""
+    """All rows of the log, verified."""
     try:
         rows = connection.execute(
             "SELECT version, kind, name, payload, link FROM log ORDER BY version, id"

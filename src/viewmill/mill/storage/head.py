@@ -1,4 +1,4 @@
-"""The head: what the newest commit left, in a few bytes with a checksum.
+"""The head: the state of the store after the newest commit, in a few bytes with a checksum.
 
 takes  the bytes of the head, from the database and from the file HEAD
 gives  Head, or DamagedFile, or WrongFormat
@@ -31,19 +31,19 @@ FORMAT = 2  # 1 had no file deltas.log
 HEAD = "HEAD"
 
 _MAGIC = b"viewmill"
-# Other formats keep this much, so that each can tell the other from damage.
+# All formats share this prefix, so that another format is not mistaken for damage.
 _PREFIX = struct.Struct("<8sII")  # magic, format, bytes in all
 _FIELDS = struct.Struct("<QQQ16s16s16s16s")
 _BYTES = _PREFIX.size + _FIELDS.size + DIGEST_BYTES
 _PREFIX_AND_FIELDS = struct.Struct("<8sIIQQQ16s16s16s16s")
 
-# Commits write the two slots by turns: a write that tears leaves the other one. A slot is a sector.
+# Commits alternate between two slots, so a torn write leaves the other one. A slot is a sector.
 _SLOT_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where the store stands, and the checksum of everything it holds."""
+    """The newest commit of a store, with checksums of everything the store holds."""
 
     sequence: int  # commits so far, checkpoints included
     version: int  # the last version
@@ -72,7 +72,7 @@ class Head:
 
 
 def decode_head(body: bytes, path: Path) -> Head | None:
-    """The head in `body`, None when its bytes are not as written. `path` is for the error."""
+    """Decode a head, None if its checksum is wrong. `path` is for the error."""
     if len(body) < _PREFIX.size:
         return None
     magic, format_number, size = _PREFIX.unpack_from(body)
@@ -100,7 +100,7 @@ class HeadFile:
         self._slot = _newest_slot(_read_slots(self._path))
 
     def write(self, head: Head) -> None:
-        """Remember `head`, without waiting for the disk."""
+        """Write `head` without syncing it."""
         # The commit is done and cannot be taken back; a HEAD that stays behind is allowed. What
         # fails may have left half of a slot: the next one is written there again.
         other = 1 - self._slot
@@ -114,17 +114,17 @@ class HeadFile:
         self._slot = other
 
     def sync(self) -> None:
-        """Wait for the disk."""
+        """Sync the file."""
         with reported(self._path, "sync"):
             sync(self._descriptor)
 
     def close(self) -> None:
-        """Free the descriptor."""
+        """Close the descriptor."""
         disk.close(self._descriptor)
 
 
 def create_head(folder: Path, head: Head) -> None:
-    """Write HEAD for the first time: whole and synced, or not at all."""
+    """Create HEAD atomically and durably."""
     body = head.encode().ljust(_SLOT_BYTES, b"\0")
     replace_file(folder / HEAD, body * 2)
 
@@ -136,7 +136,7 @@ def is_head(path: Path) -> bool:
 
 
 def read_head(folder: Path) -> Head:
-    """The newest commit that HEAD knows of."""
+    """The newest commit that HEAD has."""
     path = folder / HEAD
     slots = _read_slots(path)
     head = slots[_newest_slot(slots)]

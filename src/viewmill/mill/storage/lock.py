@@ -18,7 +18,7 @@ LOCK = "LOCK"
 
 
 class Lock:
-    """Held until `release`, or until the process ends in whatever way."""
+    """Held until `release` or the end of the process, however it ends."""
 
     def __init__(self, folder: Path) -> None:
         self._descriptor = -1
@@ -38,7 +38,7 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others in. In a forked child: forget the lock, which stays the parent's."""
+        """Release the lock. In a forked child only forget it: it stays the parent's."""
         if self._descriptor >= 0:
             disk.close(self._descriptor)
             self._descriptor = -1

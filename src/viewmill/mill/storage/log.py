@@ -1,4 +1,4 @@
-"""The log: what each version changed, linked so that nothing can go missing.
+"""The log: the changes of each version, linked by digests so that missing rows are detected.
 
 takes  what one version changed: deltas, catalog objects, statements
 gives  LogRow, and Entry back from checked rows
@@ -23,7 +23,7 @@ from viewmill.mill.storage.refusals import damaged
 
 
 class Kind:
-    """What a row of the log is. The numbers are in the files: never change one."""
+    """The kind of a log row. The numbers are stored in files: never change one."""
 
     DELTA = 0
     DELTA_FILE = 1
@@ -61,13 +61,13 @@ class LogRow(NamedTuple):
 
     @property
     def piece(self) -> Piece:
-        """Where a large delta is."""
+        """The position of a large delta."""
         size, content = _DELTA_FILE.unpack_from(self.payload)
         return Piece(self.payload[_DELTA_FILE.size :].decode(), 0, size, content)
 
     @property
     def size(self) -> int:
-        """Bytes that the row keeps on disk."""
+        """The size of the row on disk, including its file."""
         outside = self.piece.size if self.kind == Kind.DELTA_FILE else 0
         return len(self.payload) + outside
 
@@ -138,7 +138,7 @@ def _checked(
 
 
 def read_entries(rows: Iterable[LogRow], folder: Path) -> Iterator[Entry]:
-    """The versions that checked `rows` tell of."""
+    """Decode verified `rows` into versions."""
     for version, group in groupby(rows, key=lambda row: row.version):
         statements: list[str] = []
         deltas: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What the operating system or SQLite says, as errors of ours.
+"""Translate errors of the operating system and of SQLite into ours.
 
 takes  OSError or sqlite3.Error, and the file it is about
 gives  StorageFailed, DamagedFile or MillLocked, naming the file and the next thing to try
@@ -23,7 +23,7 @@ _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 @contextmanager
 def reported(path: Path, doing: str) -> Iterator[None]:
-    """Raise what goes wrong inside as a StorageFailed about `path`."""
+    """Raise an OSError inside as a StorageFailed about `path`."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
@@ -40,7 +40,7 @@ def refusal(path: Path, doing: str, error: OSError | sqlite3.Error) -> StorageFa
 
 
 def is_full(error: sqlite3.Error) -> bool:
-    """Whether there is no space left, if only for SQLite's shared memory."""
+    """Whether the disk is full, or SQLite could not grow its shared memory."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
@@ -52,13 +52,13 @@ def is_disk_failure(error: sqlite3.Error) -> bool:
 
 
 def is_failed_sync(error: sqlite3.Error) -> bool:
-    """Whether a sync failed: nobody knows what the disk has."""
+    """Whether a sync failed, so that the content of the disk is unknown."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 def outcome_unknown(path: Path, error: BaseException) -> OutcomeUnknown:
-    """The error for a commit that the disk may have, or not."""
+    """The error for a commit whose outcome is unknown."""
     return OutcomeUnknown(
         f'the outcome of this change is unknown: the disk failed while "{path}" was synced',
         detail=f"{error}. The mill takes no more changes.",
@@ -67,7 +67,7 @@ def outcome_unknown(path: Path, error: BaseException) -> OutcomeUnknown:
 
 
 def damaged(path: Path, detail: str) -> DamagedFile:
-    """The error for a file that is not what was written."""
+    """The error for a damaged file."""
     return DamagedFile(f'"{path}" is damaged', detail=detail, hint=RESTORE)
 
 

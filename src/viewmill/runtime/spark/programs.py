@@ -1,4 +1,4 @@
-"""What shards run for a view. Data only, so that it can travel to workers."""
+"""The programs that shards run for a view: plain data that can be sent to workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viewmill.program.program import Program
 
 @dataclass(frozen=True)
 class ShardProgram:
-    """What shards run for one view: its blocks, the last of which has the view's name."""
+    """The blocks that shards run for one view; the last one has the view's name."""
 
     view: str
     blocks: tuple[tuple[str, Program], ...]
@@ -19,21 +19,21 @@ class ShardProgram:
 
     @property
     def streams(self) -> frozenset[str]:
-        """What it takes."""
+        """The streams that it reads."""
         own = {name for name, _ in self.blocks}
         return frozenset(i.source for _, each in self.blocks for i in each.inputs) - own
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """What must not change while the state lives."""
+        """Fingerprints of the programs; stored state is valid only for the same ones."""
         return tuple(each.fingerprint for _, each in self.blocks)
 
     @property
     def query(self) -> Relation:
-        """What a shard computes."""
+        """The query that a shard computes."""
         return self.blocks[-1][1].query
 
     @property
     def output(self) -> Schema:
-        """The columns of what a shard gives."""
+        """The output columns of a shard."""
         return self.blocks[-1][1].output

@@ -1,4 +1,4 @@
-"""One shard of the views: programs over the rows that were sent here.
+"""One shard of the views: programs over the rows that were sent to it.
 
 takes  the programs, deltas of streams
 gives  the change of each view's part; its states as bytes, and back
@@ -53,11 +53,11 @@ class Shard:
                 self._runtime.add(block)
 
     def take(self, deltas: Mapping[str, Delta]) -> dict[str, Delta]:
-        """Apply one batch and keep it; the change of each view's part. An error changes nothing."""
+        """Apply and commit one batch; gives the delta of each view. An error changes nothing."""
         try:
             return self._take(deltas)
         except (Overflow, EvaluationFailed):
-            # A row that came and went inside the batch is not judged: its net effect counts.
+            # Rows that cancel out within the batch must not make it fail.
             return self._take({name: consolidate(delta) for name, delta in deltas.items()})
 
     def _take(self, deltas: Mapping[str, Delta]) -> dict[str, Delta]:
@@ -70,17 +70,17 @@ class Shard:
         return outputs
 
     def contents(self) -> dict[str, Delta]:
-        """What each view's part shows; a sum over no rows is a row."""
+        """The rows of each view's part; a sum over no rows is one row."""
         views = [block for block in self._blocks if block.name in self._views]
         return {block.name: block.maintainer.contents() for block in views}
 
     @property
     def state_bytes(self) -> int:
-        """What the states hold."""
+        """The size of the states."""
         return sum(sum(block.maintainer.state_bytes().values()) for block in self._blocks)
 
     def snapshot(self) -> bytes:
-        """Every state, such that `load` of another shard makes it this one."""
+        """All states as bytes, for `load`."""
         pieces = [
             pa.Table.from_batches(batches) if (batches := list(block.maintainer.snapshot(state)))
             else None
@@ -89,11 +89,11 @@ class Shard:
         return write_tables(pieces)
 
     def load(self, snapshot: bytes) -> None:
-        """Take the states of a snapshot."""
+        """Restore the states of a snapshot."""
         _load(self._blocks, snapshot)
 
     def fill(self, rows: Callable[[Relation], Iterable[Any]]) -> None:
-        """Load every state with the rows of its definition, or feed the block its inputs again."""
+        """Load every state with the rows of its definition, or replay the inputs of the block."""
         for block in self._blocks:
             states = [each for each in block.program.states if not each.derived]
             for state in states:
@@ -105,9 +105,9 @@ class Shard:
             block.maintainer.commit()
 
     def _replay(self, block: Block) -> None:
-        """Feed a block what the blocks below it show.
+        """Feed a block the rows of the blocks below it.
 
-        The maximum of no rows is one row with a NULL, so a block may show rows before any came.
+        A block may have rows without any input: the maximum of no rows is one row with a NULL.
         """
         below = {each.name: each for each in self._blocks}
         for each in block.program.inputs:

@@ -1,8 +1,8 @@
-"""What fails when: all of it from one seed.
+"""A reproducible schedule of disk faults, power losses and signals.
 
 takes  a seed
-gives  for each operation on the disk whether it fails, and how; when the power goes, when a signal
-       comes; and the same again for the same seed
+gives  for each disk operation whether it fails, and how; when the power is lost and when a signal
+       arrives; the same for the same seed
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _FAILURE_RATE = 0.2  # of operations that fail sometimes
 
 
 class PowerLoss(BaseException):
-    """The machine is off: nothing that the program does has any effect now."""
+    """The power is lost: nothing that the program does has any effect from now on."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of operation fails with an error; error 0 is a write that takes less."""
+    """A failure of one kind of operation; error 0 is a short write."""
 
     operation: str
     error: int
