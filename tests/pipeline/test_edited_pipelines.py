@@ -21,6 +21,7 @@ import viewmill as vm
 from viewmill.errors import ForbiddenChange, InvalidArgument, WrongFormat
 from viewmill.mill.storage import crash_points
 from viewmill.pipeline.pipeline import Pipeline
+from viewmill.pipeline.sinks.delta_lake import DeltaLake
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.int64()})
 SPENT = "SELECT k, sum(x) AS s FROM t GROUP BY k"
@@ -515,3 +516,22 @@ def test_two_sinks_in_memory_under_one_name_are_refused(tmp_path):
         with pytest.raises(InvalidArgument, match='"A_changes" is in the place of the sink of "a"'):
             pipe.sink("A_changes", format="memory")
         pipe.sink("a", format="memory")
+
+
+def test_a_delta_table_signed_by_an_earlier_version_is_still_ours(tmp_path, monkeypatch):
+    """Earlier versions signed with the name of the view as it was spelt."""
+    frame, out = Frame(rows((1, 10))), tmp_path / "out"
+
+    def as_it_was_spelt(lake, view, pipeline):
+        lake.owner = f"viewmill {pipeline} {view.name}"
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(DeltaLake, "sign", as_it_was_spelt)
+        with opened(tmp_path, frame, {"Spent": SPENT}) as pipe:
+            pipe.sink("Spent", path=out, format="delta")
+            pipe.run_once()
+    frame.table = rows((1, 11))
+    with opened(tmp_path, frame, {"Spent": SPENT}) as pipe:
+        pipe.sink("Spent", path=out, format="delta")
+        pipe.run_once()
+    assert sorted(delta_rows(out)) == [(1, 11)]

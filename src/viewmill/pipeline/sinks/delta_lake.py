@@ -69,6 +69,22 @@ class DeltaLake:
             table.cleanup_metadata()
         self._writes += 1
 
+    def sign(self, view: View, pipeline: str) -> None:
+        """Set the owner: a view is the same one in any case of its name.
+
+        Tables written by an earlier version are signed with the name as it was spelt.
+        """
+        owner, spelt = (
+            f"viewmill {pipeline} {view.name.lower()}",
+            f"viewmill {pipeline} {view.name}",
+        )
+        self.owner = owner
+        table = None if Path(self._path).is_file() else self._table()
+        if table is None or table.transaction_version(owner) is not None:
+            return
+        if table.transaction_version(spelt) is not None:
+            self.owner = spelt
+
     def require_ours(self) -> None:
         """Raise if the table belongs to others or the directory has other files."""
         folder = Path(self._path)
@@ -100,11 +116,6 @@ class DeltaLake:
         return [] if table is None else [pa.table(table.to_pyarrow_table())]
 
 
-def _signature(view: View, pipeline: str) -> str:
-    """Who writes a table; a view is the same one in any case of its name."""
-    return f"viewmill {pipeline} {view.name.lower()}"
-
-
 class DeltaTableSink(TableSink):
     """The view as a Delta table; each version that changes the view is a table version."""
 
@@ -114,7 +125,7 @@ class DeltaTableSink(TableSink):
 
     def open(self, view: View, pipeline: str) -> None:
         """Set the owner of the table to this pipeline and view, and check that it is ours."""
-        self._lake.owner = _signature(view, pipeline)
+        self._lake.sign(view, pipeline)
         self._lake.require_ours()
         super().open(view, pipeline)
 
@@ -139,7 +150,7 @@ class DeltaChanges(ChangeSink):
     def open(self, view: View, pipeline: str) -> None:
         """Set the owner of the table to this pipeline and view, and check that it is ours."""
         super().open(view, pipeline)
-        self._lake.owner = _signature(view, pipeline)
+        self._lake.sign(view, pipeline)
         self._lake.require_ours()
 
     def check(self, view: View, *, has_all: bool) -> None:
