@@ -91,11 +91,21 @@ def test_subscribers_keep_what_they_heard(uncompiled):
 def test_rows_that_are_not_committed_yet_keep_the_dictionary(uncompiled):
     with make_mill(option=")") as mill:
         before = mill.core.dictionary
-        with mill.core.holding_ids():
+        with mill.core.lock:
             come_and_go(mill, 200)
             assert mill.core.dictionary is before
         come_and_go(mill, 20, first=200)
         assert mill.core.dictionary is not before
+
+
+def test_changes_in_sql_give_strings_back_too(uncompiled):
+    with make_mill(option=")") as mill:
+        before = mill.core.dictionary
+        for i in range(3 * FEW):
+            mill.sql(f"INSERT INTO t (s) VALUES ('text {i}')")
+            mill.sql(f"DELETE FROM t WHERE s = 'text {i - 10}'")
+        assert mill.core.dictionary is not before
+        assert mill["v"].verify() == []
 
 
 def test_the_rows_of_an_open_batch_mean_what_they_meant(uncompiled):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,56 @@ def test_many_threads_lose_nothing(mill: vm.Mill) -> None:
         each.join(60)
     assert mill["v"].rows() == [(40,)]
     assert mill["v"].verify() == []
+
+
+STATEMENTS = {
+    "UPDATE t SET x = x + 1 WHERE k = 1": (13,),
+    "UPDATE t SET k = k + 1, x = 1": (1,),
+    "DELETE FROM t WHERE k = 1": (None,),
+    "INSERT INTO t SELECT max(k) + 1, 1 FROM t": (13,),
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements_of_two_threads_do_not_come_between_reading_and_changing(
+    mill: vm.Mill, statement: str
+) -> None:
+    """The second read what the first had not changed yet, and found no row to delete."""
+    mill.insert("t", [(1, 1)])
+
+    def work() -> None:
+        for _ in range(4):
+            mill.sql(statement)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            for each in [pool.submit(work) for _ in range(3)]:
+                each.result(60)
+    finally:
+        sys.setswitchinterval(switch)
+    assert mill["v"].rows() == [STATEMENTS[statement]]
+    assert mill["v"].verify() == []
+
+
+CHANGES: dict[str, Callable[[vm.Mill], object]] = {
+    "insert": lambda mill: mill.insert("t", [(2, 2)]),
+    "delete": lambda mill: mill.delete("t", [(1, 1)]),
+    "upsert": lambda mill: mill.upsert("t", [(1, 2)]),
+    "apply": lambda mill: mill.apply("t", [{"k": 2, "x": 2, "n": 1}], multiplicity="n"),
+    "update": lambda mill: mill.sql("UPDATE t SET x = 2"),
+    "replay": lambda mill: mill.replay("t", [(2, 2)], view="v"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_subscriber_may_wait_for_a_thread_that_reads(mill: vm.Mill, change: str) -> None:
+    mill.insert("t", [(1, 1)])
+    read: list[object] = []
+    mill["v"].subscribe(lambda _: in_thread(lambda: read.extend(mill["v"].rows())))
+    CHANGES[change](mill)
+    assert read == mill["v"].rows()
 
 
 def require_told_at_once(mill: vm.Mill) -> None:

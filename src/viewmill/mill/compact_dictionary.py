@@ -47,7 +47,7 @@ def compact_if_due(core: Core) -> None:
 def _is_idle(core: Core) -> bool:
     """Whether all encoded rows are in tables and states."""
     waits = any(entry.waiting_rows for entry in core.catalog.views())
-    return not (core.notices or core.is_delivering or core.id_holders or core.has_lost or waits)
+    return not (core.notices or core.is_delivering or core.has_lost or waits)
 
 
 def _can_build_again(core: Core) -> bool:

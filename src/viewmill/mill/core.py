@@ -130,7 +130,6 @@ class Core:
         self.commits = Commits()
         # The dictionary size at which dead entries are counted next, and the lower bound of that.
         self.compact_at = self.compact_at_least = _MIN_COMPACTED
-        self.id_holders = 0  # callers that hold encoded rows which no table or batch has yet
         self.has_lost = False  # whether states must be refilled because memory ran out
         self._reshape = reshape
         _CORES.add(self)
@@ -200,17 +199,6 @@ class Core:
     def _abandon(self) -> None:
         """Close the mill because a change was interrupted midway: memory is inconsistent."""
         self.closed = True
-
-    @contextmanager
-    def holding_ids(self) -> Iterator[None]:
-        """Keep the dictionary from being replaced between encoding rows and committing them."""
-        with self.lock:
-            self.id_holders += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.id_holders -= 1
 
     def require_open(self) -> None:
         """Raise if the mill was closed."""

@@ -62,7 +62,7 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
             view = mill.view(statement.name)
             return _differences(view.verify(), core.catalog.view(statement.name).schema)
         case s.Insert() | s.Delete() | s.Update():
-            with core.holding_ids():
+            with mill.changing():
                 mill.change(statement.table, _delta_of(core, statement, sql))
         case s.RefreshView():
             if not _repaired(mill, core, statement):
@@ -216,15 +216,14 @@ def _differences(found: list[Difference], schema: Schema) -> Result:
 
 
 def _delta_of(core: Core, statement: s.Insert | s.Delete | s.Update, sql: str) -> Delta:
-    with core.lock:
-        schema = core.catalog.table(statement.table).table.schema
-        match statement:
-            case s.Insert():
-                return _inserted(core, statement, schema, sql)
-            case s.Delete():
-                return _deleted(core, statement, schema, sql)
-            case s.Update():
-                return _updated(core, statement, schema, sql)
+    schema = core.catalog.table(statement.table).table.schema
+    match statement:
+        case s.Insert():
+            return _inserted(core, statement, schema, sql)
+        case s.Delete():
+            return _deleted(core, statement, schema, sql)
+        case s.Update():
+            return _updated(core, statement, schema, sql)
 
 
 def _now() -> dt.datetime:

@@ -185,21 +185,19 @@ class Mill:
     @uninterruptible
     def delete(self, table: str, rows: Any) -> None:
         """Delete rows; a row that is given n times is deleted n times."""
-        with self._core.holding_ids():
+        with self.changing():
             self.change(table, self._delta(table, rows).negated())
-        self._give_back()
 
     @uninterruptible
     def upsert(self, table: str, rows: Any) -> None:
         """Insert rows, replacing the rows with the same primary keys."""
-        with self._core.write_lock, self._core.holding_ids():
+        with self.changing(), self._core.write_lock:
             entry = self._core.catalog.table(table)
             delta = self._delta(table, rows)
             if self._batch is not None:
                 self._batch.upsert(entry, delta)
             else:
                 self.change(table, entry.table.replacement(delta, None))
-        self._give_back()
 
     @uninterruptible
     def apply(
@@ -216,9 +214,8 @@ class Mill:
                 "apply needs one of multiplicity= and change=",
                 hint='mill.apply("t", rows, change="_change_type")',
             )
-        with self._core.holding_ids():
+        with self.changing():
             self.change(table, self._delta(table, rows, multiplicity=multiplicity, change=change))
-        self._give_back()
 
     @uninterruptible
     def apply_product(
@@ -237,15 +234,7 @@ class Mill:
         factors may have: `[u, v]` with values is the outer product of two vectors. What
         `vm.factorize` gives, one product or all, may stand for the factors.
         """
-        self._core.require_open()
-        with self._core.holding_ids():
-            self._apply_product(table, factors, value, multiplicity)
-        self._give_back()
-
-    def _apply_product(
-        self, table: str, factors: Any, value: str | None, multiplicity: str | None
-    ) -> None:
-        with self._core.lock:
+        with self.changing():
             schema = self._core.catalog.table(table).table.schema
             products = [
                 to_product(
@@ -254,8 +243,8 @@ class Mill:
                 for each, own in products_in(factors, value, schema.names)
             ]
             made = [each if each.is_plain else each.delta() for each in products if each]
-        if made:
-            self.change(table, *made)
+            if made:
+                self.change(table, *made)
 
     @uninterruptible
     def replay(self, table: str, rows: Any, *, view: str, multiplicity: str | None = None) -> Any:
@@ -264,7 +253,7 @@ class Mill:
         For a view of one row that is one row for each row given, otherwise the changes, with the
         columns `_step` and `_multiplicity`. The table changes as one batch.
         """
-        with self._core.holding_ids():
+        with self.changing():
             delta = self._delta(table, rows, multiplicity=multiplicity)
             return replay(self, self._core, table, delta, view)
 
@@ -277,11 +266,19 @@ class Mill:
             advance(self._core, table, to)
         deliver_notices(self._core)
 
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Read, then change: no other thread comes in between. Listeners are told afterwards."""
+        core = self._core
+        core.require_open()
+        with core.lock:
+            yield
+        deliver_notices(core)
+        self._give_back()
+
     def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
-        self._core.require_open()
-        with self._core.lock:
-            schema = self._core.catalog.table(table).table.schema
-            return to_delta(rows, schema, self._core.dictionary, **signs)
+        schema = self._core.catalog.table(table).table.schema
+        return to_delta(rows, schema, self._core.dictionary, **signs)
 
     @uninterruptible
     def change(self, table: str, *parts: Delta | Product) -> None:
@@ -340,8 +337,8 @@ class Mill:
     def _give_back(self) -> None:
         """Compact the dictionary if many of its strings are no longer used."""
         core = self._core
-        if core.dictionary.held < core.compact_at:
-            return
+        if core.dictionary.held < core.compact_at or core.lock._is_owned():
+            return  # who holds the lock may have rows that are in no table yet
         with core.write_lock, core.after_commit("giving strings back"):
             if not self._batches and not core.closed:
                 compact_if_due(core)

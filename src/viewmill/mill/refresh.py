@@ -453,9 +453,10 @@ def deliver_notices(core: Core) -> None:
     """Call the listeners in version order; an error in one is reported and undoes nothing.
 
     Notices are delivered in the thread that made the change (not its twin) before its call returns;
-    the clock and readers leave them to that thread.
+    the clock and readers leave them to that thread. A thread that holds the lock delivers after
+    releasing it: a listener may wait for another thread that reads.
     """
-    if not core.notices or is_twin() or not _is_our_turn(core):
+    if not core.notices or is_twin() or core.lock._is_owned() or not _is_our_turn(core):
         return
     # A listener that writes finds `is_delivering` set, so its notices are queued after the others.
     while core.notices and not core.is_delivering:
