@@ -15,7 +15,7 @@ from typing import Any
 
 from viewmill.algebra.names import quoted
 from viewmill.algebra.refresh import Policy
-from viewmill.errors import UnknownName, ViewmillError
+from viewmill.errors import DamagedFile, UnknownName, ViewmillError
 from viewmill.mill.catalog import BrokenEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import as_materialized, create_plain_view, create_view
@@ -54,20 +54,25 @@ def _reason(why: Exception) -> str:
 
 def statement_of(name: str, saved: dict[str, Any]) -> ViewStatement:
     """The statement that created a view, with the policies it has now."""
-    (statement,) = parse(saved["sql"])
-    assert isinstance(statement, ViewStatement)
+    statement = next(iter(parse(saved["sql"])), None) if saved["sql"] else None
+    policies = saved.get("policies", [])
+    if not isinstance(statement, ViewStatement) or not isinstance(policies, list):
+        raise DamagedFile(
+            f'the record of "{name}" in the catalog does not say what it is',
+            hint="DROP VIEW forgets it, CREATE OR REPLACE puts another view in its place.",
+        )
     if isinstance(statement, CreateView) and saved["kind"] == "view":
         statement = as_materialized(statement)
     if isinstance(statement, CreateView):
         return replace(statement, name=name)
-    return replace(statement, name=name, policies=policies_of(name, saved.get("policies", [])))
+    return replace(statement, name=name, policies=policies_of(name, policies))
 
 
 def policies_of(name: str, texts: list[str]) -> tuple[Policy, ...]:
     """The policies in a view's record."""
     if not texts:
         return ()
-    (statement,) = parse(f"ALTER MATERIALIZED VIEW {quoted(name)} {' '.join(texts)}")
+    statement = parse(f"ALTER MATERIALIZED VIEW {quoted(name)} {' '.join(map(str, texts))}")[0]
     assert isinstance(statement, AlterRefresh)
     return statement.policies
 

@@ -8,7 +8,9 @@ does   restores tables from snapshot and log; plans views again and fills them f
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -18,7 +20,13 @@ from viewmill.deltas.arrow import decode_delta, encode_columns
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed, Product, as_delta, joined
 from viewmill.deltas.product_arrow import decode_product, is_product
-from viewmill.errors import DamagedFile, EvaluationFailed, Overflow, StorageFailed
+from viewmill.errors import (
+    DamagedFile,
+    EvaluationFailed,
+    Overflow,
+    StorageFailed,
+    ViewmillError,
+)
 from viewmill.mill.broken_views import ViewStatement, note_broken, statement_of
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -34,6 +42,8 @@ from viewmill.mill.part_snapshots import (
 from viewmill.mill.pattern_snapshots import pattern_checkpoint, restore_pattern
 from viewmill.mill.refresh import MULTIPLICITY, encoded, piece_key, piece_names
 from viewmill.mill.stale_views import History, open_stale_view, stale_checkpoint
+from viewmill.mill.storage.database import DATABASE
+from viewmill.mill.storage.refusals import damaged
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
 from viewmill.mill.window_families import leave_families, window_of
@@ -51,10 +61,11 @@ _ROWS_PER_VERSION = 50
 
 def recover(core: Core, store: Store) -> None:
     """Restore the catalog, the tables and the views of a directory."""
-    objects = {name: json.loads(text) for name, text in store.catalog().items()}
+    objects = {name: _record(store, name, text) for name, text in store.catalog().items()}
     for name, saved in objects.items():
         if saved["kind"] == "table":
-            _open_table(core, store, name, saved)
+            with _damage_told(store, name):
+                _open_table(core, store, name, saved)
     views = {n: saved for n, saved in objects.items() if saved["kind"] != "table"}
     changes = _replay(core, store, is_kept=any("stale" in saved for saved in views.values()))
     core.version = store.last_version()
@@ -64,16 +75,50 @@ def recover(core: Core, store: Store) -> None:
     drop_expired_parts(core)
 
 
+def _record(store: Store, name: str, text: str) -> dict[str, Any]:
+    """What the catalog says of a table or view; what says nothing is a view that cannot be opened,
+    unless there are rows under its name, which nobody may lose."""
+    try:
+        saved = json.loads(text)
+        if isinstance(saved["sql"], str) and isinstance(saved["kind"], str):
+            return dict(saved)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    if _has_rows(store, name):
+        raise damaged(store.shown_path / DATABASE, f'the record of table "{name}" says nothing')
+    return {"sql": "", "kind": "view"}
+
+
+def _has_rows(store: Store, name: str) -> bool:
+    start = f"{name.lower()}@"
+    keys = {*store.table_keys(), *(key for entry in store.replay() for key in entry.deltas)}
+    is_noted = any(f" {start}" in note for note in store.notes())  # parts are in files of their own
+    return is_noted or any(key.startswith(start) for key in keys)
+
+
+@contextmanager
+def _damage_told(store: Store, name: str) -> Iterator[None]:
+    """A table that does not open as it was recorded names the file that says so."""
+    try:
+        yield
+    except (ViewmillError, MemoryError):
+        raise
+    except Exception as why:
+        said = f'the record of table "{name}" cannot be read: {type(why).__name__}: {why}'
+        raise damaged(store.shown_path / DATABASE, said) from why
+
+
 def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> None:
     (statement,) = parse(saved["sql"])
-    assert isinstance(statement, CreateTable)
+    assert isinstance(statement, CreateTable), "another statement"
+    assert saved["key"].startswith(f"{name.lower()}@"), "another key"
     table = Table.from_statement(statement, core.dictionary)
     if table.parts is not None:
         table.parts.is_loading = True
     entry = TableEntry(name, saved["sql"], saved["key"], table)
     add_table(core, entry)
     if "tick" in saved:
-        core.ticks[name] = saved["tick"]
+        core.ticks[name] = _moment(saved["tick"])
     if "arrives" in saved:
         core.arrivals_of(entry).declare(model_of(saved["arrives"]))
     snapshot = store.load_table(saved["key"])
@@ -87,7 +132,12 @@ def _open_table(core: Core, store: Store, name: str, saved: dict[str, Any]) -> N
     open_table_parts(core, store, entry)
     newest = store.notes().get(_newest_note(entry))
     if newest is not None:
-        table.restore_newest(int(newest))
+        table.restore_newest(_moment(int(newest)))
+
+
+def _moment(number: int) -> int:
+    """A number of microseconds that rows can have."""
+    return int(np.int64(operator.index(number)))
 
 
 def _newest_note(entry: TableEntry) -> str:
@@ -157,10 +207,8 @@ def _open_views(core: Core, history: History, objects: dict[str, dict[str, Any]]
             if not (_names_in(core, statement) - {name.lower()}) & lower_names
         ]
         if not ready:
-            raise DamagedFile(
-                f"the views {', '.join(waiting)} read each other",
-                hint="The catalog in mill.db is not what was written.",
-            )
+            _break_circle(core, waiting)
+            lower_names = {name.lower() for name in waiting}
         for name in ready:
             saved, statement = waiting.pop(name)
             lower_names.discard(name.lower())
@@ -171,6 +219,21 @@ def _open_views(core: Core, history: History, objects: dict[str, dict[str, Any]]
                 raise  # the file may be restored; opening without it would lose its content
             except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the mill opens)
                 note_broken(core, name, saved, reads, why)
+
+
+def _break_circle(core: Core, waiting: dict[str, tuple[dict[str, Any], ViewStatement]]) -> None:
+    """Take out the views that read each other, which nobody can have created; they are broken."""
+    by_lower = {name.lower(): name for name in waiting}
+    name, path = next(iter(waiting)), list[str]()
+    while name not in path:
+        path.append(name)
+        below = sorted(_names_in(core, waiting[name][1]) - {name.lower()})
+        name = next(by_lower[each] for each in below if each in by_lower)
+    circle = path[path.index(name) :]
+    why = DamagedFile(f"the views {', '.join(circle)} read each other")
+    for each in circle:
+        saved, _ = waiting.pop(each)
+        note_broken(core, each, saved, frozenset(), why)
 
 
 def _names_in(core: Core, statement: ViewStatement) -> frozenset[str]:

@@ -195,6 +195,10 @@ class Store:
         """The notes of the checkpoint."""
         return dict(self._ready().notes)
 
+    def table_keys(self) -> list[str]:
+        """Under which names the checkpoint has rows of tables."""
+        return [name for kind, name in self._ready().pieces if kind == "table"]
+
     def load_table(self, name: str) -> pa.Table | None:
         """The rows of a table as of the checkpoint, None if it is not in it."""
         return self._load("table", name)
