@@ -248,3 +248,18 @@ def test_rows_in_bulk_wait_for_the_index_until_a_delete_asks() -> None:
         left.remove((4999, "y"))
         assert sorted(mill.sql("SELECT a, b FROM bulk").rows()) == sorted(left)
         assert mill["n"].verify() == []
+
+
+@pytest.mark.parametrize("option", ["multiplicity", "change"])
+def test_a_column_of_the_table_cannot_say_what_rows_do(shop: vm.Mill, option: str) -> None:
+    before = everything(shop)
+    rows = [{"id": 3, "customer": "cid", "amount": 1}]
+    for name in ("amount", "AMOUNT"):
+        with pytest.raises(errors.InvalidArgument, match="names a column of the table"):
+            shop.apply("orders", rows, **{option: name})
+    with pytest.raises(errors.InvalidArgument, match="names a column of the table"):
+        shop.apply_product("orders", [rows], multiplicity="amount")
+    for name in (5, "", ["amount"]):
+        with pytest.raises(errors.InvalidArgument, match="not the name of a column"):
+            shop.apply("orders", rows, **{option: name})
+    assert everything(shop) == before

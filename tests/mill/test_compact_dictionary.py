@@ -101,9 +101,10 @@ def test_rows_that_are_not_committed_yet_keep_the_dictionary(uncompiled):
 def test_changes_in_sql_give_strings_back_too(uncompiled):
     with make_mill(option=")") as mill:
         before = mill.core.dictionary
-        for i in range(3 * FEW):
-            mill.sql(f"INSERT INTO t (s) VALUES ('text {i}')")
-            mill.sql(f"DELETE FROM t WHERE s = 'text {i - 10}'")
+        for first in range(0, 600, 60):
+            texts = ", ".join(f"('text {i}')" for i in range(first, first + 60))
+            mill.sql("DELETE FROM t")
+            mill.sql(f"INSERT INTO t (s) VALUES {texts}")
         assert mill.core.dictionary is not before
         assert mill["v"].verify() == []
 

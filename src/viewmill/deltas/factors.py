@@ -21,7 +21,7 @@ from viewmill.deltas.delta import Delta, Words
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.frames import table_of, to_table
 from viewmill.deltas.product import Factor, Product
-from viewmill.deltas.rows import to_delta
+from viewmill.deltas.rows import sign_column, to_delta
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 MULTIPLICITY = "_multiplicity"  # what `factorize` and changes call it
@@ -38,7 +38,8 @@ def to_product(
     multiplicity: str | None = None,
 ) -> Product | None:
     """The product that `factors` mean for a table of `schema`."""
-    return _Reader(schema, dictionary, value, multiplicity or MULTIPLICITY).read(factors)
+    times = MULTIPLICITY if multiplicity is None else sign_column(schema, multiplicity=multiplicity)
+    return _Reader(schema, dictionary, value, times).read(factors)
 
 
 @dataclass

@@ -36,7 +36,7 @@ from viewmill.deltas.gate import check_column, check_columns, checked_columns, p
 from viewmill.deltas.lazy_columns import FilterTest, LazyColumns, Pair, PushedFilter
 from viewmill.deltas.lossless_casts import converter, is_lossless, is_word
 from viewmill.deltas.values import words_of
-from viewmill.errors import InvalidRow, UnknownName, nearest
+from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 _MOST_TIMES = 1 << 40  # that a row comes or goes in one change: sums of such counts fit a word
 # Up to this many rows Python's own loop is quicker than building Arrow arrays.
@@ -72,7 +72,9 @@ def to_delta(
     change: str | None = None,
 ) -> Delta:
     """The delta that `rows` mean for a table of `schema`."""
-    sign = multiplicity or change
+    sign = None
+    if multiplicity is not None or change is not None:
+        sign = sign_column(schema, multiplicity=multiplicity, change=change)
     if isinstance(rows, pa.Table):
         known = None if sign else _READINGS.get(id(schema))
         if known is not None and known.takes_as_is(rows, dictionary):
@@ -86,6 +88,23 @@ def to_delta(
     if sign is not None:
         delta.multiplicity = _signs(signs, delta.size, sign, words=multiplicity is None)
     return delta
+
+
+def sign_column(schema: Schema, **named: str | None) -> str:
+    """The column that says what rows do; it cannot be one of the table's."""
+    ((option, name),) = ((option, name) for option, name in named.items() if name is not None)
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(
+            f"{option}={name!r} is not the name of a column",
+            hint=f'It names the column that says what each row does: {option}="_{option}".',
+        )
+    if schema.find(name) is not None:
+        raise InvalidArgument(
+            f'{option}="{name}" names a column of the table',
+            detail="Its values would be taken for what the rows do, and not be stored.",
+            hint=f'Give it another name in the rows: {option}="_{option}".',
+        )
+    return name
 
 
 # Lists of tuples and dicts.
