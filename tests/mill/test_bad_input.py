@@ -259,7 +259,7 @@ def test_a_column_of_the_table_cannot_say_what_rows_do(shop: vm.Mill, option: st
             shop.apply("orders", rows, **{option: name})
     with pytest.raises(errors.InvalidArgument, match="names a column of the table"):
         shop.apply_product("orders", [rows], multiplicity="amount")
-    for name in (5, "", ["amount"]):
+    for odd in (5, "", ["amount"]):
         with pytest.raises(errors.InvalidArgument, match="not the name of a column"):
-            shop.apply("orders", rows, **{option: name})
+            shop.apply("orders", rows, **{option: odd})  # type: ignore[arg-type]
     assert everything(shop) == before

@@ -45,7 +45,7 @@ def forge(path: Path, **records: Any) -> None:
 def forge_notes(path: Path, **notes: str) -> None:
     """Put a text into each note whose name begins so."""
     with Store.open(path) as store:
-        tables = {key: store.load_table(key) for key in store.table_keys()}
+        tables: dict[str, Any] = {key: store.load_table(key) for key in store.table_keys()}
         found = {
             name: next((text for start, text in notes.items() if name.startswith(start)), body)
             for name, body in store.notes().items()

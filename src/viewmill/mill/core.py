@@ -200,6 +200,10 @@ class Core:
         """Close the mill because a change was interrupted midway: memory is inconsistent."""
         self.closed = True
 
+    def is_locked_here(self) -> bool:
+        """Whether this thread holds the lock."""
+        return bool(self.lock._is_owned())  # type: ignore[attr-defined]
+
     def require_open(self) -> None:
         """Raise if the mill was closed."""
         if self.closed:

@@ -337,7 +337,7 @@ class Mill:
     def _give_back(self) -> None:
         """Compact the dictionary if many of its strings are no longer used."""
         core = self._core
-        if core.dictionary.held < core.compact_at or core.lock._is_owned():
+        if core.dictionary.held < core.compact_at or core.is_locked_here():
             return  # who holds the lock may have rows that are in no table yet
         with core.write_lock, core.after_commit("giving strings back"):
             if not self._batches and not core.closed:

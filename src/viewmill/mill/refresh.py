@@ -456,7 +456,7 @@ def deliver_notices(core: Core) -> None:
     the clock and readers leave them to that thread. A thread that holds the lock delivers after
     releasing it: a listener may wait for another thread that reads.
     """
-    if not core.notices or is_twin() or core.lock._is_owned() or not _is_our_turn(core):
+    if not core.notices or is_twin() or core.is_locked_here() or not _is_our_turn(core):
         return
     # A listener that writes finds `is_delivering` set, so its notices are queued after the others.
     while core.notices and not core.is_delivering:
