@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -201,10 +201,15 @@ class Player:
         try:
             perform()
         except _EXPECTED as error:
-            if all(table.is_settled for table in self.world.tables.values()):
+            is_settled = all(table.is_settled for table in self.world.tables.values())
+            if is_settled and not self._may_be_refused(self.world.readers_of_all(changed)):
                 raise Different("refused", f"{type(error).__name__}: {error}") from error
             self.world.tables.update(before)  # what views make of negative rows is their own
             self._was_refused = True
+
+    def _may_be_refused(self, names: Iterable[str]) -> bool:
+        views = [self.world.views[name] for name in names]
+        return any(self.evaluator.may_be_refused(view, self.world.tables) for view in views)
 
     def _refused(self, perform: Callable[[], None], reason: Exception) -> None:
         """Something that the mill must refuse."""
@@ -299,11 +304,11 @@ class Player:
                 self.evaluator.rows(view, self.world.tables)
             self.mill.sql(text)
         except (Refused, *_EXPECTED) as why:
-            is_settled = self.world.is_settled(view)
+            is_certain = self.world.is_settled(view) and not self._may_be_refused([name])
             del self.world.views[name]
             if old is not None:
                 self.world.views[name] = old
-            if isinstance(why, ViewmillError) and is_settled:
+            if isinstance(why, ViewmillError) and is_certain:
                 raise Different("refused view", f"{type(why).__name__}: {why}") from why
             return
         if old is not None and old.stop is not None:
@@ -335,7 +340,7 @@ class Player:
             self.evaluator.rows(view, self.world.tables)
         except Refused:
             return False
-        return True
+        return not self.evaluator.may_be_refused(view, self.world.tables)
 
     def _do_refresh(self, name: str) -> None:
         if name in self.world.views and self._has_answer(self.world.views[name]):
