@@ -164,3 +164,9 @@ def test_unknown_function_names_the_nearest():
         lowered("SELECT uppper(customer) FROM orders")
     assert caught.value.hint == 'Did you mean "upper"?'
     assert caught.value.span.text.startswith("uppper")
+
+
+@pytest.mark.parametrize("call", ["date_trunc()", "trunc(day)"])
+def test_a_truncation_without_its_unit_is_refused(call):
+    with pytest.raises(TypeMismatch, match="takes 2 arguments"):
+        output(call)
