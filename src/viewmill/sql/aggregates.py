@@ -32,6 +32,7 @@ from viewmill.algebra.types import (
     Integer,
     Interval,
     Nested,
+    Null,
     Type,
     is_numeric,
 )
@@ -98,6 +99,15 @@ def _statistic(arguments: Arguments, what: str) -> Typed:
 
 def _pair_count(arguments: Arguments, what: str) -> Typed:
     return tuple(implicit(each, DOUBLE, what) for each in arguments), BIGINT, False
+
+
+def _bits(arguments: Arguments, what: str) -> Typed:
+    value = arguments[0]
+    if isinstance(value.type, Null):
+        value = cast(value, INT)
+    if not isinstance(value.type, Integer):
+        raise TypeMismatch(f"{what} takes whole numbers, got {value.type}", span=value.span)
+    return (value,), value.type, True
 
 
 def _truth(arguments: Arguments, what: str) -> Typed:
@@ -167,6 +177,8 @@ _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "regr_sxy": (_statistic, 2), "regr_count": (_pair_count, 2), "bool_and": (_truth, 1),
     "bool_or": (_truth, 1), "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1),
     "collect_list": (_list, 1), "max_by": (_by, 2), "min_by": (_by, 2),
+    "skewness": (_statistic, 1), "kurtosis": (_statistic, 1), "bit_or": (_bits, 1),
+    "bit_and": (_bits, 1), "bit_xor": (_bits, 1),
 }  # fmt: skip
 # Aggregates of any number of columns, with the least number.
 _VARIADIC: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
@@ -185,7 +197,10 @@ _SET = "collect_set"
 # Their second argument says that NULLs are passed over.
 _CHOSEN = ("first", "last", "any_value")
 
-_OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT, _SET)
+# NULL where the result is too large for its type.
+_TRIED = {"try_sum": "sum", "try_avg": "avg"}
+
+_OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT, _SET, *_TRIED)
 
 _PERCENTILES = ("percentile", "percentile_disc")
 _NOT_OVER = (*_PERCENTILES, "mode")
@@ -209,7 +224,19 @@ _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
 
 # What they answer does not depend on how often a row is there.
 _UNMOVED = frozenset(
-    {"min", "max", "bool_and", "bool_or", "max_by", "min_by", "first", "last", "any_value"}
+    {
+        "min",
+        "max",
+        "bool_and",
+        "bool_or",
+        "max_by",
+        "min_by",
+        "first",
+        "last",
+        "any_value",
+        "bit_or",
+        "bit_and",
+    }
 )
 
 
@@ -257,12 +284,41 @@ def aggregate(
         return call("collect_list", arguments, distinct=True, where=where, span=span)
     if name in _CHOSEN and len(arguments) == 2:
         return _ignoring_nulls(name, arguments, distinct=distinct, where=where, span=span)
+    if name in _TRIED:
+        given = _tried_arguments(name, arguments, span)
+        made = call(_TRIED[name], given, distinct=distinct, where=where, span=span)
+        return _if_it_fits(made, arguments)
     if name == _APPROXIMATE:
         if not arguments or not is_numeric(arguments[0].type):
             raise NotModelled(f"{name} of anything but numbers", span)
         exact = call("percentile_disc", arguments[:2], distinct=distinct, where=where, span=span)
         return cast(exact, arguments[0].type)
     return call(name, arguments, distinct=distinct, where=where, span=span)
+
+
+def _tried_arguments(name: str, arguments: Arguments, span: Span | None) -> Arguments:
+    """What try_sum or try_avg adds up: nothing that fails on the way."""
+    if len(arguments) != 1:
+        raise TypeMismatch(f"{name} takes 1 arguments, got {len(arguments)}", span=span)
+    match arguments[0].type:
+        case Integer(bits=64) if name == "try_sum":
+            return (cast(arguments[0], Decimal(19, 0)),)
+        case Decimal(precision=digits) if digits > 28:
+            raise NotModelled(f"{name} of more than 28 digits", span)
+        case _:
+            return arguments
+
+
+def _if_it_fits(total: Expression, arguments: Arguments) -> Expression:
+    """The total as it is; of BIGINTs, which were added as decimals, as a BIGINT or NULL."""
+    if not (isinstance(total.type, Decimal) and isinstance(arguments[0].type, Integer)):
+        return total
+    low, high = (Literal(each, BIGINT) for each in (BIGINT.low, BIGINT.high))
+    fits = operators.conjunction(
+        [operators.compare(">=", total, low, None), operators.compare("<=", total, high, None)]
+    )
+    assert fits is not None
+    return operators.choose([(fits, cast(total, BIGINT))], None, total.span)
 
 
 def _ignoring_nulls(
@@ -370,9 +426,13 @@ def over(
     *,
     ignore_nulls: bool = False,
     span: Span | None = None,
-) -> Over:
+) -> Expression:
     """The function `name` over a window."""
     name = canonical(name)
+    if name in _TRIED:
+        given = _tried_arguments(name, arguments, span)
+        made_over = over(_TRIED[name], given, partition, order, frame, span=span)
+        return _if_it_fits(made_over, arguments)
     if name in (*_NOT_OVER, _APPROXIMATE, _APPROXIMATE_COUNT):
         raise NotModelled(f"the function {name} over a window", span)
     if name in _VARIADIC:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COUNTING = frozenset({"row_number", "ntile", "lag", "lead"})
 
 
-def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Over:
+def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Expression:
     """The call with its partition, order and frame."""
     span = lowering.span(node)
     function, ignore_nulls = node.this, False

@@ -64,6 +64,8 @@ def aggregate_sql(
             return _avg(group)
         case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
             return _spread(function, group)
+        case "skewness" | "kurtosis":
+            return _shape(function, group)
         case "corr" | "regr_slope" | "regr_intercept" | "regr_r2" | "covar_samp" | "covar_pop":
             return f"spark_finite({group.of(function)})"
         case "regr_count":
@@ -163,6 +165,17 @@ def _spread(function: str, group: _Group) -> str:
     # DuckDB computes all branches, and refuses infinities: they are taken out before.
     finite = f"CASE WHEN isfinite({group.arguments[0]}) THEN {group.arguments[0]} END"
     return f"CASE WHEN {infinite} THEN {nan} ELSE {group.of(function, finite)} END"
+
+
+def _shape(function: str, group: _Group) -> str:
+    """SKEWNESS or KURTOSIS of the values from the smallest on, NaN if one is not finite."""
+    value = group.arguments[0]
+    infinite = group.plain("bool_or", f"NOT isfinite({value})")
+    least = group.plain("min", value)
+    finite = group.of("list", f"CASE WHEN isfinite({value}) THEN {value} END")
+    known = f"list_filter({finite}, lambda x: x IS NOT NULL)"
+    moved = f"list_transform({known}, lambda x: x - {least})"
+    return f"CASE WHEN {infinite} THEN CAST('NaN' AS DOUBLE) ELSE spark_{function}({moved}) END"
 
 
 def _list(group: _Group) -> str:

@@ -110,11 +110,10 @@ SPARK_FUNCTIONS = frozenset({
 
 # Aggregates that our catalog lacks.
 ENGINE_AGGREGATES = frozenset({
-    "approx_percentile", "approx_top_k", "approx_top_k_accumulate", "bit_and", "bit_or",
-    "bit_xor", "bitmap_and_agg", "bitmap_construct_agg", "bitmap_or_agg", "collect_set",
-    "collect_union", "count_min_sketch", "histogram_numeric", "hll_sketch_agg", "hll_union_agg",
-    "kurtosis", "listagg", "percentile_cont", "schema_of_variant_agg", "skewness", "string_agg",
-    "try_avg", "try_sum", "vector_avg", "vector_sum",
+    "approx_percentile", "approx_top_k", "approx_top_k_accumulate", "bitmap_and_agg",
+    "bitmap_construct_agg", "bitmap_or_agg", "collect_set", "collect_union", "count_min_sketch",
+    "histogram_numeric", "hll_sketch_agg", "hll_union_agg", "listagg", "percentile_cont",
+    "schema_of_variant_agg", "string_agg", "try_avg", "try_sum", "vector_avg", "vector_sum",
 })  # fmt: skip
 
 # Functions that return several rows.
