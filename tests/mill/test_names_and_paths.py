@@ -146,3 +146,12 @@ def test_a_link_in_a_mill_leads_nowhere(file: str, tmp_path: Path, uncompiled: N
     stranger.rename(path / file)
     with vm.connect(tmp_path / "link.mill") as mill:
         mill.insert("t", [(1,)])
+
+
+def test_a_new_mill_is_for_its_user_alone(tmp_path: Path, uncompiled: None) -> None:
+    new, shared = tmp_path / "above" / "new.mill", tmp_path / "shared.mill"
+    shared.mkdir(mode=0o750)
+    for path in (new, shared):
+        vm.connect(path).close()
+    assert oct(new.stat().st_mode & 0o777) == oct(0o700)
+    assert oct(shared.stat().st_mode & 0o777) == oct(0o750)

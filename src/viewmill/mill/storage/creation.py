@@ -33,6 +33,7 @@ from viewmill.mill.storage.log_file import LOG, create_log
 from viewmill.mill.storage.refusals import damaged, reported
 
 _UNFINISHED = {LOCK, LOG, DRAFT, f"{DRAFT}-wal", f"{DRAFT}-shm", f"{DRAFT}-journal", f"{HEAD}.new"}
+_PRIVATE = 0o700  # a new mill belongs to its user, whatever the umask is
 _OURS = {DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY}  # HEAD is not ours alone: git has one
 
 
@@ -43,7 +44,7 @@ def check_folder(folder: Path) -> None:
             f'"{folder}" is a file, and a mill is a directory', hint="Choose another path."
         )
     with reported(folder, "create"):
-        _make_folder(folder)
+        _make_folder(folder, _PRIVATE)
     with reported(folder, "read"):
         names = {path.name for path in folder.iterdir()}
     if names & _OURS or names <= _UNFINISHED or (HEAD in names and is_head(folder / HEAD)):
@@ -76,12 +77,12 @@ def create_if_absent(folder: Path) -> None:
     reach("head created")
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, mode: int = 0o777) -> None:
     if folder.is_dir():
         return
     _make_folder(folder.absolute().parent)
     with suppress(FileExistsError):
-        disk.make_folder(folder)
+        disk.make_folder(folder, mode)
     reach("folder made")
     # Not every directory that holds ours may be opened; a mill in it works all the same.
     with suppress(PermissionError):

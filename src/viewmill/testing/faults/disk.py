@@ -174,11 +174,11 @@ class FaultyDisk:
             return
         shutil.rmtree(path, ignore_errors=ignore_errors)
 
-    def make_folder(self, path: Any) -> None:
+    def make_folder(self, path: Any, mode: int = 0o777) -> None:
         """As os.mkdir."""
         path = Path(path)
         if self.machine.covers(path):
             self._strike("make")
-        os.mkdir(path)
+        os.mkdir(path, mode)
         if self.machine.covers(path):
             self.machine.make(path)
