@@ -249,7 +249,8 @@ class Core:
     def row_count(self, name: str) -> int:
         """Rows of a table or view."""
         entry = self.catalog.get(name)
-        return entry.table.rows if isinstance(entry, TableEntry) else getattr(entry, "rows", 0)
+        rows = entry.table.rows if isinstance(entry, TableEntry) else getattr(entry, "rows", 0)
+        return max(0, rows)  # a net count is negative where deletes came before their inserts
 
     # Reading sources.
 

@@ -32,7 +32,8 @@ _RANGE = 8  # integers are counted exactly if their range is at most so many tim
 
 def statistics(core: Core, query: Relation) -> Statistics:
     """The statistics of the tables and views that a query reads."""
-    rows = {entry.name: entry.table.rows for entry in core.catalog.tables()}
+    # A net count is negative where deletes came before their inserts.
+    rows = {entry.name: max(0, entry.table.rows) for entry in core.catalog.tables()}
     read = [core.catalog.get(name) for name in sources(query)]
     rows |= {entry.name: entry.rows for entry in read if isinstance(entry, ViewEntry)}
     # An empty STATIC table has not been loaded yet, so it may still change.
