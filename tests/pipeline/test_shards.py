@@ -35,7 +35,7 @@ VIEWS = {
     "largest": "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer"
     " ORDER BY s DESC LIMIT 1",
     "above": "SELECT count(*) AS n FROM orders WHERE amount > (SELECT avg(amount) FROM orders)",
-    "middle": "SELECT bit_xor(amount) AS m FROM orders",
+    "middle": "SELECT listagg(customer) WITHIN GROUP (ORDER BY customer) AS m FROM orders",
     "of_view": "SELECT count(*) AS n FROM by_customer WHERE s > 5",
 }  # fmt: skip
 

@@ -262,3 +262,18 @@ def test_views_of_two_tables(data, uncompiled):
     queries = data.draw(st.lists(wide_views(left, right), min_size=1, max_size=2))
     feeds = data.draw(batches([left, right], tame=True))
     run(Both([left, right], queries), feeds, data)
+
+
+def test_rows_deleted_before_they_come_are_unknown_in_shards(tmp_path, uncompiled):
+    """Shards keep no rows to count, so the status must not say that there are none."""
+    views = {
+        "sums": "SELECT k, sum(x) AS s FROM t GROUP BY k",
+        "rows_of_t": "SELECT k, x FROM t",
+        "of_view": "SELECT count(*) AS n FROM sums",
+        "kept": "SELECT listagg(CAST(x AS STRING)) AS b FROM t",
+    }
+    shards = LocalShards(tmp_path, {"t": "k BIGINT, x BIGINT"}, views, "UNCHECKED")
+    orphan = pa.table({"k": [1], "x": [2], shards._multiplicity: [-1]})
+    shards.take({"t": orphan})
+    counted = {name: shards.mill[name].status()["negative_rows"] for name in views}
+    assert counted == {"sums": None, "rows_of_t": None, "of_view": None, "kept": 1}

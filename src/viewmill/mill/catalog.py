@@ -24,6 +24,8 @@ from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 from viewmill.sql.catalog import PlainView, RegisteredRing, Stream
 
+GATHERED = "_viewmill_shards_"  # begins the name of a table that gathers what shards give
+
 
 @dataclass
 class TableEntry:
@@ -34,6 +36,11 @@ class TableEntry:
     key: str
     table: Table
     arrivals: Arrivals | None = None  # its arrival history, from the first change on
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it holds what shards give for a view, and not rows of a source."""
+        return self.name.startswith(GATHERED)
 
 
 @dataclass

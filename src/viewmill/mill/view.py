@@ -292,10 +292,15 @@ class View(Readers):
             **lifecycle_of(core, entry),
         }
 
-    def _negative_rows(self, entry: ViewEntry) -> int:
-        """Rows of its tables that were deleted before they were inserted; the view hides them."""
+    def _negative_rows(self, entry: ViewEntry) -> int | None:
+        """Rows of its tables that were deleted before they were inserted; the view hides them.
+
+        None if shards hold the view's part of the rows: they keep no rows that could be counted.
+        """
         below = self._core.catalog.reads_transitively(entry.name)
         tables = [each for each in self._core.catalog.tables() if each.name.lower() in below]
+        if any(each.is_gathered for each in tables):
+            return None
         return sum(count_negative_rows(each.table) for each in tables)
 
     @uninterruptible

@@ -16,7 +16,7 @@ from viewmill.algebra.types import Interval, Nested, Null, Type
 from viewmill.algebra.units import interval_sql
 from viewmill.algebra.walk import scans
 from viewmill.algebra.walk import sources as sources_of
-from viewmill.mill.catalog import Catalog, TableEntry
+from viewmill.mill.catalog import GATHERED, Catalog, TableEntry
 from viewmill.mill.parted import PartOptions
 from viewmill.pipeline.shards.patterns import ShardPattern, finish_pattern, spread_pattern
 from viewmill.planner.planner import PlanOptions, plan
@@ -30,8 +30,6 @@ from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.strategies.strategy import Statistics
-
-_GATHER = "_viewmill_shards_"
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class NotSharded:
 
 def gathering_table(view: str) -> str:
     """The table of the driver's mill that holds what shards give for a view."""
-    return _GATHER + view.lower()
+    return GATHERED + view.lower()
 
 
 def reshape(
