@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from viewmill.kernels import plain, structures
 from viewmill.kernels.compiler import WORD, compile_kernel
+from viewmill.kernels.plain import wide_arithmetic as plain
 from viewmill.kernels.plain.outlet import Failed
 from viewmill.kernels.source import STRUCTURES, load_source
 
@@ -109,8 +109,3 @@ def test_compiled_arithmetic_is_that_of_whole_numbers(call):
             f(what, a, b, c, rounding) for f in (lambda *x: _compiled(call, *x), _plain)
         )
         assert found == wanted, (what, a, b, c, rounding)
-
-
-def test_both_rooms_have_the_same_functions():
-    names = [each for each in structures.__all__ if each.startswith("wide_")]
-    assert names == [each for each in plain.__all__ if each.startswith("wide_")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import viewmill as vm
-from viewmill.kernels import structures
 from viewmill.planner.operators import Holding, Operator
 from viewmill.planner.select_states import cost_of, select_states
 from viewmill.program import uses
@@ -22,10 +21,6 @@ def mill(monkeypatch: pytest.MonkeyPatch) -> vm.Mill:
     mill.insert("o", [(i, i % 50, i * 0.5) for i in range(3000)])
     mill.insert("c", [(i, f"n{i % 7}") for i in range(50)])
     return mill
-
-
-def test_what_adds_to_a_state_is_something_that_structures_offer() -> None:
-    assert set(structures.__all__) >= uses._ADDS
 
 
 @pytest.mark.parametrize("aggregate", ["sum(p)", "avg(p)", "count(*)"])

@@ -10,44 +10,16 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.walk import walk_relations
 from viewmill.errors import RefusedCode, Span
-from viewmill.program.generated_source import Names, comments, is_one_line
+from viewmill.program.generated_source import Names, comments, identifier, is_one_line
 from viewmill.program.program import Input, Message
 from viewmill.program.text_functions import EVERY_TEXT, Lookup, base_column
+from viewmill.program.trigger_functions import FUNCTIONS
 
 # Names that generated lines call, so that no column may take them.
-_CALLED = {
-    "abs", "bool", "float", "int", "range", "max", "min", "sort_word", "flush", "contents", "text",
-    "fail", "failed", "failed_at", "out_of_line", "only_row",
-    "float_key", "key_float", "is_finite", "is_nan", "float_lt", "float_eq", "float_to_int",
-    "add_checked", "sub_checked", "mul_checked", "div_int", "mod_int", "div_float", "mod_float",
-    "scale_up", "scale_down_half_up", "mul_decimal", "div_decimal", "key_word", "int_at", "sum_at",
-    "before", "change", "shown", "show", "times", "ranked", "exceeds_cache", "first_whole",
-    "no_whole",
+_CALLED = FUNCTIONS | {
+    "abs", "bool", "float", "int", "range", "max", "min",
+    "before", "change", "contents", "flush", "ranked", "show", "shown", "times",
 }  # fmt: skip
-_CALLED_PREFIXES = (
-    "keyed_",
-    "indexed_",
-    "list_",
-    "linked_",
-    "date_",
-    "look_",
-    "ordered_",
-    "sorted_",
-    "emit",
-    "wide_",
-    "text_",
-    "pair_",
-    "exact_",
-    "float_",
-    "moment_",
-    "real_",
-    "scratch",
-    "floats_",
-    "cofactor_",
-    "bag_",
-    "ring_",
-    "ints_",
-)
 
 _LINES = str.maketrans("└├─│", "++-|")  # of a tree, in ASCII
 
@@ -62,7 +34,7 @@ class Source:
         self.lookups: list[Lookup] = []
         self.origins: dict[str, tuple[str, str]] = {}  # input and column that a name comes from
         self._depth = 0
-        self._names = Names(_CALLED, _CALLED_PREFIXES)
+        self._names = Names(_CALLED)
 
     def line(self, text: str = "") -> None:
         """One line at the present depth."""
@@ -82,8 +54,9 @@ class Source:
         self._depth -= 1
 
     def name(self, wish: str) -> str:
-        """A Python name that reads like `wish` and is new."""
-        return self._names.new(wish)
+        """A Python name that reads like `wish` and is new, and that no ring's function has."""
+        base = identifier(wish)
+        return self._names.new(f"v_{base}" if base.startswith("ring_") else base)
 
     def reserve(self, *names: str) -> None:
         """Reserve names that already have a meaning, so that no variable gets them."""

@@ -27,6 +27,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from viewmill.program.generated_source import check_source, identifier, printable
+from viewmill.program.trigger_functions import FUNCTIONS
 
 _LOG = logging.getLogger("viewmill")
 _SAID: set[str] = set()  # what this process has said that it compiles
@@ -46,7 +47,7 @@ def load_source(
 
     `given` are names that the caller puts among its globals.
     """
-    names = _names_of(package)
+    names = FUNCTIONS if package else frozenset[str]()
     attributes = () if package else _ATTRIBUTES
     used = _names_used(check_source(source, {*names, *given}, attributes))
     text = _file_text(source, package, sorted(used & names), header)
@@ -175,10 +176,6 @@ def _names_used(module: ast.Module) -> set[str]:
     return {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
 
 
-def _names_of(package: str | None) -> set[str]:
-    return set(import_module(package).__all__) if package else set()
-
-
 def _write(stem: str, text: str) -> Path:
     """The file, written whole by whoever comes first; its time stamp stays, so caches stay good."""
     directory = cache_directory()
@@ -214,21 +211,9 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _fingerprint(text: str, package: str | None, used: set[str]) -> str:
-    reached = used if package == STRUCTURES else set()
-    modules = {module for name, module in _exports() if name in reached}
+    names = used & FUNCTIONS if package == STRUCTURES else ()
+    modules = {getattr(import_module(STRUCTURES), name).__module__ for name in names}
     return blake2b(f"{library_hash(*sorted(modules))}\n{text}".encode(), digest_size=6).hexdigest()
-
-
-@cache
-def _exports() -> list[tuple[str, str]]:
-    """Each name that trigger source may use, and the module of the library that defines it."""
-    nodes = ast.parse((Path(__file__).parent / "structures" / "__init__.py").read_bytes()).body
-    return [
-        (alias.asname or alias.name, node.module or "")
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    ]
 
 
 @cache

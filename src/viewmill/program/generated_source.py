@@ -23,8 +23,8 @@ _BUILTINS = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "rang
 class Names:
     """Python names of one module, each given once."""
 
-    def __init__(self, taken: Iterable[str] = (), prefixes: tuple[str, ...] = ()) -> None:
-        self._taken, self._prefixes = set(taken), prefixes
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
         self._counts: dict[str, int] = {}  # the next number to try
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -34,8 +34,6 @@ class Names:
     def new(self, wish: str) -> str:
         """A name that reads like `wish` and is new, however alike two wishes look."""
         base = identifier(wish)
-        if base.startswith(self._prefixes):
-            base = f"v_{base}"
         name, count = base, self._counts.get(base, 2)
         while name in self._taken:
             name, count = f"{base}_{count}", count + 1

@@ -17,20 +17,7 @@ from dataclasses import dataclass, field
 from viewmill.algebra.walk import scans
 from viewmill.program.program import Program, Triggers
 from viewmill.program.states import Passing, Replay, State
-
-# Functions that add to a state, test whether it exceeds the cache, or prefetch from it.
-_ADDS = frozenset(
-    (
-        "keyed_full", "keyed_touch", "keyed_add", "keyed_add_wide", "keyed_add_value",
-        "keyed_add_carried", "exact_add", "exact_add_number",
-        "indexed_touch", "indexed_settle", "indexed_add", "indexed_add_wide",
-        "indexed_fetch", "indexed_fetch_entry", "list_touch", "list_settle", "list_fetch",
-        "list_fetch_head", "list_fetch_end", "list_fetch_entries", "list_fetch_linked",
-        "list_fetch_next", "list_add", "list_add_wide", "linked_touch", "ordered_add",
-        "ordered_add_null", "bag_add", "cofactor_add", "cofactor_add_total", "cofactor_add_whole",
-        "exceeds_cache",
-    )
-)  # fmt: skip
+from viewmill.program.trigger_functions import ADDS
 
 ALL = "*"  # all states of a program that come and go together
 
@@ -135,7 +122,7 @@ class _Reader:
 
     def _reads_of_call(self, call: ast.Call, called: str, states: frozenset[str]) -> set[str]:
         given = [arg.id if isinstance(arg, ast.Name) else None for arg in call.args]
-        if called in _ADDS:
+        if called in ADDS:
             return set()
         if called not in self._functions:
             return {each for each in given if each in states}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import intrinsic
 
-from viewmill.kernels.compiler import structure
+from viewmill.kernels.compiler import ROWS, structure
 from viewmill.kernels.structures.memory import (
     address,
     load_byte,
@@ -56,7 +56,7 @@ def has_nulls(column, size):
 
 
 @structure
-def read_columns(batch, kinds, first, done, size, words, texts):
+def read_columns(batch, kinds, first, done, size, words: ROWS, texts):
     """Write the words of the columns from `first` on, that one from row `done` on.
 
     Gives how many columns are done; minus one minus the row where a column of strings stopped,

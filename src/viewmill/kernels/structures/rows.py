@@ -5,7 +5,7 @@ After the header of `keyed` come the next sequence number and the total multipli
 
 from __future__ import annotations
 
-from viewmill.kernels.compiler import structure
+from viewmill.kernels.compiler import BYTES, ROWS, WORDS, structure
 from viewmill.kernels.structures.keyed import (
     KEY,
     KEY_WORDS,
@@ -37,7 +37,7 @@ def add_multiplicity(s, e, m):
 
 
 @structure
-def stage_bag(s, start, rows, multiplicity):
+def stage_bag(s, start, rows: ROWS, multiplicity: WORDS):
     """Add the rows of a bag from row `start` on; gives where it stopped."""
     words, size, first = load_word(s + KEY_WORDS), len(multiplicity), address(rows)
     for i in range(start, size):
@@ -50,7 +50,7 @@ def stage_bag(s, start, rows, multiplicity):
 
 
 @structure
-def stage_unique(s, start, rows, multiplicity, conflicts):
+def stage_unique(s, start, rows: ROWS, multiplicity: WORDS, conflicts: WORDS):
     """Remove, then add rows with a primary key: two steps per row; gives the step where it stopped.
 
     What cannot be done goes to `conflicts`: a count, then (row, multiplicity left) for each.
@@ -109,7 +109,7 @@ def first_missing(s, start):
 
 
 @structure
-def find_rows(s, keys, found, rows):
+def find_rows(s, keys: ROWS, found: BYTES, rows: ROWS):
     """Look keys up; the whole rows of those found go to `rows`."""
     words, others = load_word(s + KEY_WORDS), load_word(s + PAYLOAD_WORDS) - 2
     hits = 0
