@@ -21,7 +21,7 @@ def call(what, a0, a1, b0, b1, c0, c1, rounding, out, errors):
     a, b, c = wide_from(a0, a1), wide_from(b0, b1), wide_from(c0, c1)
     w = a
     if what == 0:
-        w = wide_plus_checked(errors, 0, 0, a, b)
+        w = wide_of(wide_carry(a, b))
     elif what == 1:
         w = wide_minus(a, b)
     elif what == 2:
@@ -71,7 +71,7 @@ def _compiled(call, what, a, b, c, rounding):
 def _plain(what, a, b, c, rounding):
     failed = Failed()
     made = {
-        0: lambda: plain.wide_plus_checked(failed, 0, 0, a, b),
+        0: lambda: plain.wide_carry(a, b),
         1: lambda: plain.wide_minus(a, b),
         2: lambda: plain.wide_ratio_of(failed, 0, 0, a, b, c, rounding),
         3: lambda: plain.wide_rest_of(failed, 0, 0, a, c, b, 1),

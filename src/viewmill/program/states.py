@@ -399,8 +399,8 @@ StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 # Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
 # wide_plus(w, v)  wide_is_zero(w)  wide_value_fits(w)  wide_low(w)  wide_to_real(w); as two words:
 # wide_high(w)  wide_from(low, high). Besides wide_minus(w, v)  wide_negate(w)  wide_absolute(w) and
-# -1, 0 or 1 from wide_compare(w, v).
-# Checked, with (errors, code, row) first: wide_plus_checked(..., w, v)  wide_within(..., w, limit)
+# -1, 0 or 1 from wide_compare(w, v) and, for a sum out of 128 bits, from wide_carry(w, v).
+# Checked, with (errors, code, row) first: wide_within(..., w, limit)
 # wide_narrow(..., w, low, high), an int; wide_ratio_of(..., a, b, c, rounding) is a * b / c, cut
 # off (0), half up (1), down (2) or up (3); wide_sum_of(..., a, b, c, d) is (a * b + c) / d, half
 # up, and wide_rest_of(..., a, b, c, d) what dividing a * b by c * d leaves.
@@ -410,7 +410,7 @@ StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 WIDE = (
     "wide_of", "wide_product", "wide_times", "wide_mul", "wide_plus", "wide_is_zero",
     "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_to_real",
-    "wide_minus", "wide_negate", "wide_absolute", "wide_compare", "wide_plus_checked",
+    "wide_minus", "wide_negate", "wide_absolute", "wide_compare", "wide_carry",
     "wide_within", "wide_narrow", "wide_ratio_of", "wide_sum_of", "wide_rest_of",
     "wide_word", "wide_number", "wide_less", "pair_add",
 )  # fmt: skip

@@ -7,7 +7,7 @@ the rendered SQL stays readable: spark_divide(a, b) instead of its CASE.
 from __future__ import annotations
 
 _UNIT = 2**90
-_HALF = f"CAST({10**19} AS HUGEINT)"
+HALF = f"CAST({10**19} AS HUGEINT)"
 
 MACROS: tuple[str, ...] = (
     # Division by zero is an error, for floats too: 1 // 0 raises it. NULL over zero is NULL.
@@ -30,13 +30,13 @@ MACROS: tuple[str, ...] = (
               THEN sign(a) * sign(b) ELSE 0 END""",
     # a * b / power for HUGEINT, rounded half up; the product may have 76 digits, so it is made of
     # halves of 19. upper is 10**38 / power.
-    f"spark_low(x) AS abs(x) % {_HALF}",
-    f"spark_high(x) AS abs(x) // {_HALF}",
+    f"spark_low(x) AS abs(x) % {HALF}",
+    f"spark_high(x) AS abs(x) // {HALF}",
     f"""spark_middle(a, b) AS spark_high(a) * spark_low(b) + spark_low(a) * spark_high(b)
-        + (spark_low(a) * spark_low(b)) // {_HALF}""",
-    f"spark_top(a, b) AS spark_high(a) * spark_high(b) + spark_middle(a, b) // {_HALF}",
-    f"""spark_rest(a, b) AS (spark_middle(a, b) % {_HALF}) * {_HALF}
-        + (spark_low(a) * spark_low(b)) % {_HALF}""",
+        + (spark_low(a) * spark_low(b)) // {HALF}""",
+    f"spark_top(a, b) AS spark_high(a) * spark_high(b) + spark_middle(a, b) // {HALF}",
+    f"""spark_rest(a, b) AS (spark_middle(a, b) % {HALF}) * {HALF}
+        + (spark_low(a) * spark_low(b)) % {HALF}""",
     """spark_product(a, b, power, upper) AS CAST(sign(a) * sign(b) AS HUGEINT)
        * (spark_top(a, b) * upper + spark_rest(a, b) // power
           + CASE WHEN spark_rest(a, b) % power >= power - spark_rest(a, b) % power

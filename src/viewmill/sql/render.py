@@ -56,9 +56,14 @@ def render(
     relation: Relation,
     dialect: Dialect = "duckdb",
     table_name: Callable[[str], str] = lambda name: name,
+    *,
+    in_halves: bool = False,
 ) -> str:
-    """The relation as one query; `table_name` says under which name the engine has a source."""
-    return _indented(_Renderer(dialect, table_name).query(relation), dialect)
+    """The relation as one query; `table_name` says under which name the engine has a source.
+
+    In halves, DuckDB sums decimals whose sum is beyond 128 bits on the way; this takes longer.
+    """
+    return _indented(_Renderer(dialect, table_name, in_halves).query(relation), dialect)
 
 
 # A quoted text or name, or a line break that the renderer wrote.
@@ -84,10 +89,12 @@ def _indented(text: str, dialect: Dialect) -> str:
 
 
 class _Renderer:
-    def __init__(self, dialect: Dialect, table_name: Callable[[str], str]) -> None:
+    def __init__(self, dialect: Dialect, table_name: Callable[[str], str], in_halves: bool) -> None:
         self.dialect, self.table_name = dialect, table_name
         self.expressions: DuckdbExpressions | SparkExpressions = (
-            DuckdbExpressions(self.query) if dialect == "duckdb" else SparkExpressions(self.query)
+            DuckdbExpressions(self.query, in_halves=in_halves)
+            if dialect == "duckdb"
+            else SparkExpressions(self.query)
         )
         self._count = 0
 

@@ -56,12 +56,16 @@ def divide(left: str, a: Decimal, right: str, b: Decimal, result: Type) -> str:
     return scaled(f"spark_quotient({digits_a}, {digits_b}, {power})", result)
 
 
-def average(total: str, type_: Decimal, count: str, result: Type) -> str:
-    """AVG from the exact sum and the count of a group."""
+def digits_of_sum(total: str, type_: Decimal) -> str:
+    """The digits of a sum of decimals of that type."""
+    wide = Decimal(MAX_PRECISION if type_.precision > 28 else type_.precision + 10, type_.scale)
+    return unscaled(total, wide)
+
+
+def average(digits: str, type_: Decimal, count: str, result: Type) -> str:
+    """AVG from the digits of the exact sum and the count of a group."""
     assert isinstance(result, Decimal)
     shift = result.scale - type_.scale
-    wide = Decimal(MAX_PRECISION if type_.precision > 28 else type_.precision + 10, type_.scale)
-    digits = unscaled(total, wide)
     return scaled(f"spark_quotient({digits}, CAST({count} AS HUGEINT), {_power(shift)})", result)
 
 

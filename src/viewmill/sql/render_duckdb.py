@@ -113,8 +113,9 @@ Query = Callable[[Relation], str]
 class DuckdbExpressions:
     """Renders expressions; `query` renders the subqueries inside them."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, *, in_halves: bool = False) -> None:
         self.query = query
+        self._in_halves = in_halves  # whether decimals are summed so that no sum is too wide
 
     name = staticmethod(duckdb_name)
     type_name = staticmethod(duckdb_type)
@@ -144,6 +145,7 @@ class DuckdbExpressions:
                     expression.type,
                     distinct=expression.distinct,
                     suffix=self._filter(expression),
+                    in_halves=self._in_halves,
                 )
             case Over():
                 return self._over(expression)
@@ -246,7 +248,9 @@ class DuckdbExpressions:
             nulls = " IGNORE NULLS" if call.ignore_nulls else ""
             text = f"{call.function}({', '.join(texts)}{nulls}){window}"
             return f"CAST({text} AS {duckdb_type(call.type)})"
-        return aggregate_sql(call.function, texts, types, call.type, suffix=window)
+        return aggregate_sql(
+            call.function, texts, types, call.type, suffix=window, in_halves=self._in_halves
+        )
 
     def _window(self, call: Over) -> str:
         parts = []

@@ -13,6 +13,7 @@ from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
 from viewmill.algebra.types import Decimal, Float, Nested, Type, shown_type
 from viewmill.sql import render_decimals
+from viewmill.sql.duckdb_macros import HALF
 from viewmill.sql.render_names import duckdb_text, duckdb_type
 from viewmill.sql.render_nested import order_key
 
@@ -26,6 +27,7 @@ class _Group:
     result: Type
     distinct: str
     suffix: str
+    in_halves: bool
 
     def of(self, function: str, *arguments: str) -> str:
         """function(arguments) over these rows."""
@@ -49,10 +51,11 @@ def aggregate_sql(
     *,
     distinct: bool = False,
     suffix: str = "",
+    in_halves: bool = False,
 ) -> str:
     """The aggregate over the rows that `suffix` (FILTER or OVER) chooses."""
     types, result = [*map(shown_type, types)], shown_type(result)
-    group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix)
+    group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix, in_halves)
     if isinstance(result, Packed) and isinstance(result.shape, RingCall):
         return _gathered(group)
     match function:
@@ -118,7 +121,23 @@ def _count(group: _Group) -> str:
 def _sum(group: _Group) -> str:
     if isinstance(group.types[0], Float):
         return _float_sum(group)
+    if isinstance(group.types[0], Decimal) and group.in_halves:
+        assert isinstance(group.result, Decimal)
+        return render_decimals.scaled(_sum_in_halves(group, group.types[0]), group.result)
     return group.cast(group.of("sum"))
+
+
+def _sum_in_halves(group: _Group, type_: Decimal) -> str:
+    """The digits of a sum of decimals, which is beyond HUGEINT only if the total is."""
+    digits = render_decimals.unscaled(group.arguments[0], type_)
+
+    def total(sign: str) -> str:
+        if not group.distinct:
+            return group.of("sum", f"{digits} {sign} {HALF}")
+        half = f"list_transform({group.of('list', digits)}, lambda x: x {sign} {HALF})"
+        return f"list_sum({half})"
+
+    return f"({total('//')} * {HALF} + {total('%')})"
 
 
 def _float_sum(group: _Group) -> str:
@@ -152,7 +171,12 @@ def _avg(group: _Group) -> str:
     if isinstance(type_, Float):
         return f"({_float_sum(group)} / NULLIF({group.of('count')}, 0))"
     if isinstance(type_, Decimal):
-        return render_decimals.average(group.of("sum"), type_, group.of("count"), group.result)
+        digits = (
+            _sum_in_halves(group, type_)
+            if group.in_halves
+            else render_decimals.digits_of_sum(group.of("sum"), type_)
+        )
+        return render_decimals.average(digits, type_, group.of("count"), group.result)
     # The sum of whole numbers is exact.
     return f"(CAST({group.of('sum')} AS DOUBLE) / NULLIF({group.of('count')}, 0))"
 

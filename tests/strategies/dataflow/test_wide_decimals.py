@@ -117,3 +117,34 @@ def test_integers_at_their_limits_meet_decimals():
                 for x, d in rows
             ]
         assert sorted(mill["v"].rows()) == sorted(wanted)
+
+
+LARGEST = Decimal("9" * 38)
+SUMS_THAT_COME_BACK = {
+    "grouped": "SELECT k, sum(x) AS s, avg(x) AS a FROM t GROUP BY k",
+    "recomputed": "SELECT sum(x) AS s, sum(DISTINCT x) AS d, listagg(CAST(k AS STRING)) AS l"
+    " FROM t",
+    "whole": "SELECT o, sum(x) OVER (PARTITION BY k) AS s FROM t",
+    "sliding": "SELECT o, sum(x) OVER (ORDER BY o ROWS BETWEEN 12 PRECEDING AND 12 FOLLOWING) AS s"
+    " FROM t",
+}
+
+
+@pytest.mark.parametrize("compiler", ["off", "on"])
+def test_a_sum_may_leave_128_bits_on_its_way_if_it_comes_back(monkeypatch, compiler):
+    """The fill by DuckDB and the frames were refused: 1e38 + 1e38 is no HUGEINT."""
+    monkeypatch.setenv("VIEWMILL_COMPILER", compiler)
+    values = [LARGEST, LARGEST, LARGEST.copy_negate(), LARGEST.copy_negate(), Decimal(5)]
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k BIGINT, o BIGINT, x DECIMAL(38, 0))")
+        mill.insert("t", [(1, o, x) for o, x in enumerate(values)])
+        for name, sql in SUMS_THAT_COME_BACK.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        assert mill["grouped"].rows() == [(1, 5, 1)]
+        assert mill["recomputed"].rows() == [(5, 5, "11111")]
+        assert {row[1] for row in mill["whole"].rows() + mill["sliding"].rows()} == {5}
+        mill.delete("t", [(1, 4, 5)])
+        assert {row[1] for row in mill["whole"].rows() + mill["sliding"].rows()} == {0}
+        with pytest.raises(vm.ViewmillError, match="does not fit"):
+            mill.insert("t", [(1, o, LARGEST) for o in range(20, 24)])  # 4e38 is no 0.6e38
+        assert [mill[name].verify() for name in SUMS_THAT_COME_BACK] == [[]] * 4

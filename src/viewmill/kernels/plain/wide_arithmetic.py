@@ -39,9 +39,9 @@ def _fitting(errors: Failed, code: int, row: int, value: int, limit: int) -> int
     return 0
 
 
-def wide_plus_checked(errors: Failed, code: int, row: int, a: int, b: int) -> int:
-    """a + b, which must fit 128 bits."""
-    return _fitting(errors, code, row, a + b, _LIMIT - 1)
+def wide_carry(a: int, b: int) -> int:
+    """1 or -1 if a + b is above or below 128 bits, else 0."""
+    return int(a + b >= _LIMIT) - int(a + b < -_LIMIT)
 
 
 def wide_within(errors: Failed, code: int, row: int, a: int, limit: int) -> int:

@@ -64,7 +64,7 @@ def wide_to_real(w: int) -> float:
 
 def wide_high(w: int) -> int:
     """The upper of two words."""
-    return w >> 64
+    return wide_low(w >> 64)
 
 
 def wide_from(low: int, high: int) -> int:

@@ -52,13 +52,12 @@ def wide_compare(a, b):
 
 
 @structure
-def wide_plus_checked(errors, code, row, a, b):
-    """a + b, which must fit 128 bits."""
+def wide_carry(a, b):
+    """1 or -1 if a + b is above or below 128 bits, else 0."""
     total = wide_plus(a, b)
-    if ((a[1] ^ total[1]) & (b[1] ^ total[1])) < 0:
-        fail(errors, code, row)
-        return 0, 0
-    return total
+    if ((a[1] ^ total[1]) & (b[1] ^ total[1])) >= 0:
+        return 0
+    return -1 if a[1] < 0 else 1
 
 
 @structure

@@ -301,10 +301,18 @@ class Fold(WindowCall):
 
     @property
     def width(self) -> int:
-        """Words: the parts of the value, for floats that slide the largest, then how many count."""
-        if self._way == "float" and self.bounds.is_sliding:
+        """Words: the parts of the value, for floats that slide the largest, for wide decimals how
+        often the sum left 128 bits, then how many values count."""
+        if (self._way == "float" and self.bounds.is_sliding) or self._may_leave:
             return 4
         return {"count": 1, "extreme": 2}.get(self._way, 3)
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether a sum has so many digits that it may leave 128 bits, and come back."""
+        if self._way != "exact" or not isinstance(self._type, Wide):
+            return False
+        return self._type.precision > 28
 
     def compute(self) -> list[str]:
         """Write what adds up the frame."""
@@ -379,29 +387,24 @@ class Fold(WindowCall):
 
     def add_exact(self, words: list[str], x: str) -> None:
         """Write what adds a number of which no digit is lost."""
-        w = self.source.name("w")
-        self.source.line(f"{w} = {self._plus(words, self._value(x))}")
-        self.source.line(f"{words[0]} = wide_low({w})")
-        self.source.line(f"{words[1]} = wide_high({w})")
+        self._plus(words, self._value(x))
 
     def remove_exact(self, words: list[str], x: str, walk: str) -> None:
         """Write what takes it away again."""
-        w = self.source.name("w")
-        self.source.line(f"{w} = {self._plus(words, f'wide_negate({self._value(x)})')}")
-        self.source.line(f"{words[0]} = wide_low({w})")
-        self.source.line(f"{words[1]} = wide_high({w})")
+        self._plus(words, f"wide_negate({self._value(x)})")
 
     def _value(self, x: str) -> str:
         return f"wide_number(texts, {x})" if isinstance(self._type, Wide) else f"wide_of({x})"
 
-    def _plus(self, words: list[str], value: str) -> str:
-        """The sum of what is there and a value; of so many digits it may leave 128 bits."""
-        there = f"wide_from({words[0]}, {words[1]})"
-        if not isinstance(self._type, Wide) or self._type.precision <= 28:
-            return f"wide_plus({there}, {value})"
-        text = f"{display_expression(self.over)}: the result does not fit {self.over.type}"
-        code = self.source.message("Overflow", text, self.over.span)
-        return f"wide_plus_checked(errors, {code}, -1, {there}, {value})"
+    def _plus(self, words: list[str], value: str) -> None:
+        """Write what adds a value to the sum."""
+        there, w = f"wide_from({words[0]}, {words[1]})", self.source.name("w")
+        self.source.line(f"{w} = {value}")
+        if self._may_leave:
+            self.source.line(f"{words[2]} += wide_carry({there}, {w})")
+        self.source.line(f"{w} = wide_plus({there}, {w})")
+        self.source.line(f"{words[0]} = wide_low({w})")
+        self.source.line(f"{words[1]} = wide_high({w})")
 
     def add_float(self, words: list[str], x: str) -> None:
         """Write what adds a float, remembering what rounding takes.
@@ -468,11 +471,16 @@ class Fold(WindowCall):
         source, w = self.source, self.source.name("w")
         source.line(f"{w} = wide_from({stored[0]}, {stored[1]})")
         if isinstance(self.over.type, Float):
-            source.line(f"{value} = wide_to_real({w}) / max({stored[2]}, 1)")
+            source.line(f"{value} = wide_to_real({w}) / max({stored[-1]}, 1)")
             return
         assert self._type is not None
         total = Number(w, scale_of(self._type), PAIR, True)
-        count = f"max({stored[2]}, 1)"
+        count = f"max({stored[-1]}, 1)"
+        if self._may_leave:
+            text = f"{display_expression(self.over)}: the result does not fit {self.over.type}"
+            code = source.message("Overflow", text, self.over.span)
+            with source.block(f"if {stored[2]} != 0:"):
+                source.line(f"fail(errors, {code}, -1)")
         source.line(f"{value} = 0")
         with source.block(f"if not {null}:"):
             made = finished(scalar, self.over, total, count)
