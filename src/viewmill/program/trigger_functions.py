@@ -49,9 +49,9 @@ _READS = """
     real_value
     sorted_after sorted_count sorted_end sorted_from sorted_insert sorted_key sorted_next
     sorted_offset sorted_prev sorted_put sorted_remove sorted_same sorted_step sorted_word
-    wide_absolute wide_at wide_compare wide_fits wide_float wide_from wide_high wide_int
+    wide_absolute wide_at wide_carry wide_compare wide_fits wide_float wide_from wide_high wide_int
     wide_is_zero wide_less wide_low wide_minus wide_mul wide_narrow wide_negate wide_number
-    wide_of wide_plus wide_plus_checked wide_product wide_ratio wide_ratio_fits
+    wide_of wide_plus wide_product wide_ratio wide_ratio_fits
     wide_ratio_of wide_rest_of wide_sum_of wide_times wide_to_real wide_value_fits
     wide_within wide_word
 """
