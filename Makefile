@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup demo test check format golden fuzz mutate crash bench docs clean
+.PHONY: help setup warm demo test check format golden fuzz mutate crash bench docs clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
@@ -37,6 +37,9 @@ $(READY): pyproject.toml
 	$(say) "[3/3] installing PySpark and the tools for tests (1.1 GB more, a few minutes, once)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $(READY)
+
+warm: $(READY)  ## Compile the kernels that views share, so that the first views do not wait
+	@$(BIN)/viewmill warm
 
 demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal, then on Spark
 	$(say) "running viewmill demo"

@@ -66,6 +66,7 @@ def connect(
     register: Mapping[str, Ring | Operation] | None = None,
     compile: str | None = None,
     read_only: bool = False,
+    kernels: str | os.PathLike[str] | None = None,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
 
@@ -77,11 +78,14 @@ def connect(
 
     A new view is interpreted until a helper process has compiled its kernels, which is what
     `compile="background"`, the default, means. `compile="now"` waits for the compiler instead,
-    `compile="off"` never compiles.
+    `compile="off"` never compiles. `kernels="kernels.zip"` adds what `viewmill warm --export` has
+    packed on a machine like this one, so that nothing in it is compiled again.
 
     `read_only=True` opens a durable mill that another process may be writing, as it is now; opening
     it again shows what came since.
     """
+    if kernels is not None:
+        pkgutil.resolve_name("viewmill.kernels.packed:add_kernels")(kernels)
     mill: Mill = pkgutil.resolve_name(_LAZY["Mill"])(
         path,
         spark=spark,

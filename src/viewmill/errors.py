@@ -147,6 +147,10 @@ class MissingDependency(ViewmillError):
 # What the disk said.
 
 
+class UnfitKernels(ViewmillError):
+    """Packed kernels that were made for another machine or version, or that are damaged."""
+
+
 class StorageFailed(ViewmillError):
     """The disk refused: full, read-only, gone."""
 

@@ -25,10 +25,11 @@ from viewmill.cli.show import show
 from viewmill.cli.status import status
 from viewmill.cli.terminal import print_error
 from viewmill.cli.verify import verify
+from viewmill.cli.warm import warm
 from viewmill.errors import ViewmillError
 
 COMMANDS = (
-    init, run, dry_run, plan, explain, show, status, verify, doctor, export, demo, bench,
+    init, run, dry_run, plan, explain, show, status, verify, doctor, export, warm, demo, bench,
 )  # fmt: skip
 
 app = typer.Typer(

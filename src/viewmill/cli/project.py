@@ -35,9 +35,11 @@ OWN = (
 
 
 @contextmanager
-def scratch_mill(spec: Spec, definitions: Iterable[Definition]) -> Iterator[Mill]:
+def scratch_mill(
+    spec: Spec, definitions: Iterable[Definition], *, compile: str | None = None
+) -> Iterator[Mill]:
     """A mill in memory with the project's tables and views, all empty."""
-    with vm.connect(memory=spec.memory) as mill:
+    with vm.connect(memory=spec.memory, compile=compile) as mill:
         for each in definitions:
             _create(mill, each)
         _check_names(spec, mill)

@@ -56,6 +56,8 @@ ROWS = types.int64[:, ::1]
 FLOATS = types.float64[::1]
 BYTES = types.uint8[::1]
 
+FOLDERS: set[str] = set()  # of the cache, where functions of this process are
+
 
 def is_on(compiled: bool | None = None) -> bool:
     """Whether triggers are compiled: as asked, else unless VIEWMILL_COMPILER=off."""
@@ -284,6 +286,7 @@ def _cache_with_library(dispatcher: Any, locator: Any) -> None:
     if FunctionCache is None or not hasattr(dispatcher, "_cache"):
         return
     dispatcher._cache = _library_cache(locator)(dispatcher.py_func)
+    FOLDERS.add(Path(dispatcher._cache.cache_path).name)
     check_files(dispatcher._cache)
 
 

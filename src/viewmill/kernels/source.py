@@ -216,6 +216,20 @@ def _fingerprint(text: str, package: str | None, used: set[str]) -> str:
     return blake2b(f"{library_hash(*sorted(modules))}\n{text}".encode(), digest_size=6).hexdigest()
 
 
+def is_current(path: Path) -> bool:
+    """Whether a kernel's file is what this version of the library would write."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        module = ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return False
+    packages = [node.module for node in module.body if isinstance(node, ast.ImportFrom)]
+    if packages == [PLAIN]:
+        return False  # it is not compiled
+    found = _fingerprint(text, packages[0] if packages else None, _names_used(module))
+    return path.stem.endswith(f"_{found}")
+
+
 @cache
 def library_hash(*modules: str) -> str:
     """Changes with any edit of what these modules of the structures library reach, and of what

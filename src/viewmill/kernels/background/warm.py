@@ -46,7 +46,7 @@ def _marker(what: Program | str) -> Path | None:
     text = what if isinstance(what, str) else _what_decides(what)
     if text is None:
         return None
-    name = blake2b(f"{_whole_library()}\n{text}".encode(), digest_size=12).hexdigest()
+    name = blake2b(f"{whole_library()}\n{text}".encode(), digest_size=12).hexdigest()
     return cache_directory() / "warm" / name
 
 
@@ -61,7 +61,7 @@ def _what_decides(program: Program) -> str | None:
 
 
 @cache
-def _whole_library() -> str:
+def whole_library() -> str:
     """Changes with any edit of the structures library."""
     folder = Path(__file__).parent.parent / "structures"
     return library_hash(*(f"{_LIBRARY}.{path.stem}" for path in sorted(folder.glob("[a-z]*.py"))))
