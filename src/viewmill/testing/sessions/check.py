@@ -8,6 +8,7 @@ from typing import Any
 
 from viewmill.testing.oracle import Refused, Row, canonical, differences
 from viewmill.testing.sessions.definitions import Evaluator
+from viewmill.testing.sessions.parts import note_start
 from viewmill.testing.sessions.world import View, World
 
 
@@ -63,6 +64,8 @@ def check_statuses(mill: Any, world: World, *, is_quiet: bool) -> None:
 def _expected(world: World, evaluator: Evaluator, view: View, rows: list[Row]) -> list[Row] | None:
     """What a fresh view shows; None if that is its own affair: rows were deleted too often."""
     if not world.is_settled(view):
+        if "parts" in view.definition:
+            note_start(view, world.tables)
         return None
     try:
         return evaluator.rows(view, world.tables)

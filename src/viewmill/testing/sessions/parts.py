@@ -16,13 +16,19 @@ from viewmill.testing.oracle import Row, canonical
 from viewmill.testing.sessions.world import Table, View
 
 
-def part_rows(view: View, tables: Mapping[str, Table]) -> list[Row]:
-    """The rows of the newest part of a view; notes where the view starts."""
+def note_start(view: View, tables: Mapping[str, Table]) -> None:
+    """Note the part that a view starts with, when it is first seen."""
     kind, table = view.definition["parts"], tables[view.definition["stream"]]
     newest, oldest = _newest(kind, table), _oldest(kind, table)
     if view.first_part is None:
         view.first_part = newest if view.last is None and newest is not None else oldest
-    first = view.first_part
+
+
+def part_rows(view: View, tables: Mapping[str, Table]) -> list[Row]:
+    """The rows of the newest part of a view."""
+    note_start(view, tables)
+    kind, table = view.definition["parts"], tables[view.definition["stream"]]
+    first, newest = view.first_part, _newest(kind, table)
     if first is None or newest is None or newest < first:
         return []
     k = table.roles.index("k")
