@@ -263,3 +263,35 @@ def test_a_column_of_the_table_cannot_say_what_rows_do(shop: vm.Mill, option: st
         with pytest.raises(errors.InvalidArgument, match="not the name of a column"):
             shop.apply("orders", rows, **{option: odd})  # type: ignore[arg-type]
     assert everything(shop) == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "row", "column", "under"),
+    [
+        ("INSERT INTO t VALUES ('a', 1, 'x')", 0, "n", "'a'"),
+        ("INSERT INTO t (s, n) VALUES ('x', 1), ('y', 2), ('z', 'b'), ('u', 'c')", 2, "n", "'b'"),
+        ("INSERT INTO t (d) VALUES (1), (NULL), (12345.6)", 2, "d", "12345.6"),
+        ("INSERT INTO t (d, s) SELECT n * 1000, s FROM t", 1, "d", None),
+        ("UPDATE t SET n = s WHERE n > 1", 0, "n", "s"),
+    ],
+)
+def test_a_value_of_sql_that_does_not_fit_is_named_by_row_and_column(
+    mill, uncompiled, sql, row, column, under
+):
+    """DuckDB's words were shown: Could not convert string 'a' to INT64."""
+    mill.sql("CREATE TABLE t (n BIGINT, d DECIMAL(5, 1), s STRING)")
+    rows = [(1, None, "p"), (20, None, "q")]
+    mill.insert("t", rows)
+    with pytest.raises(vm.errors.InvalidRow) as raised:
+        mill.sql(sql)
+    assert raised.value.message.startswith(f'row {row} does not fit: column "{column}" is ')
+    if under is not None:
+        span = raised.value.span
+        assert sql[span.start : span.end + 1] == under
+    assert mill.sql("SELECT * FROM t").rows() == rows
+
+
+def test_an_expression_that_fails_in_values_says_where(mill, uncompiled):
+    mill.sql("CREATE TABLE t (n BIGINT)")
+    with pytest.raises(vm.errors.EvaluationFailed, match=r'row 1, column "n": division by zero'):
+        mill.sql("INSERT INTO t VALUES (2), (1 div 0), (3)")

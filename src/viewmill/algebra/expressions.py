@@ -212,6 +212,8 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything inside it, from the outside in, queries left out."""
-    yield expression
-    for part in parts(expression):
-        yield from walk(part)
+    ahead = [expression]
+    while ahead:
+        expression = ahead.pop()
+        yield expression
+        ahead += reversed(parts(expression))

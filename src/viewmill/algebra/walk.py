@@ -105,12 +105,14 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
 
 def walk_relations(relation: Relation) -> Iterator[Relation]:
     """The relation and everything below it, subqueries inside expressions included."""
-    yield relation
-    for below in inputs(relation):
-        yield from walk_relations(below)
-    for expression in expressions(relation):
-        for query in queries(expression):
-            yield from walk_relations(query)
+    # A stack, because each level of `yield from` costs every relation below it a step.
+    ahead = [relation]
+    while ahead:
+        relation = ahead.pop()
+        yield relation
+        shown = [each for each in expressions(relation) if not isinstance(each, e.Column)]
+        inside = [query for each in shown for query in queries(each)]
+        ahead += reversed((*inputs(relation), *inside))
 
 
 def scans(relation: Relation) -> tuple[Scan, ...]:

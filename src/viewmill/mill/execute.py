@@ -39,6 +39,7 @@ from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
 from viewmill.mill.refresh import deliver_notices, refresh_due
 from viewmill.mill.temporal import create_temporal_view, temporal_record
+from viewmill.mill.unfit_values import FAILURES, unfit_insert, unfit_rows
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
 from viewmill.program.parts import PartQueries
@@ -46,6 +47,7 @@ from viewmill.rewrite.rules import rewrite
 from viewmill.sql import statements as s
 from viewmill.sql.lower import lower
 from viewmill.sql.read_parts import read_parts
+from viewmill.sql.spans import span_of
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -230,7 +232,7 @@ def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
-def _run(core: Core, query: s.QueryTree, sql: str, shape: Callable[[Relation], Relation]) -> Any:
+def _run(core: Core, sql: str, query: s.QueryTree, shape: Callable[[Relation], Relation]) -> Any:
     relation = lower(query, sql, core.catalog, describe(core), _now())
     return core.run(rewrite(shape(relation)))
 
@@ -259,7 +261,12 @@ def _inserted(core: Core, statement: s.Insert, schema: Schema, sql: str) -> Delt
             outputs.append((field.name, Cast(column, field.type, source.nullable)))
         return Project(rows, tuple(outputs))
 
-    table = _run(core, statement.source, sql, shape)
+    run = partial(_run, core, sql)
+    try:
+        table = run(statement.source, shape)
+    except FAILURES as why:
+        fields = [schema[i] for i in positions]
+        raise unfit_insert(why, statement.source, fields, run, sql) from why
     return encode_columns(schema, table, core.dictionary)
 
 
@@ -276,7 +283,7 @@ def _position(schema: Schema, name: str, statement: s.Insert | s.Update) -> int:
 
 def _deleted(core: Core, statement: s.Delete, schema: Schema, sql: str) -> Delta:
     query = _rows_of(statement, [exp.Star()])
-    table = _run(core, query, sql, lambda rows: rows)
+    table = _run(core, sql, query, lambda rows: rows)
     return encode_columns(schema, table, core.dictionary).negated()
 
 
@@ -302,7 +309,12 @@ def _updated(core: Core, statement: s.Update, schema: Schema, sql: str) -> Delta
             outputs.append((source.name, Cast(column, target.type, source.nullable)))
         return Project(rows, tuple(outputs))
 
-    table = _run(core, query, sql, shape)
+    run = partial(_run, core, sql)
+    try:
+        table = run(query, shape)
+    except FAILURES as why:
+        spans = [None if each not in new else span_of(new[each], sql) for each in range(width)]
+        raise unfit_rows(why, query, [*schema, *schema], run, [*spans, *spans]) from why
     old = encode_columns(schema, table.select(range(width)), core.dictionary)
     fresh = encode_columns(schema, table.select(range(width, 2 * width)), core.dictionary)
     return concat(schema, [old.negated(), fresh])
