@@ -112,3 +112,13 @@ def test_an_empty_mill_is_exported_and_names_are_no_emoji(project):
         mill.sql("CREATE TABLE t (x BIGINT)")
         mill.sql("CREATE MATERIALIZED VIEW `:smile:` AS SELECT x FROM t")
     assert ":smile:" in project.run("status", "--mill", "m.mill")
+
+
+def test_a_backup_is_a_mill(project, broken):
+    said = project.run("backup", str(broken), "copy.mill")
+    assert "copy.mill: version " in said
+    with vm.connect(project.folder / "copy.mill", read_only=True) as copy:
+        assert set(copy["good"].rows()) == {("a", 2), (None, 1)}
+    done = project.call("backup", "absent.mill", "other.mill")
+    assert done.returncode == 1
+    assert "there is no mill at" in done.stderr

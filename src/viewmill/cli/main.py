@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from viewmill.cli.backup import backup
 from viewmill.cli.bench import bench
 from viewmill.cli.demo import demo
 from viewmill.cli.doctor import doctor
@@ -29,7 +30,8 @@ from viewmill.cli.warm import warm
 from viewmill.errors import ViewmillError
 
 COMMANDS = (
-    init, run, dry_run, plan, explain, show, status, verify, doctor, export, warm, demo, bench,
+    init, run, dry_run, plan, explain, show, status, verify, doctor, export, backup, warm,
+    demo, bench,
 )  # fmt: skip
 
 app = typer.Typer(

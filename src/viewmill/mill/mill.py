@@ -25,6 +25,7 @@ from viewmill.deltas.factors import to_product
 from viewmill.deltas.product import Changed, Product, joined
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
+from viewmill.mill.backup import back_up
 from viewmill.mill.batches import Batch
 from viewmill.mill.careful_plans import plan_carefully
 from viewmill.mill.changes import Change, Changes
@@ -563,6 +564,19 @@ class Mill:
         self._core.require_open()
         with self._core.write_lock:
             checkpoint(self._core)
+
+    def backup(self, path: str | os.PathLike[str]) -> int:
+        """Copy a durable mill, while it is used, to a directory that `vm.connect` opens.
+
+        Gives the version that the copy has: the newest one, or one that is committed meanwhile.
+        """
+        self._core.require_open()
+        store = self._core.store
+        if store is None:
+            raise InvalidArgument(
+                "a mill in memory has no files to copy", hint="Open it with vm.connect(path)."
+            )
+        return back_up(store.shown_path, path)
 
     @uninterruptible
     def close(self) -> None:

@@ -12,11 +12,13 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from viewmill.errors import DamagedFile, ReadOnlyMill, StorageFailed
 from viewmill.mill.storage.copy import ChangedMeanwhile, copy_mill, require_mill
 from viewmill.mill.store import Store
+
+_S = TypeVar("_S", bound=Store)
 
 _ATTEMPTS = 100  # of a copy between two checkpoints
 _PAUSE_S = 0.01
@@ -61,13 +63,26 @@ def refused(origin: Path) -> ReadOnlyMill:
 def open_read_only(path: Any) -> ReadOnlyStore:
     """Open the mill at `path` at its last committed version."""
     folder = Path(path).absolute()
+    target = Path(tempfile.mkdtemp(prefix="viewmill-read-"))
+    try:
+        store = open_copy(folder, target, ReadOnlyStore, link=True)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    store.origin = folder
+    return store
+
+
+def open_copy(folder: Path, target: Path, kind: type[_S], *, link: bool) -> _S:
+    """Copy the mill in `folder` into an empty directory, and open it there."""
     require_mill(folder)
     trouble: Exception = ChangedMeanwhile()
     for _ in range(_ATTEMPTS):
         try:
-            return _open_copy(folder)
+            return _open_copy(folder, target, kind, link)
         except (ChangedMeanwhile, DamagedFile) as why:
             trouble = why
+            _empty(target)
             time.sleep(_PAUSE_S)
     if isinstance(trouble, DamagedFile):
         raise trouble
@@ -77,17 +92,16 @@ def open_read_only(path: Any) -> ReadOnlyStore:
     )
 
 
-def _open_copy(folder: Path) -> ReadOnlyStore:
-    target = Path(tempfile.mkdtemp(prefix="viewmill-read-"))
-    try:
-        sequence = copy_mill(folder, target)
-        store = ReadOnlyStore.open(target)
-        assert isinstance(store, ReadOnlyStore)
-        store.origin = folder
-        if store.sequence_reached() < sequence:
-            store.close()
-            raise ChangedMeanwhile
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+def _open_copy(folder: Path, target: Path, kind: type[_S], link: bool) -> _S:
+    sequence = copy_mill(folder, target, link=link)
+    store = kind.open(target)
+    assert isinstance(store, kind)
+    if store.sequence_reached() < sequence:
+        Store.close(store)
+        raise ChangedMeanwhile
     return store
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

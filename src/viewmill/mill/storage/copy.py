@@ -39,20 +39,23 @@ def require_mill(folder: Path) -> None:
         )
 
 
-def copy_mill(folder: Path, target: Path) -> int:
-    """Copy a mill; gives the commit number that the copy must have reached at least."""
+def copy_mill(folder: Path, target: Path, *, link: bool) -> int:
+    """Copy a mill; gives the commit number that the copy must have reached at least.
+
+    With `link`, files that never change are linked where the file system allows it.
+    """
     before = read_head(folder)
     # Parts come first: a part names its version, and the log has the later changes.
     if (folder / PARTS).is_dir():
         shutil.copytree(folder / PARTS, target / PARTS, ignore=shutil.ignore_patterns("_draft*"))
-    _copy(folder, target, HEAD)
+    _copy(folder, target, HEAD, link)
     salts = _salts(folder)
-    _copy(folder, target, DATABASE)
-    _copy(folder, target, WRITE_AHEAD_LOG)
+    _copy(folder, target, DATABASE, link)
+    _copy(folder, target, WRITE_AHEAD_LOG, link)
     if _salts(folder) != salts:  # the log was written into the database, and begun again
         raise ChangedMeanwhile
     for name in _others(folder):
-        _copy(folder, target, name)
+        _copy(folder, target, name, link)
     if read_head(folder).checkpoint_version != before.checkpoint_version:
         raise ChangedMeanwhile
     return before.sequence
@@ -73,10 +76,10 @@ def _salts(folder: Path) -> bytes:
         return b""
 
 
-def _copy(folder: Path, target: Path, name: str) -> None:
+def _copy(folder: Path, target: Path, name: str, link: bool) -> None:
     """Copy a file, or link one that never changes; opening the copy detects a missing file."""
     try:
-        if is_arrow_file(name):
+        if link and is_arrow_file(name):
             try:
                 os.link(folder / name, target / name)
                 return
