@@ -6,7 +6,7 @@ gives  the rows of each part, consolidated where something was deleted
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,14 @@ class PartRows:
         self._staged: dict[int, list[Delta]] = {}
         self._whole: dict[int, Delta] = {}  # read since the part changed last
         self.rolled = RolledParts(schema)
+
+    def translated(self, translate: Callable[[Delta], Delta]) -> PartRows:
+        """The committed rows with other ids of strings."""
+        made = PartRows(self._schema)
+        made._parts = {p: list(map(translate, deltas)) for p, deltas in self._parts.items()}
+        made._whole = {p: translate(rows) for p, rows in self._whole.items()}
+        made.rolled = self.rolled.translated(translate)
+        return made
 
     def stage(self, subscript: int, delta: Delta) -> None:
         """Change a part."""

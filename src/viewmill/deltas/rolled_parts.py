@@ -7,8 +7,8 @@ gives  the rows of a part as before; blocks to read, archive and drop as a whole
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta, concat
@@ -42,6 +42,16 @@ class RolledParts:
         self._schema = schema
         self._width = 1
         self._blocks: dict[int, Block] = {}
+
+    def translated(self, translate: Callable[[Delta], Delta]) -> RolledParts:
+        """The same blocks with other ids of strings."""
+        made = RolledParts(self._schema)
+        made._width = self._width
+        made._blocks = {
+            number: replace(block, rows=translate(block.rows))
+            for number, block in self._blocks.items()
+        }
+        return made
 
     def roll_up(self, parts: dict[int, Delta], width: int, before: int) -> None:
         """Take whole blocks of `width` parts that end by `before` out of the parts."""

@@ -92,6 +92,11 @@ class PartMaintainer(KeptParts):
         self._all_due = False
         self._memo = None
 
+    def take_over(self, old: Any, translate: Callable[[Delta], Delta]) -> None:
+        """Continue with the parts of a maintainer before, with other ids of strings."""
+        super().take_over(old, translate)
+        self._seen, self.computed = old._seen, old.computed
+
     # What is to be computed.
 
     def _due(self) -> list[int]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT
 from viewmill.algebra.windows import SlidingWindow
+from viewmill.deltas.delta import Delta
 from viewmill.kernels.group_numbers import GroupNumbers
 from viewmill.kernels.window_store import Payloads
 from viewmill.kernels.window_tree import EARLIEST, Tree
@@ -65,6 +66,14 @@ class GroupedWindowsView(WindowView):
             columns.insert(place, column)
             nulls.insert(place, None)
         return columns, nulls
+
+    def _groups_of(
+        self, old: WindowView, groups: Array, translate: Callable[[Delta], Delta]
+    ) -> Array:
+        assert isinstance(old, GroupedWindowsView)
+        own, starts = old._pairs.keys(groups).columns
+        own = super()._groups_of(old, own, translate)
+        return self._pairs.of((own, starts), (None, None), len(groups))
 
     def _numbered(self, groups: Array, panes: Array) -> Array:
         """The numbers of the windows that see panes of groups, each once."""

@@ -222,6 +222,11 @@ class PatternMaintainer(KeptParts):
         self._runs.carry(limit, found)
         self._limit = limit
 
+    def take_over(self, old: Any, translate: Callable[[Delta], Delta]) -> None:
+        """Continue with the parts of a maintainer before, with other ids of strings."""
+        super().take_over(old, translate)
+        self._limit, self.advanced_rows = old._limit, old.advanced_rows
+
     # One part.
 
     def _touched_groups(self, part: int) -> Ints | None:

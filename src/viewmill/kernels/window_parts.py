@@ -149,6 +149,15 @@ class WindowPartMaintainer(KeptParts):
             if self.unwritten is not None and slide not in self._pending:
                 self.unwritten.end(slide)
 
+    def take_over(self, old: Any, translate: Callable[[Delta], Delta]) -> None:
+        """Continue with the answers of a maintainer before, with other ids of strings."""
+        super().take_over(old, translate)
+        groups, rows = old._now
+        if self._body.keys and len(groups):
+            numbers = self._groups.numbers(translate(old._groups.keys(groups)))
+            by = np.argsort(numbers)
+            self._now = numbers[by], translate(rows).take(by)
+
     def oldest_shown(self) -> int | None:
         """The first window that sees a part that retention leaves; the table keeps the others."""
         oldest = self._source.oldest_shown()

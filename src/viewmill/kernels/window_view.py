@@ -66,6 +66,38 @@ class WindowView:
         """Reset the view when it joins, or rejoins, at a batch."""
         self._joined, self._shown, self.planned, self.tree = batch, None, None, None
 
+    def take_over(self, old: WindowView, translate: Callable[[Delta], Delta]) -> None:
+        """Continue for the maintainer of the same view before, with other ids of strings.
+
+        Floats that followers have been told stay, to the last bit.
+        """
+        self.family.refreshes, self._joined = old.family.refreshes, old._joined
+        self.late_rows = old.late_rows
+        self.family.follow(self, old.followed)
+        self.family.settle()
+        if old._shown is None:
+            return
+        self.begin()
+        told, shown, layout = old._shown.groups(), self._listed(), self.lane.layout
+        groups = self._groups_of(old, told, translate)
+        _, reals = old._shown.get(old.lane.layout, told)
+        words, own = shown.get(layout, groups)
+        for here, there in zip(self.places, old.places, strict=True):
+            _, _, start, end = layout.places[here]
+            _, _, first, last = old.lane.layout.places[there]
+            own[:, start:end] = reals[:, first:last]
+        shown.put(layout, groups, (words, own))
+        shown.commit()
+
+    def _groups_of(
+        self, old: WindowView, groups: Array, translate: Callable[[Delta], Delta]
+    ) -> Array:
+        """The numbers here of groups that have other numbers there."""
+        if not self.body.keys:
+            return groups
+        keys = translate(old._numbers.keys(groups))
+        return self._numbers.of(keys.columns, keys.nulls, keys.size)
+
     def take_place(
         self, planned: PlannedLane, reading: Reading | None, calls: Sequence[WindowAggregate]
     ) -> None:

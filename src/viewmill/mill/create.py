@@ -81,6 +81,11 @@ def create_table(core: Core, statement: CreateTable, sql: str) -> None:
 def add_table(core: Core, entry: TableEntry) -> None:
     """Add a table to the catalog."""
     core.catalog.add(entry)
+    attach_own_archive(core, entry)
+
+
+def attach_own_archive(core: Core, entry: TableEntry) -> None:
+    """Archive the parts of a table when they expire, if it says so."""
     parts = entry.table.parts
     if parts is not None and parts.options.archive is not None and not core.read_only:
         attach_archive(core, entry.name, parts, parts.options.archive)

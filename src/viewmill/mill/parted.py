@@ -90,6 +90,19 @@ class Parted:
         self.refused_count = 0
         self.refused: deque[Refused] = deque(maxlen=_LISTED)
 
+    def translated(self, translate: Callable[[Delta], Delta]) -> Parted:
+        """The same parts with other ids of strings; nobody reads them yet.
+
+        The archive is left out: it writes with the ids of its mill.
+        """
+        made = Parted(self._table, self.schema, self.options)
+        made._rows = self._rows.translated(translate)
+        made._catalog, made._newest = dict(self._catalog), self._newest
+        made.lookback, made.unwritten = self.lookback, self.unwritten
+        made._archived = set(self._archived)
+        made.refused_count, made.refused = self.refused_count, self.refused
+        return made
+
     # Changes.
 
     def subscripts(self, delta: Delta) -> npt.NDArray[np.int64]:

@@ -20,6 +20,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import String, Wide, is_float_word
 from viewmill.deltas.arrow import decode_column, decode_delta, encode_array, encode_columns
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.translate import Translation
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.part_folders import Owner, open_parts, part_owners
@@ -98,6 +99,24 @@ def restore_pattern(
     return restore
 
 
+def pass_on_runs(entry: ViewEntry, old: Any, new: Any, translate: Translation) -> None:
+    """Fill a new maintainer of a pattern view as the old one is, with other ids of strings."""
+    program = entry.plan.program
+    new.start_at(entry.since)
+    if old.has_parts:
+        limit, carried = old.carried()
+        if limit is not None:
+            layout, other = (RunsLayout(each, program) for each in (translate.old, translate.new))
+            new.carry(limit, [c for o in carried for c in other.carried(*layout.tables(o))])
+    else:
+        tables = match_tables(old, translate.old, program)
+        if tables:
+            load_matches(new, translate.new, program, tables, old.needs_from)
+    new.fill()
+    new.commit()
+    new.take_over(old, translate)
+
+
 MATCH_STATES = ("matches", "tail", "ends")
 _TIMES = "_multiplicity"
 
@@ -166,6 +185,10 @@ class RunsLayout:
         self._dictionary, self._measures = dictionary, body.measures
         self._keys = Schema(tuple(schema[i] for i in body.keys))
         self._lasts = _last_fields(program)
+
+    def tables(self, carried: Any) -> tuple[pa.Table, pa.Table]:
+        """The groups and the runs."""
+        return self.groups(carried), self.runs(carried)
 
     def groups(self, carried: Any) -> pa.Table:
         """A row for each group: its part, how many runs it has, its key, its last row."""

@@ -18,7 +18,7 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Changed, Pieces, Product, as_delta
 from viewmill.deltas.row_bytes import RowBytes
-from viewmill.deltas.translate import translated
+from viewmill.deltas.translate import Translation
 from viewmill.errors import DuplicateKey, ForbiddenChange, InvalidArgument, MissingRow
 from viewmill.mill.arrow_rows import ArrowRows, expanded
 from viewmill.mill.held_products import HeldProducts
@@ -244,17 +244,26 @@ class Table:
         self.parts.roll_up()
         self.parts.forget()
 
-    def translated(self, dictionary: Dictionary) -> Table:
-        """The table encoded with another dictionary. Not for tables in parts."""
-        assert self.parts is None
-        made = Table(self.name, self.schema, self.options, dictionary)
-        for rows in (self.kept(), *(each.delta() for each in self.products)):
-            if rows.size:
-                made.stage(translated(rows, self._dictionary, dictionary))
-                made.commit(self.version)
-        made._newest, made.version = self._newest, self.version
+    def translated(self, translate: Translation) -> Table:
+        """The table encoded with another dictionary."""
+        made = Table(self.name, self.schema, self.options, translate.new)
+        if self.parts is not None:
+            made._take_parts(self.parts.translated(translate))
+        else:
+            for rows in (self.kept(), *(each.delta() for each in self.products)):
+                if rows.size:
+                    made.stage(translate(rows))
+                    made.commit(self.version)
+        made.rows, made._newest, made.version = self.rows, self._newest, self.version
         made._facts, made._stamp = self._facts, self._stamp + 1
         return made
+
+    def _take_parts(self, parts: Parted) -> None:
+        self.parts = parts
+        shown = parts.contents()
+        if self._index is not None and shown.size:
+            self._index.stage(self._words(shown), shown.multiplicities())
+            self._index.commit()
 
     def _note_refused(self, late: Delta, version: int) -> None:
         assert self.parts is not None

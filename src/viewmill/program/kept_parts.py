@@ -209,6 +209,14 @@ class KeptParts:
         self._saved = (first, following)
         self._ahead = set(ahead)
 
+    def take_over(self, old: Any, translate: Callable[[Delta], Delta]) -> None:
+        """Continue with the parts of a view's maintainer before, with other ids of strings."""
+        self._parts = {part: translate(rows) for part, rows in old._parts.items()}
+        self._rolled = old._rolled.translated(translate)
+        self._catalog, self._pending = dict(old._catalog), {}
+        self.first, self.next = self._saved = old._saved
+        self.lookback, self.unwritten = old.lookback, old.unwritten
+
     def note_reopened(self) -> None:
         """Commit what changed since the checkpoint; views above see it until `settle`."""
         changed = {*self._pending, *self._ahead}

@@ -81,6 +81,9 @@ class Runtime(Protocol):
     def applied_last(self) -> set[str]:
         """The views of the block that the current refresh touched last."""
 
+    def find_families(self) -> None:
+        """Find the families again after windows got new maintainers."""
+
     @property
     def has_families(self) -> bool:
         """Whether there are families of windows."""

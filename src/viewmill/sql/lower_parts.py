@@ -15,7 +15,7 @@ from sqlglot import exp
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.types import Null, String, Type
+from viewmill.algebra.types import Null, String, Type, shown_type
 from viewmill.algebra.walk import sources
 from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnsupportedQuery
 from viewmill.program.parts import PartQuery, PartsRead
@@ -187,14 +187,15 @@ def under_schema(query: Relation, schema: Schema, span: Span | None) -> Relation
         )
     outputs: list[tuple[str, Expression]] = []
     for given, wanted in zip(query.schema, schema, strict=True):
-        if not _is_alike(given.type, wanted.type):
+        type_ = shown_type(wanted.type)
+        if not _is_alike(given.type, type_):
             raise TypeMismatch(
-                f'column "{wanted.name}" is {wanted.type} by INITIALIZE, {given.type} by UPDATE',
+                f'column "{wanted.name}" is {type_} by INITIALIZE, {given.type} by UPDATE',
                 hint="Convert one of them with CAST.",
                 span=span,
             )
         column = Column(given.name, given.type, given.nullable)
-        outputs.append((wanted.name, cast(column, wanted.type)))
+        outputs.append((wanted.name, cast(column, type_)))
     if all(isinstance(value, Column) and value.name == name for name, value in outputs):
         return query
     return Project(query, tuple(outputs))

@@ -92,6 +92,15 @@ class InProcessRuntime:
             if not family.names:
                 self._families.pop(id(family), None)
 
+    def find_families(self) -> None:
+        """Find the families again after windows got new maintainers."""
+        self._families, self._joined = {}, {}
+        for block in self._members.values():
+            family: Family = block.maintainer.family  # type: ignore[attr-defined]
+            self._families[id(family)] = family
+            for view in block.views:
+                self._joined.setdefault(view, []).append((block, family))
+
     @property
     def has_families(self) -> bool:
         """Whether there are families of windows."""
