@@ -47,8 +47,8 @@ class Segments:
         """Add a change and commit it."""
         if isinstance(change, Delta) and type(change.columns) is LazyWords:
             change.columns.lazy.forget()  # the views have read what they need
-        if not self._has_deletes:
-            self._has_deletes = change.deletes > 0
+        if not self._has_deletes and change.deletes > 0:
+            self._has_deletes, self._net_at = True, max(_NETTED, 2 * self._held)
         if change.size >= _MAX_MERGED_ROWS and not self._tiers:
             self._large.append(change)
         else:

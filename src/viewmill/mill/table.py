@@ -32,6 +32,7 @@ from viewmill.mill.signed_zeros import (
     signed_words,
     without_minus_zeros,
 )
+from viewmill.mill.unindexed_rows import UnindexedRows
 from viewmill.sql.statements import CreateTable
 
 _MIN_DEFERRED_ROWS = 4096  # batches from this size on enter the index only when it is read
@@ -86,7 +87,7 @@ class Table:
         self._coming_newest: int | None = None
         self._index: Any = None
         self._segments: Segments | None = None
-        self._unindexed: Segments | None = None  # rows that are not in the index yet
+        self._unindexed: UnindexedRows | None = None
         self._order: npt.NDArray[np.int64] | None = None  # of words in the index: the key first
         self._is_in_order = True  # whether that is the order of the columns
         self._held: HeldProducts | None = None  # changes that a checked table keeps as products
@@ -133,7 +134,7 @@ class Table:
             self._float_keys = [i for i in floats if i in keys]
         if not keys:
             self._index = row_index(width, 0)
-            self._unindexed = Segments(self.schema) if self.parts is None else None
+            self._unindexed = UnindexedRows(self.schema) if self.parts is None else None
             return
         # The index wants the words of the key first.
         others = [i for i in range(width) if i not in keys]
@@ -160,7 +161,7 @@ class Table:
         delta = as_delta(change)
         if not has_deletes(delta):
             return delta
-        self._fold()
+        self._fold(delta)
         if not self._may_hold_minus_zeros and not has_minus_zeros(delta, self._floats):
             return delta
         goes = delta.multiplicities() < 0
@@ -362,12 +363,14 @@ class Table:
         small = any(each.has_deletes and each.is_small for each in products)
         return small or any(map(has_deletes, deltas)) or bool(self.options.primary_key and deltas)
 
-    def _fold(self) -> None:
-        """Move the rows of held products and unindexed segments into the index."""
+    def _fold(self, deletes: Delta | None = None) -> None:
+        """Index the rows of held products, and those of large inserts that deletes may be about;
+        without deletes all of them."""
         if self._held is None:
             return
-        if self._unindexed is not None:
-            for rows in self._unindexed.take():
+        if self._unindexed is not None and not self._unindexed.is_empty:
+            waiting = self._unindexed
+            for rows in waiting.take() if deletes is None else waiting.take_for(deletes):
                 self._index.stage(self._words(rows), rows.multiplicities())
                 self._index.commit()
         if not self._held.committed:
@@ -393,7 +396,7 @@ class Table:
             self._segments.stage(delta)
             return
         if has_deletes(delta) or options.primary_key:
-            self._fold()
+            self._fold(delta)
         if self.parts is not None:
             self.parts.stage(delta)
         if self._index is None:
@@ -553,7 +556,7 @@ class Table:
 
     def _refused(self, delta: Delta) -> Any:
         """The problem that the index has with a change, None if it is valid."""
-        self._fold()
+        self._fold(delta)
         staged = delta if self._order is None else self._net(delta)
         self._index.stage(self._words(staged), staged.multiplicities())
         problem = self._index.check()

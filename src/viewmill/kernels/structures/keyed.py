@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from viewmill.kernels.compiler import structure
+from viewmill.kernels.structures.heap import prefetch
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.wide import (
     add_product,
@@ -29,6 +30,9 @@ JOURNAL, TOUCHED, ROOM = 32, 40, 48
 KEY_WORDS, PAYLOAD_WORDS, STRIDE, KINDS, COMMITTED = 56, 64, 72, 80, 88
 HEADER_WORDS = 24  # the last one is that of `exact_sums`
 MARK, KEY = 8, 16  # offsets within an entry; the hash is at 0
+
+AHEAD = 12  # so many keys before it is needed an entry is prefetched
+_FAST_CACHE_BYTES = 1 << 20
 
 # What a payload word is to `is_void`: a word of what is exact, or not asked.
 EXACT, IGNORED = 0, 1
@@ -81,6 +85,26 @@ def find(s, address, words):
         if stored == 0 or (stored == h and same_words(at + KEY, address, words)):
             return at, h
         i = (i + 1) & mask
+
+
+@structure
+def exceeds_fast_cache(s):
+    """Whether the table is so large that looking a key up waits for memory."""
+    return (load_word(s + MASK) + 1) * load_word(s + STRIDE) > _FAST_CACHE_BYTES
+
+
+@structure
+def fetch_entry(s, at):
+    """Have an entry, which may span two cache lines, brought into the cache."""
+    prefetch(at)
+    prefetch(at + load_word(s + STRIDE) - 8)
+
+
+@structure
+def fetch_key(s, address, words):
+    """Have the place where a key is looked for first brought into the cache."""
+    i = hash_words(address, words) & load_word(s + MASK)
+    fetch_entry(s, load_word(s + TABLE) + i * load_word(s + STRIDE))
 
 
 @structure
@@ -282,7 +306,10 @@ def erase(s, at):
 def commit(s):
     """Forget the journal and erase what became void. Gives 1 if memory should be given back."""
     touched, room = load_word(s + TOUCHED), load_word(s + ROOM)
+    is_large = exceeds_fast_cache(s)
     for t in range(touched):
+        if is_large and t + AHEAD < touched:
+            fetch_entry(s, load_word(record_at(s, t + AHEAD)))
         at = load_word(record_at(s, t))
         store_word(at + MARK, 0)
         if is_void(s, at):

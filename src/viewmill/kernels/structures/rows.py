@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from viewmill.kernels.compiler import BYTES, ROWS, WORDS, structure
 from viewmill.kernels.structures.keyed import (
+    AHEAD,
     KEY,
     KEY_WORDS,
     PAYLOAD_WORDS,
     copy_words,
+    exceeds_fast_cache,
+    fetch_key,
     find,
     keyed_full,
     keyed_now,
@@ -40,9 +43,12 @@ def add_multiplicity(s, e, m):
 def stage_bag(s, start, rows: ROWS, multiplicity: WORDS):
     """Add the rows of a bag from row `start` on; gives where it stopped."""
     words, size, first = load_word(s + KEY_WORDS), len(multiplicity), address(rows)
+    is_large = exceeds_fast_cache(s)
     for i in range(start, size):
         if keyed_full(s):
             return i
+        if is_large and i + AHEAD < size:
+            fetch_key(s, first + 8 * words * (i + AHEAD), words)
         m = multiplicity[i]
         if m != 0:
             add_multiplicity(s, touch(s, first + 8 * words * i, words), m)
@@ -57,6 +63,7 @@ def stage_unique(s, start, rows: ROWS, multiplicity: WORDS, conflicts: WORDS):
     """
     keys, others = load_word(s + KEY_WORDS), load_word(s + PAYLOAD_WORDS) - 2
     size, first = len(multiplicity), address(rows)
+    is_large = exceeds_fast_cache(s)
     for step in range(start, 2 * size):
         if keyed_full(s):
             return step
@@ -64,6 +71,8 @@ def stage_unique(s, start, rows: ROWS, multiplicity: WORDS, conflicts: WORDS):
         m = multiplicity[i]
         if m == 0 or (m < 0) != (step < size):
             continue
+        if is_large and i + AHEAD < size:
+            fetch_key(s, first + 8 * (keys + others) * (i + AHEAD), keys)
         row = first + 8 * (keys + others) * i
         left = _remove(s, row, keys, others, m) if m < 0 else _insert(s, row, keys, others, m)
         if left != 0:
