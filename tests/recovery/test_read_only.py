@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 from tests.recovery import bank
 
 import viewmill as vm
+from viewmill.mill.storage.head import reading
+from viewmill.mill.store import Store
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 TOTAL = bank.ACCOUNTS * bank.EACH
@@ -177,3 +180,58 @@ def test_a_forked_child_leaves_the_copy_to_its_parent(tmp_path: Path) -> None:
         assert store.path.is_dir()
         assert reader.sql("SELECT * FROM t").rows() == [(1,)]
     assert not store.path.exists()
+
+
+def test_an_automatic_checkpoint_waits_for_a_process_that_copies(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Each checkpoint during a copy made it begin again, up to a hundred times."""
+    with Store.open(tmp_path / "m") as store:
+        assert store.is_checkpoint_welcome()
+        with reading(tmp_path / "m"):
+            assert not store.is_checkpoint_welcome()
+            monkeypatch.setattr("viewmill.mill.store._PATIENCE_S", 0.0)
+            assert store.is_checkpoint_welcome()  # a reader that is stopped stops nobody else
+        assert store.is_checkpoint_welcome()
+
+
+def test_a_checkpoint_waits_for_readers_only_a_moment(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("viewmill.mill.store._READERS_S", 0.01)
+    with vm.connect(tmp_path / "m") as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        with reading(tmp_path / "m"):
+            mill.checkpoint()
+        with reading(tmp_path / "m"), reading(tmp_path / "m"):  # readers do not wait for readers
+            mill.insert("t", [(1,)])
+        mill.checkpoint()
+        with vm.connect(tmp_path / "m", read_only=True) as copy:
+            assert copy.sql("SELECT x FROM t").rows() == [(1,)]
+
+
+def test_a_part_that_ends_while_it_is_copied_is_found_set_aside(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The file was renamed or removed after its folder was listed, and shutil.Error came out."""
+    with vm.connect(tmp_path / "m") as mill:
+        mill.sql(
+            "CREATE TABLE e (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 10 "
+            "RETENTION INTERVAL 20 SECONDS"
+        )
+        start = datetime.datetime(2026, 1, 1)
+        mill.insert("e", [(start, 1)])
+        mill.checkpoint()
+        ends = iter([start + datetime.timedelta(seconds=each) for each in (10, 20, 30, 40, 50)])
+        listed = os.listdir
+
+        def list_and_go_on(folder: Any) -> list[str]:
+            names = listed(folder)
+            moment = next(ends, None)
+            if moment is not None:
+                mill.insert("e", [(moment, 1)])
+            return names
+
+        monkeypatch.setattr("viewmill.mill.storage.copy.os.listdir", list_and_go_on)
+        for _ in range(3):
+            with vm.connect(tmp_path / "m", read_only=True) as copy:
+                assert len(copy.sql("SELECT x FROM e").rows()) <= 2
+        assert next(ends, None) is None

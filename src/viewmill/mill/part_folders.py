@@ -70,7 +70,7 @@ def part_files(core: Core, owner: Owner) -> PartFiles:
 
 def write_parts(core: Core, *, is_closing: bool = False) -> None:
     """After a commit: write the parts before the newest one; a failure is retried later."""
-    if core.store is None:
+    if core.store is None or core.read_only:
         return
     owners = list(part_owners(core))
     _remove_dropped(core, owners)

@@ -292,7 +292,8 @@ def is_checkpoint_due(core: Core) -> bool:
         return False
     rows = sum(entry.table.rows for entry in core.catalog.tables())
     nbytes = sum(entry.table.nbytes for entry in core.catalog.tables())
-    return versions > rows // _ROWS_PER_VERSION or store.log_bytes() > nbytes
+    is_long = versions > rows // _ROWS_PER_VERSION or store.log_bytes() > nbytes
+    return is_long and store.is_checkpoint_welcome()
 
 
 def checkpoint(core: Core) -> None:

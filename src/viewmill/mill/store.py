@@ -14,6 +14,7 @@ import ctypes
 import logging
 import os
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -79,6 +80,9 @@ _LOG = logging.getLogger("viewmill")
 # Larger deltas become files, compressed: they are read once, and then not again.
 LARGE_BYTES = 1 << 20
 
+_PATIENCE_S = 60.0  # for so long automatic checkpoints wait for processes that copy the mill
+_READERS_S = 0.5  # for so long any other checkpoint does
+
 Batches = Iterable[pa.RecordBatch]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -103,6 +107,7 @@ class Store:
         self._head_file = head_file
         self._contents = contents
         self._doubtful: Contents | None = None  # a commit whose outcome is not known yet
+        self._read_since: float | None = None  # a checkpoint waits for readers since then
         self._closed_by = ""  # why it was closed, unless by `close`
         _STORES.add(self)
 
@@ -182,6 +187,18 @@ class Store:
     def checkpoint_version(self) -> int:
         """The version of the checkpoint; `replay` starts after it."""
         return self._ready().head.checkpoint_version
+
+    def is_checkpoint_welcome(self) -> bool:
+        """Whether no other process is copying the mill; after a minute of that it must not matter.
+
+        A checkpoint replaces files, so that the copy would have to begin again.
+        """
+        if not self._head_file.is_being_read():
+            self._read_since = None
+            return True
+        if self._read_since is None:
+            self._read_since = time.monotonic()
+        return time.monotonic() > self._read_since + _PATIENCE_S
 
     def log_bytes(self) -> int:
         """Bytes in the log since the checkpoint."""
@@ -269,11 +286,12 @@ class Store:
         try:
             kept = list(self._records_after(before.head, version))
             after = self._after_checkpoint(before, version, pieces, dict(notes))
-            self._commit(after, lambda connection: _write_checkpoint(connection, after, kept))
+            with self._head_file.without_readers(_READERS_S):
+                self._commit(after, lambda connection: _write_checkpoint(connection, after, kept))
+                remove_files(self._folder, _files(before) - _files(after))
         except BaseException:
             self._forget_files(before, pieces.values())
             raise
-        remove_files(self._folder, _files(before) - _files(after))
 
     def close(self) -> None:
         """Close and unlock the directory. Closing twice is allowed."""

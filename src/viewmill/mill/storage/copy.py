@@ -3,9 +3,9 @@
 takes  the directory of a mill
 gives  a private directory with the same files; opening it verifies that they are consistent
 
-Nothing is locked or written in the original, so the writer is not disturbed. Files that change are
-copied in such an order that each is at least as new as the files before it require. If a checkpoint
-replaces files in between, the copy is repeated.
+Nothing is written in the original. Files that change are copied in such an order that each is at
+least as new as the files before it require, so commits do no harm. A checkpoint replaces files; the
+writer puts it off for a while, and if one comes in between all the same, the copy is repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from viewmill.errors import InvalidArgument, StorageFailed
 from viewmill.mill.storage.database import DATABASE, DRAFT, SHARED_MEMORY, WRITE_AHEAD_LOG
 from viewmill.mill.storage.files import is_arrow_file, read_start
-from viewmill.mill.storage.head import HEAD, is_head, read_head
+from viewmill.mill.storage.head import HEAD, is_head, read_head, reading
 from viewmill.mill.storage.lock import LOCK
 from viewmill.mill.storage.part_files import PARTS
 
@@ -44,10 +44,15 @@ def copy_mill(folder: Path, target: Path, *, link: bool) -> int:
 
     With `link`, files that never change are linked where the file system allows it.
     """
+    with reading(folder):
+        return _copy_all(folder, target, link)
+
+
+def _copy_all(folder: Path, target: Path, link: bool) -> int:
     before = read_head(folder)
     # Parts come first: a part names its version, and the log has the later changes.
-    if (folder / PARTS).is_dir():
-        shutil.copytree(folder / PARTS, target / PARTS, ignore=shutil.ignore_patterns("_draft*"))
+    for part in (folder / PARTS).glob("*/*/"):
+        _copy_part(folder, target, part.relative_to(folder), link)
     _copy(folder, target, HEAD, link)
     salts = _salts(folder)
     _copy(folder, target, DATABASE, link)
@@ -59,6 +64,22 @@ def copy_mill(folder: Path, target: Path, *, link: bool) -> int:
     if read_head(folder).checkpoint_version != before.checkpoint_version:
         raise ChangedMeanwhile
     return before.sequence
+
+
+def _copy_part(folder: Path, target: Path, part: Path, link: bool) -> None:
+    """Copy the file of a part, which may be set aside or removed just now."""
+    (target / part).mkdir(parents=True)
+    for _ in range(2):  # what was set aside while the folder was read is there the second time
+        for name in _names(folder / part):
+            if not name.startswith("_draft") and not (target / part / name).exists():
+                _copy(folder, target, str(part / name), link)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def _others(folder: Path) -> list[str]:
@@ -79,7 +100,7 @@ def _salts(folder: Path) -> bytes:
 def _copy(folder: Path, target: Path, name: str, link: bool) -> None:
     """Copy a file, or link one that never changes; opening the copy detects a missing file."""
     try:
-        if link and is_arrow_file(name):
+        if link and (is_arrow_file(name) or name.startswith(PARTS)):
             try:
                 os.link(folder / name, target / name)
                 return

@@ -10,8 +10,12 @@ each commit and not synced, so after a power loss it may be behind, never ahead.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,6 +43,9 @@ _PREFIX_AND_FIELDS = struct.Struct("<8sIIQQQ16s16s16s16s")
 
 # Commits alternate between two slots, so a torn write leaves the other one. A slot is a sector.
 _SLOT_BYTES = 512
+
+_MAX_WAIT_S = 1.0  # of readers for a checkpoint that is being written
+_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,24 @@ class HeadFile:
             return
         self._slot = other
 
+    def is_being_read(self) -> bool:
+        """Whether another process is just copying the mill, see `reading`."""
+        with self.without_readers(0) as is_alone:
+            return not is_alone
+
+    @contextmanager
+    def without_readers(self, seconds: float) -> Iterator[bool]:
+        """Let nobody begin to copy the mill; wait for those who do, but no longer than said.
+
+        Gives whether nobody does.
+        """
+        is_alone = _lock(self._descriptor, fcntl.LOCK_EX, seconds)
+        try:
+            yield is_alone
+        finally:
+            if is_alone and self._descriptor >= 0:  # closing it unlocks it, too
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
     def sync(self) -> None:
         """Sync the file."""
         with reported(self._path, "sync"):
@@ -120,7 +145,36 @@ class HeadFile:
 
     def close(self) -> None:
         """Close the descriptor."""
-        disk.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        disk.close(descriptor)
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Ask the writer of a mill not to replace files meanwhile; a hint, which it may ignore."""
+    path = folder / HEAD
+    with reported(path, "open"):
+        descriptor = disk.open_file(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _lock(descriptor, fcntl.LOCK_SH, _MAX_WAIT_S)
+        yield
+    finally:
+        disk.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, seconds: float) -> bool:
+    """Lock the file within so many seconds; gives whether it could be."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_LOOK_S)
+        except OSError:  # a file system without locks
+            return False
 
 
 def create_head(folder: Path, head: Head) -> None:
