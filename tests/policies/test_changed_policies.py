@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import time
 
 import pytest
@@ -109,3 +111,57 @@ def test_policy_changed_with_rows_waiting_survives_a_restart(uncompiled, tmp_pat
         mill["v"].set_policies("IMMEDIATE")
         mill.delete("t", [(1, 6)])
         assert mill["v"].rows() == [(1, 5)]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The wall clock jumps years, back and forth, whenever it is read; seconds pass as asked."""
+    passed, jumps = [0.0], itertools.cycle([0, -3000, 1, 4000, -1])
+    wall, steady = time.time_ns, time.monotonic_ns
+    jumping = lambda: wall() + next(jumps) * 86_400 * 10**9  # noqa: E731
+    monkeypatch.setattr(time, "time_ns", jumping)
+    monkeypatch.setattr(time, "time", lambda: jumping() / 1e9)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: steady() + int(passed[0] * 1e9))
+    return passed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_setting_the_clock_makes_no_view_due_and_none_late(uncompiled, clock, kind):
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k BIGINT, x BIGINT)")
+        mill.sql(f"CREATE MATERIALIZED VIEW v REFRESH {kind} AS {FRESH}")
+        for i in range(20):
+            mill.insert("t", [(i, 1)])
+            assert mill["v"].rows() == ([(i + 1, i + 1)] if kind == "IMMEDIATE" else [(0, None)])
+        assert 0 <= mill["v"].status()["lag_s"] < 90
+        clock[0] += 200
+        mill.insert("t", [(i + 1, 1)])
+        is_timed = "INTERVAL" in kind or kind == "IMMEDIATE"
+        assert mill["v"].rows() == ([(21, 21)] if is_timed else [(0, None)])
+
+
+def test_parts_that_change_after_the_clock_is_set_back_are_changed_since(
+    uncompiled, clock, tmp_path
+):
+    """A reader asks for what changed since the newest stamp it has seen; it must miss nothing."""
+    path, start = tmp_path / "m", datetime.datetime(2026, 1, 1)
+    seen = dict.fromkeys("ep", datetime.datetime(1970, 1, 1))
+    for i in range(4):
+        with vm.connect(path) as mill:
+            if i == 0:
+                mill.sql(
+                    "CREATE TABLE e (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 10"
+                )
+                mill.sql(
+                    "CREATE VIEW p AS INITIALIZE p[i] AS SELECT x FROM e[i] "
+                    "UPDATE p[j] AS SELECT x FROM e[j] PARTITION LENGTH 10"
+                )
+            for j in range(3):
+                moment = start + datetime.timedelta(seconds=10 * (3 * i + j))
+                mill.insert("e", [(moment, j)])
+                for name in seen:
+                    new = mill.parts(name, changed_since=seen[name])
+                    assert moment in [each["part_timestamp"] for each in new]
+                    assert len(new) == 1
+                    seen[name] = max(each["updated"] for each in new)
+            mill.checkpoint()

@@ -6,7 +6,6 @@ gives  the rows of each part; late rows are refused, counted and listed
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from viewmill.algebra.types import Date
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.part_rows import PartRows, split_parts
 from viewmill.errors import NullViolation
-from viewmill.program.parts import SECOND, PartInfo, Unwritten
+from viewmill.program.parts import SECOND, PartInfo, Stamps, Unwritten
 from viewmill.sql.statements import RollUp
 
 DAY = 86_400 * SECOND
@@ -74,6 +73,7 @@ class Parted:
         self._scale = DAY if isinstance(schema[position].type, Date) else 1
         self._rows = PartRows(schema)
         self._catalog: dict[int, PartInfo] = {}
+        self._stamps = Stamps()
         self._newest: int | None = None
         self._staged_newest: int | None = None
         # How many parts before the oldest one that may still change views read.
@@ -98,6 +98,7 @@ class Parted:
         made = Parted(self._table, self.schema, self.options)
         made._rows = self._rows.translated(translate)
         made._catalog, made._newest = dict(self._catalog), self._newest
+        made._stamps = self._stamps
         made.lookback, made.unwritten = self.lookback, self.unwritten
         made._archived = set(self._archived)
         made.refused_count, made.refused = self.refused_count, self.refused
@@ -196,7 +197,7 @@ class Parted:
 
     def commit(self, version: int) -> None:
         """Commit the staged changes and update the catalog of parts."""
-        now = time.time_ns() // 1000
+        now = self._stamps.next()
         for subscript, deltas in self._rows.staged.items():
             old = self._catalog.get(subscript)
             change = sum(int(each.multiplicities().sum()) for each in deltas)
@@ -306,6 +307,7 @@ class Parted:
     def note_catalog(self, catalog: Iterable[PartInfo], refused: int) -> None:
         """Restore the catalog of parts from a checkpoint."""
         self._catalog |= {each.subscript: each for each in catalog}
+        self._stamps.follow(self._catalog.values())
         self.refused_count = refused
 
     def note_ahead(self, infos: Iterable[PartInfo]) -> None:
@@ -314,6 +316,7 @@ class Parted:
             self._catalog[each.subscript] = each
             self._filed[each.subscript] = each.version
             self._replayed.add(each.subscript)
+        self._stamps.follow(self._catalog.values())
 
     def not_filed(self, delta: Delta, version: int) -> Delta:
         """The rows of a logged change that are not in the part files yet."""

@@ -26,7 +26,7 @@ class Progress:
         self.batches = 0
         self.recoveries = 0
         self.last_batch = -1
-        self.last_at = 0.0
+        self.last_at: float | None = None  # by the monotonic clock
         self._seconds: deque[float] = deque(maxlen=_KEPT)
 
     def note(self, batch: int, rows: Mapping[str, int], letters: int, seconds: float) -> None:
@@ -35,7 +35,7 @@ class Progress:
             self.batches += 1
             self.rows.update(rows)
             self.letters += letters
-            self.last_batch, self.last_at = batch, time.time()
+            self.last_batch, self.last_at = batch, time.monotonic()
             self._seconds.append(seconds)
 
     def summary(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Progress:
                 "recoveries": self.recoveries,
                 "batch_p50_ms": _quantile(seconds, 0.5) * 1000,
                 "batch_p99_ms": _quantile(seconds, 0.99) * 1000,
-                "idle_s": time.time() - self.last_at if self.last_at else None,
+                "idle_s": None if self.last_at is None else time.monotonic() - self.last_at,
             }
 
 

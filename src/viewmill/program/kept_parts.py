@@ -6,7 +6,6 @@ that runs automata. Rows of the view are those of the newest part.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakSet
@@ -17,7 +16,7 @@ from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rolled_parts import RolledParts
-from viewmill.program.parts import PartInfo, Unwritten
+from viewmill.program.parts import PartInfo, Stamps, Unwritten
 
 
 class KeptParts:
@@ -32,6 +31,7 @@ class KeptParts:
         self._parts: dict[int, Delta] = {}
         self._rolled = RolledParts(schema)
         self._catalog: dict[int, PartInfo] = {}
+        self._stamps = Stamps()
         self.first: int | None = None
         self.next: int | None = None
         self._saved: tuple[int | None, int | None] = (None, None)
@@ -55,7 +55,7 @@ class KeptParts:
 
     def commit(self) -> None:
         """Keep the new parts, and note when each changed."""
-        now, version = time.time_ns() // 1000, self._version()
+        now, version = self._stamps.next(), self._version()
         for subscript, rows in self._pending.items():
             old = self._catalog.get(subscript)
             loaded = now if old is None else old.loaded
@@ -205,6 +205,7 @@ class KeptParts:
         """The parts of a checkpoint; those `ahead` are newer, so that what reads them is due."""
         self._parts, self._rolled = dict(parts), RolledParts(self.schema)
         self._catalog = {each.subscript: each for each in catalog}
+        self._stamps.follow(self._catalog.values())
         self.first, self.next = first, following
         self._saved = (first, following)
         self._ahead = set(ahead)
@@ -214,6 +215,7 @@ class KeptParts:
         self._parts = {part: translate(rows) for part, rows in old._parts.items()}
         self._rolled = old._rolled.translated(translate)
         self._catalog, self._pending = dict(old._catalog), {}
+        self._stamps = old._stamps
         self.first, self.next = self._saved = old._saved
         self.lookback, self.unwritten = old.lookback, old.unwritten
 

@@ -7,6 +7,7 @@ do all parts before the first.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -105,6 +106,23 @@ class PartInfo(NamedTuple):
     loaded: int
     updated: int
     version: int  # of the last update
+
+
+class Stamps:
+    """When parts changed, in UTC microseconds: later changes have later stamps, even if the clock
+    is set back in between."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self) -> int:
+        """The stamp of a change that happens now."""
+        self._last = max(time.time_ns() // 1000, self._last + 1)
+        return self._last
+
+    def follow(self, infos: Iterable[PartInfo]) -> None:
+        """Go on after changes that were stamped before the mill was opened."""
+        self._last = max(self._last, max((each.updated for each in infos), default=0))
 
 
 class Unwritten:
