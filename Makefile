@@ -78,8 +78,8 @@ fuzz: $(READY)  ## Random queries and sessions against DuckDB, as long as asked:
 	@for lane in memory durable compiled slots shards; do \
 	  $(BIN)/python -m viewmill.testing.sessions --lane $$lane --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)); done
 
-mutate: $(READY)  ## Plant mistakes and see whether the tests notice: make mutate COUNT=50 SEED=1
-	@$(BIN)/python tools/mutate.py --count $(or $(COUNT),50) --seed $(or $(SEED),1)
+mutate: $(READY)  ## Plant mistakes and see whether the tests notice: make mutate COUNT=60 SEED=1
+	@$(BIN)/python tools/mutate.py --count $(or $(COUNT),60) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 crash: $(READY)  ## Long sweeps of kills, failing disks and interrupts
 	$(say) "killing and restarting"
