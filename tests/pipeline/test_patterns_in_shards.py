@@ -67,6 +67,8 @@ class Both:
             self.shards.stores = before
         if fault == "worker lost":
             slots._MEMORY.clear()
+        if fault == "other worker":
+            self.shards.move()
         self.refused += len(self.shards.take({"m": table}).refused)
         for name in self.views:
             found = differences(self.mill[name].rows(), self.shards.mill[name].rows())
@@ -101,7 +103,7 @@ def test_patterns_by_group(tmp_path, options, seed):
             chance.sample(live, min(2, len(live))) if chance.random() < 0.4 and not options else []
         )
         live = [each for each in live if each not in gone] + rows
-        fault = chance.choice(["none", "none", "rerun", "worker lost"])
+        fault = chance.choice(["none", "rerun", "worker lost", "other worker"])
         both.feed(rows + gone, [1] * len(rows) + [-1] * len(gone), fault if i else "none")
     assert "by key k" in both.said("rising")
     assert "every shard is told the newest part" in both.said("rising")
@@ -145,7 +147,7 @@ def test_cofactors_are_added_up(tmp_path, seed):
         rows = random_rows(chance, i, 0)
         gone = chance.sample(live, min(3, len(live))) if chance.random() < 0.6 else []
         live = [each for each in live if each not in gone] + rows
-        fault = chance.choice(["none", "rerun", "worker lost"])
+        fault = chance.choice(["other worker", "rerun", "worker lost"])
         both.feed(rows + gone, [1] * len(rows) + [-1] * len(gone), fault if i else "none")
     for name in COFACTORS:
         assert both.shards.mill[name].verify() == []

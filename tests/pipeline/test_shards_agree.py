@@ -60,6 +60,8 @@ class Both:
             self.shards.stores = before  # Spark did not commit, and runs the batch again
         if fault == "worker lost":
             slots._MEMORY.clear()
+        if fault == "other worker":
+            self.shards.move()
         self.shards.take(rows)
         self.compare()
 
@@ -233,7 +235,32 @@ def _bid(chance, now, number):
     return at, number, broker, chance.choice([None, 1, 4, 9])
 
 
-FAULTS = st.sampled_from(["none", "none", "rerun", "worker lost"])
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_worker_that_had_a_slot_before_catches_up(tmp_path, turns, uncompiled, monkeypatch):
+    """Two workers take turns; who comes back lacks the batches of the other."""
+    monkeypatch.setattr(slots, "_LOG_ENTRIES", 6)
+    names = ["subqueries by key", "window of time by key", "rank"]
+    views = {f"v{i}": ODD_VIEWS[name][0] for i, name in enumerate(names)}
+    columns = "t TIMESTAMP, id BIGINT, broker INT, volume BIGINT, price BIGINT"
+    options = "APPEND ONLY TIMESTAMP BY t PARTITION LENGTH 60"
+    shards = LocalShards(tmp_path, {"bids": columns}, views, options)
+    with vm.connect() as mill:
+        mill.sql(f"CREATE TABLE bids ({columns}) {options}")
+        for name, sql in views.items():
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        for number in range(8):
+            if number % turns == 0:
+                shards.move()
+            mill.insert("bids", bids(number))
+            given = [each.split()[0] for each in columns.split(", ")]
+            rows = pa.table(dict(zip(given, zip(*bids(number), strict=True), strict=True)))
+            shards.take({"bids": rows.append_column("m", pa.array([1] * 12, pa.int64()))})
+            for name in views:
+                assert differences(mill[name].rows(), shards.mill[name].rows()) == []
+    assert shards.placement.status()["shards"]["caught_up"] > 0
+
+
+FAULTS = st.sampled_from(["none", "none", "rerun", "worker lost", "other worker", "other worker"])
 
 
 def run(both: Both, feeds: Sequence[Batch], data: st.DataObject) -> None:

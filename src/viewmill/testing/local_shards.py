@@ -102,6 +102,7 @@ class LocalShards:
             frame = Frame([*names, multiplicity])
             self.sources[name] = Source(name, frame, multiplicity=multiplicity, schema=columns)
         self._multiplicity = multiplicity
+        self._elsewhere: dict[tuple[str, int], slots.Kept] = {}  # the memory of another worker
         for name, sql in views.items():
             self.placement.define(self.mill, name, sql, "", self.sources)
         self.placement.check(self.mill, list(self.sources.values()))
@@ -150,6 +151,10 @@ class LocalShards:
             figures = {**asdict(made.figures), "counts": made.counts}
             given.append(_given("figures", "", number, json.dumps(figures).encode()))
         return pa.Table.from_pylist(given)
+
+    def move(self) -> None:
+        """Another worker takes the slots from here on; it remembers when it last had them."""
+        slots._MEMORY, self._elsewhere = self._elsewhere, slots._MEMORY
 
     def partial(self, view: str) -> list[Any]:
         """The gathered output of the shards for a view."""

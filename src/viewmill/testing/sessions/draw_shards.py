@@ -36,7 +36,8 @@ def _draw(rng: random.Random, world: World, views: int) -> Step | None:
     if not world.views or (not world.has_begun and len(world.views) < views):
         return _create_view(rng, world)
     if rng.random() < 0.12:
-        return rng.choice([("restart", rng.choice([1, 2, 3])), ("lose",), ("rerun",)])
+        restart = ("restart", rng.choice([1, 2, 3]))
+        return rng.choice([restart, ("lose",), ("rerun",), ("move",), ("move",)])
     return _batch(rng, world)
 
 

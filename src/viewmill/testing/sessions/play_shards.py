@@ -40,6 +40,7 @@ class Shards(Protocol):
     def said(self, view: str) -> str: ...
     def restart(self, shards: int) -> None: ...
     def lose(self) -> None: ...
+    def move(self) -> None: ...
     def rerun(self, rows: Tables) -> None: ...
     def close(self) -> None: ...
 
@@ -150,6 +151,11 @@ class ShardPlayer:
         if self._shards is not None:
             self._shards.lose()
 
+    def _do_move(self) -> None:
+        """Other workers go on; they may have had the slots before."""
+        if self._shards is not None:
+            self._shards.move()
+
     def _do_rerun(self) -> None:
         """The next batch is tried twice: Spark did not commit the first time."""
         self._again = True
@@ -191,6 +197,10 @@ class SlotShards:
     def lose(self) -> None:
         """Forget what is in memory."""
         slots._MEMORY.clear()
+
+    def move(self) -> None:
+        """Another worker takes the slots."""
+        self._made.move()
 
     def rerun(self, rows: Tables) -> None:
         """Take a batch that is not committed."""
@@ -258,6 +268,9 @@ class SparkShards:
 
     def lose(self) -> None:
         """Spark's workers are their own; a restart is the nearest."""
+
+    def move(self) -> None:
+        """Spark decides that."""
 
     def rerun(self, rows: Tables) -> None:
         """Spark decides that."""
