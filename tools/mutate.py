@@ -294,12 +294,12 @@ def made_map(copy: Path, mistakes: Sequence[Mistake]) -> Map:
     for path in paths:
         here = {n: m for n, m in enumerate(mistakes) if m.path == path}
         text = (ROOT / path).read_text(encoding="utf-8")
-        (copy / path).write_text(_noting(text, here), encoding="utf-8")
+        _write(copy / path, _noting(text, here))
     notes = copy / "hits.txt"
     notes.touch()
     run_tests(copy, ["-p", HITS, *ASKED], 7200, MUTATE_HITS=str(notes))
     for path in paths:
-        shutil.copy(ROOT / path, copy / path)
+        _write(copy / path, (ROOT / path).read_text(encoding="utf-8"))
     return _read_notes(notes.read_text(encoding="utf-8"), mistakes)
 
 
@@ -345,11 +345,18 @@ def _read_notes(notes: str, mistakes: Sequence[Mistake]) -> Map:
 def noticed_by(copy: Path, mistake: Mistake, rounds: Iterable[Round]) -> str | None:
     """The first test that fails with the mistake planted, None if all pass."""
     text = (ROOT / mistake.path).read_text(encoding="utf-8")
-    (copy / mistake.path).write_text(mistake.planted(text), encoding="utf-8")
+    _write(copy / mistake.path, mistake.planted(text))
     try:
         return next(filter(None, (_first_failure(copy, each) for each in rounds)), None)
     finally:
-        (copy / mistake.path).write_text(text, encoding="utf-8")
+        _write(copy / mistake.path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Change a module; what Python compiled before goes, as it tells by whole seconds only."""
+    path.write_text(text, encoding="utf-8")
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        compiled.unlink()
 
 
 def _first_failure(copy: Path, given: Round) -> str | None:
@@ -374,7 +381,7 @@ def run_tests(
     ]  # fmt: skip
     environment = {
         **os.environ, "PYTHONPATH": str(copy / "src"), "VIEWMILL_COMPILER": "off",
-        "HYPOTHESIS_PROFILE": "ci", "PYTHONDONTWRITEBYTECODE": "1", **settings,
+        "HYPOTHESIS_PROFILE": "ci", **settings,
     }  # fmt: skip
     running = subprocess.Popen(
         command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -264,6 +264,23 @@ def test_windows_of_a_stream_add_up_to_more_than_a_word(uncompiled):
         assert mill["v"].verify() == []
 
 
+def test_a_product_of_39_digits_over_a_join_is_refused_and_one_of_38_is_summed(mill, uncompiled):
+    """A sum of products would hide the row that Spark refuses."""
+    mill.sql("CREATE TABLE a (k INT, x DECIMAL(20,0))")
+    mill.sql("CREATE TABLE b (k INT, y DECIMAL(19,0))")
+    mill.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT SUM(a.x * b.y) AS s, COUNT(*) AS n "
+        "FROM a JOIN b ON a.k = b.k"
+    )
+    most = 10**19 - 1
+    mill.insert("b", [(1, Decimal(most))])
+    mill.insert("a", [(1, Decimal(most))])
+    assert mill["v"].rows() == [(most * most, 1)]
+    with pytest.raises(vm.ViewmillError, match="DECIMAL"):
+        mill.insert("a", [(1, Decimal("9" * 20)), (1, -Decimal("9" * 20))])
+    assert mill["v"].rows() == [(most * most, 1)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_decimals_are_those_of_spark(kind):

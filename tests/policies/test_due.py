@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from viewmill.algebra.refresh import (
@@ -10,6 +12,7 @@ from viewmill.algebra.refresh import (
     Immediate,
     OnDemand,
     OnReadAfter,
+    Policy,
     Within,
 )
 from viewmill.policies.policies import Waiting, due_at, is_due, is_immediate
@@ -28,15 +31,16 @@ def test_a_policy_that_names_a_time_is_due_at_that_moment(policy, moment):
 
 
 def test_the_first_of_several_policies_makes_the_view_due():
-    for policies in ([EveryInterval(100), Within(100)], [Within(100), EveryInterval(100)]):
-        assert due_at([OnDemand(), *policies], WAITING) == 1040
+    both: list[Policy] = [EveryInterval(100), Within(100)]
+    for policies in permutations(both):
+        assert due_at((OnDemand(), *policies), WAITING) == 1040
         assert is_due(policies, WAITING, 1040, reading=False)
         assert not is_due(policies, WAITING, 1039, reading=False)
 
 
 def test_nothing_is_due_while_nothing_waits():
     nothing = Waiting(rows=0, since=1000, refreshed=940)
-    policies = [Immediate(), EveryInterval(1), Within(1), EveryRows(1)]
+    policies: list[Policy] = [Immediate(), EveryInterval(1), Within(1), EveryRows(1)]
     assert due_at(policies, nothing) is None
     assert not is_due(policies, nothing, 10**9, reading=True)
 
