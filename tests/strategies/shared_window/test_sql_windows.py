@@ -311,3 +311,24 @@ def test_a_window_says_what_its_table_must_be():
             mill.sql(f"{WINDOW} [WINDOW 5 ROWS SLIDE 1 ROWS]")
         with pytest.raises(InvalidArgument, match="no time column"):
             mill.advance("s", to=at(1))
+
+
+@pytest.mark.parametrize(
+    "shown", ["10 DIV sum(x) AS q", "sum(x) AS q", "CASE WHEN 10 DIV sum(x) > 0 THEN 5 END AS q"]
+)
+def test_a_window_whose_answer_cannot_be_shown_refuses_the_batch(shown):
+    """Answers that may fail are computed before the commit, also behind HAVING."""
+    having = "" if "DIV" in shown else " HAVING 10 DIV sum(x) > 0"
+    with connect("TIMESTAMP BY ts") as mill:
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v AS SELECT {shown} FROM s"
+            f" [WINDOW 2 MINUTES SLIDE 30 SECONDS]{having}"
+        )
+        assert mill["v"].status()["strategy"] == "shared_window"
+        mill.insert("s", [(at(0), 1, 5, 0.0, 0), (at(31), 1, 5, 0.0, 0)])
+        before = mill["v"].rows()
+        assert before == [(2 if shown.startswith("10") else 5,)]
+        with pytest.raises(vm.ViewmillError, match="division by zero"):
+            mill.insert("s", [(at(40), 1, -10, 0.0, 0), (at(61), 1, 1, 0.0, 0)])
+        assert mill["v"].rows() == before
+        assert len(mill.sql("SELECT * FROM s").rows()) == 2
