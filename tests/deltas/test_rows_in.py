@@ -196,3 +196,44 @@ def test_multiplicities_count_rows(mill, uncompiled):
         mill.apply("t", pa.table({"x": [1]}), multiplicity="m")
     with pytest.raises(errors.NullViolation):
         mill.apply("t", [(1, None)], multiplicity="m")
+
+
+_ODD: dict[str, list[Any]] = {
+    "BIGINT": [0, -(2**63), 2**63 - 1, 2**63, True, 3.0, 3.5, np.int32(7), Decimal(4), "5", None],
+    "TINYINT": [127, 128, -128, np.uint8(200), None],
+    "DOUBLE": [-0.0, float("nan"), float("inf"), 10**400, 3, Decimal("0.5"), True, "x", None],
+    "FLOAT": [0.1, 1e39, None],
+    "STRING": ["", "é", "a\0b", np.str_("n"), 5, "\ud800", pd.NA, None],
+    "BOOLEAN": [True, np.bool_(False), 1, None],
+    "DECIMAL(10, 2)": [Decimal("1.25"), Decimal("1.255"), 10**9, None],
+    "DECIMAL(38, 2)": [Decimal("12345678901234567890.25"), 10**37, 7, None],
+    "DATE": [dt.date(2024, 2, 29), "2024-02-30", dt.datetime(2024, 1, 1, 1), pd.NaT, None],
+    "TIMESTAMP": [dt.datetime(1, 1, 1), dt.date(2024, 1, 1), np.datetime64("2024-01-01"), None],
+}
+
+
+@pytest.mark.parametrize("type_", _ODD)
+def test_a_row_alone_is_taken_or_refused_as_among_others(type_, mill, uncompiled):
+    mill.sql(f"CREATE TABLE one (k BIGINT NOT NULL, v {type_}) UNCHECKED")
+    mill.sql(f"CREATE TABLE two (k BIGINT NOT NULL, v {type_}) UNCHECKED")
+    for i, value in enumerate(_ODD[type_]):
+        said: list[str] = []
+        for table, rows in (("one", [(i, value)]), ("two", [(i, value), (-1, None)])):
+            try:
+                mill.insert(table, rows)
+            except errors.ViewmillError as why:
+                said.append(str(why))
+        assert len(said) in (0, 2), (value, said)
+        assert len(set(said)) <= 1
+    read = "SELECT * FROM {} WHERE k >= 0 ORDER BY k"
+    one, two = (mill.sql(read.format(each)).rows() for each in ("one", "two"))
+    assert list(map(repr, one)) == list(map(repr, two))
+    assert one
+
+
+def test_a_row_alone_must_have_a_value_for_each_column(mill, uncompiled):
+    mill.sql("CREATE TABLE one (k BIGINT NOT NULL, v STRING) UNCHECKED")
+    for wrong in [(1,), (1, "a", 2), (None, "a")]:
+        with pytest.raises(errors.ViewmillError):
+            mill.insert("one", [wrong])
+    assert mill.sql("SELECT * FROM one").rows() == []

@@ -105,8 +105,10 @@ class Delta:
         packed values by a hash, from which there is no way back.
         """
         width = len(self.columns)
-        if self.size == 1 and all(column.ndim == 1 for column in self.columns):
-            return np.array([self._row_words(width)], np.int64)
+        if self.size == 1:
+            row = self._row_words(width)
+            if row is not None:
+                return np.array([row], np.int64)
         matrix = np.empty((self.size, width + null_words(width)), np.int64)
         matrix[:, width:] = 0
         for i, (column, mask) in enumerate(zip(self.columns, self.nulls, strict=True)):
@@ -119,10 +121,15 @@ class Delta:
                 matrix[:, width + i // 63] |= bits
         return matrix
 
-    def _row_words(self, width: int) -> list[int]:
-        """The words of the only row: for a few numbers NumPy's way is the longer one."""
-        words = [0] * (width + null_words(width))
+    def _row_words(self, width: int) -> list[int] | None:
+        """The words of the only row: for a few numbers NumPy's way is the longer one.
+
+        None if it has packed values.
+        """
+        words = [0] * (width + (width + 62) // 63)
         for i, (column, mask) in enumerate(zip(self.columns, self.nulls, strict=True)):
+            if column.ndim != 1:
+                return None
             value = column.item()
             words[i] = _float_key(value) if column.dtype.char == "d" else value
             if mask is not None and mask.item():

@@ -50,25 +50,23 @@ class RowBytes:
         # The columns that are not their own words.
         self._strings = [i for i, f in enumerate(schema) if isinstance(f.type, String)]
         self._wides = [i for i, f in enumerate(schema) if isinstance(f.type, Wide)]
-        self._without_masks = bytes(len(schema))
 
     def pack(self, delta: Delta) -> bytes | None:
         """The rows as bytes; None if there are many, or some that are better left to Arrow."""
         if not self._is_fit or delta.size > _MAX_ROWS or delta.lazy is not None:
             return None
         masks, times = delta.nulls, delta.multiplicity
-        flags = self._without_masks
+        flags = bytearray(len(masks))
         columns: list[bytes] = [each.tobytes() for each in delta.columns]
         for i in self._strings:
             columns[i] = self._pack_strings(delta.columns[i], masks[i])
         for i in self._wides:
             low, high = self._dictionary.wide.decode(delta.columns[i])
             columns[i] = low.tobytes() + high.tobytes()
-        if any(mask is not None for mask in masks):
-            flags = bytes(mask is not None for mask in masks)
-            for i, mask in enumerate(masks):
-                if mask is not None:
-                    columns[i] = mask.tobytes() + columns[i]
+        for i, mask in enumerate(masks):
+            if mask is not None:
+                flags[i] = 1
+                columns[i] = mask.tobytes() + columns[i]
         start = _START.pack(delta.size, self._types, times is not None)
         signs = b"" if times is None else times.tobytes()
         return b"".join((start, flags, signs, *columns))

@@ -35,7 +35,7 @@ from viewmill.deltas.frames import PlainColumns, to_arrow
 from viewmill.deltas.gate import check_column, check_columns, checked_columns, plain_table
 from viewmill.deltas.lazy_columns import FilterTest, LazyColumns, Pair, PushedFilter
 from viewmill.deltas.lossless_casts import converter, is_lossless, is_word
-from viewmill.deltas.values import words_of
+from viewmill.deltas.values import SingleRows, words_of
 from viewmill.errors import InvalidArgument, InvalidRow, UnknownName, nearest
 
 _MOST_TIMES = 1 << 40  # that a row comes or goes in one change: sums of such counts fit a word
@@ -116,10 +116,15 @@ def _from_list(
     if not rows:
         return Delta.empty(schema), []
     first = rows[0]
-    if isinstance(first, Mapping):
-        columns, signs = _from_dicts(rows, schema, sign)
-    elif isinstance(first, tuple | list):
+    if len(rows) == 1 and sign is None and isinstance(first, tuple | list):
+        single = _SINGLE_ROWS.get(id(schema)) or _single_rows(schema)
+        delta = single.delta(first, dictionary)
+        if delta is not None:
+            return delta, None
+    if isinstance(first, tuple | list):
         columns, signs = _from_tuples(rows, schema, sign)
+    elif isinstance(first, Mapping):
+        columns, signs = _from_dicts(rows, schema, sign)
     else:
         raise InvalidRow(
             f"row 0 is a {type(first).__name__}, not a tuple or dict",
@@ -127,7 +132,7 @@ def _from_list(
         )
     words: list[Words] = []
     nulls: list[Mask | None] = []
-    for values, field in zip(columns, schema, strict=True):
+    for values, field in zip(columns, schema.fields, strict=True):
         column, mask = _column(values, field, dictionary)
         words.append(column)
         nulls.append(mask)
@@ -137,9 +142,11 @@ def _from_list(
 def _column(
     values: Sequence[Any], field: Field, dictionary: Dictionary
 ) -> tuple[Words, Mask | None]:
+    if len(values) <= _MAX_PYTHON_ROWS:
+        return words_of(values, field, dictionary)
     taken = _TAKEN.get(type(field.type))
     # Arrow makes days of numbers, and numbers of flags: it is given what it reads as it is meant.
-    if len(values) > _MAX_PYTHON_ROWS and taken is not None and taken.issuperset(map(type, values)):
+    if taken is not None and taken.issuperset(map(type, values)):
         try:
             wide = pa.float64() if isinstance(field.type, Float) else arrow_type(field.type)
             array = pa.array(values, wide)
@@ -153,7 +160,7 @@ def _column(
 def _from_tuples(
     rows: Sequence[Any], schema: Schema, sign: str | None
 ) -> tuple[list[Sequence[Any]], Any]:
-    width = len(schema) + (sign is not None)
+    width = len(schema.fields) + (sign is not None)
     for row, values in enumerate(rows):
         if not isinstance(values, tuple | list) or len(values) != width:
             extra = f", then {sign}" if sign else ""
@@ -358,7 +365,15 @@ def _words_without_null(
 
 # The last one for each table's schema, which it keeps alive.
 _READINGS: dict[int, _Reading] = {}
+_SINGLE_ROWS: dict[int, SingleRows] = {}
 _MOST_READINGS = 1000
+
+
+def _single_rows(schema: Schema) -> SingleRows:
+    if len(_SINGLE_ROWS) >= _MOST_READINGS:
+        _SINGLE_ROWS.clear()
+    made = _SINGLE_ROWS[id(schema)] = SingleRows(schema)
+    return made
 
 
 def _reading(given: Any, schema: Schema, dictionary: Dictionary) -> _Reading | None:

@@ -19,6 +19,9 @@ from viewmill.kernels.structures.rows import (
 
 IntArray = npt.NDArray[np.int64]
 
+_FEW_ROWS = 64
+_NONE = np.empty(0, np.int64)
+
 
 def load_row_kernels() -> None:
     """Compile or load what a row index calls."""
@@ -32,6 +35,7 @@ class CompiledRows(Table):
 
     def __init__(self, key_words: int, other_words: int) -> None:
         super().__init__(key_words, [EXACT, IGNORED] + [IGNORED] * other_words)
+        self._conflicts = np.empty(1 + 2 * _FEW_ROWS, np.int64)  # of a small batch
 
     @property
     def sequence(self) -> int:
@@ -50,6 +54,10 @@ class CompiledRows(Table):
     @total.setter
     def total(self, value: int) -> None:
         self._set(TOTAL, value)
+
+    def counts(self) -> tuple[int, int]:
+        """`sequence` and `total`."""
+        return self.words[SEQUENCE >> 3], self.words[TOTAL >> 3]
 
     def clear(self) -> None:
         """Hold nothing, in little memory."""
@@ -72,14 +80,16 @@ class CompiledRows(Table):
     def stage_unique(self, words: IntArray, multiplicity: IntArray) -> tuple[IntArray, IntArray]:
         """Remove, then insert rows; gives the numbers of those that wait, and how often."""
         stage, size = kernel(stage_unique), len(words)
-        conflicts = np.empty(1 + 2 * size, np.int64)
+        conflicts = self._conflicts if size <= _FEW_ROWS else np.empty(1 + 2 * size, np.int64)
         conflicts[0] = 0
         done = stage(self.handle, 0, words, multiplicity, conflicts)
         while done < 2 * size:
             self.make_room()
             done = stage(self.handle, done, words, multiplicity, conflicts)
         n = int(conflicts[0])
-        return conflicts[1 : 1 + 2 * n : 2], conflicts[2 : 2 + 2 * n : 2].copy()
+        if not n:
+            return _NONE, _NONE
+        return conflicts[1 : 1 + 2 * n : 2].copy(), conflicts[2 : 2 + 2 * n : 2].copy()
 
     def first_missing(self) -> tuple[int, ...] | None:
         """The key that was touched first and is there less than no times."""

@@ -169,8 +169,9 @@ class Feed:
                     result += (words, no_nulls(size)) if nullable else (words,)
             result += self._end
             return result
+        columns, nulls = delta.columns, delta.nulls
         for i, dtype, nullable in self._columns:
-            words, mask = delta.pair(i)
+            words, mask = (columns[i], nulls[i]) if lazy is None else lazy.pair(i)
             result.append(checked_words(words, dtype, size))
             if nullable:
                 result.append(no_nulls(size) if mask is None else checked_words(mask, U8, size))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from viewmill.errors import InvalidArgument
 from viewmill.kernels.background.row_kernels import row_kernels
+from viewmill.kernels.columns import once_each
 from viewmill.kernels.compiled_rows import CompiledRows
 from viewmill.kernels.plain.rows import PlainRows
 
@@ -77,14 +78,18 @@ class RowIndex:
         rows.take_over(self._rows.export(), *self._saved)
         self._rows, self._may_compile = rows, False
 
-    def stage(self, words: IntArray, multiplicity: IntArray) -> None:
-        """Add rows to the batch under way."""
-        words, multiplicity = self._checked(words), _checked_words(multiplicity, len(words))
-        if self._may_compile and not self._is_staged and row_kernels.are_ready(len(words)):
+    def stage(self, words: IntArray, multiplicity: IntArray | None) -> None:
+        """Add rows to the batch under way; None inserts each of them once."""
+        words, size = self._checked(words), len(words)
+        if multiplicity is None:
+            multiplicity = once_each(size)[:size]
+        else:
+            multiplicity = _checked_words(multiplicity, size)
+        if self._may_compile and not self._is_staged and row_kernels.are_ready(size):
             self._go_over()
         self._is_staged = True
-        if len(words) >= _RESERVE_ROWS:
-            self._rows.expect(len(words))
+        if size >= _RESERVE_ROWS:
+            self._rows.expect(size)
         if self._unique:
             self._stage_unique(words, multiplicity)
         else:
@@ -93,7 +98,7 @@ class RowIndex:
     def check(self) -> Problem | None:
         """What is wrong with the batch as a whole, if anything."""
         if self._unique:
-            return self._check_unique()
+            return self._check_unique() if self._waiting else None
         missing = self._rows.first_missing()
         return None if missing is None else Problem("missing", missing)
 
@@ -101,7 +106,7 @@ class RowIndex:
         """Keep the batch. Call `check` first."""
         self._waiting, self._is_staged = [], False
         self._rows.commit()
-        self._saved = (self._rows.sequence, self._rows.total)
+        self._saved = self._rows.counts()
 
     def rollback(self) -> None:
         """Discard the uncommitted batch."""
@@ -147,7 +152,7 @@ class RowIndex:
             raise InvalidArgument(
                 f"rows of {self._width} int64 words are needed, got {words.shape} of {words.dtype}"
             )
-        return np.ascontiguousarray(words)
+        return words if words.flags.c_contiguous else np.ascontiguousarray(words)
 
     def _stage_unique(self, words: IntArray, multiplicity: IntArray) -> None:
         rows, left = self._rows.stage_unique(words, multiplicity)
@@ -156,8 +161,6 @@ class RowIndex:
 
     def _check_unique(self) -> Problem | None:
         """Try once more what had to wait; a row and its opposite need not be done at all."""
-        if not self._waiting:
-            return None
         net: dict[tuple[int, ...], int] = {}
         for words, multiplicity in self._waiting:
             for row, m in zip(words.tolist(), multiplicity.tolist(), strict=True):

@@ -65,10 +65,12 @@ class HeldProducts:
 
     def commit(self) -> None:
         """Commit the staged products."""
-        gone = {id(each) for each in self._leaving}
-        self.committed = [each for each in self.committed if id(each) not in gone]
-        self.committed += self.staged
-        self.rollback()
+        if self._leaving:
+            gone = {id(each) for each in self._leaving}
+            self.committed = [each for each in self.committed if id(each) not in gone]
+        if self.staged or self._leaving:
+            self.committed += self.staged
+            self.rollback()
 
     def rollback(self) -> None:
         """Drop the staged products."""

@@ -28,6 +28,7 @@ from viewmill.errors import InvalidArgument, UnsupportedQuery
 from viewmill.mill.backup import back_up
 from viewmill.mill.batches import Batch
 from viewmill.mill.careful_plans import plan_carefully
+from viewmill.mill.catalog import TableEntry
 from viewmill.mill.changes import Change, Changes
 from viewmill.mill.clock import Clock
 from viewmill.mill.compact_dictionary import compact_if_due
@@ -38,7 +39,6 @@ from viewmill.mill.expect import check_selector, described_expectation, expect, 
 from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
-from viewmill.mill.in_memory_commit import commit_in_memory, is_in_memory_commit
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.read_only_store import open_read_only
@@ -46,6 +46,7 @@ from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_aggregate
 from viewmill.mill.replay import replay
+from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
 from viewmill.mill.uninterruptible import uninterruptible
@@ -170,15 +171,10 @@ class Mill:
         with core.write_lock:
             entry = core.catalog.table(table)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
-            if core.tiers.compiling:
-                core.tiers.before_batch(delta.size)
             if self._batches and self._batch is not None:
                 self._batch.take(entry, delta)
-            elif is_in_memory_commit(core, entry, delta):
-                self.writer = caller()
-                commit_in_memory(core, entry, delta)
             else:
-                self._commit({entry.name: delta})
+                self._commit_one(entry, delta)
         if core.notices:
             deliver_notices(core)
         self._give_back()
@@ -289,7 +285,7 @@ class Mill:
         with core.write_lock:
             entry = core.catalog.table(table)
             if self._batch is None:
-                self._commit({entry.name: joined(parts[0].schema, parts)})
+                self._commit_one(entry, joined(parts[0].schema, parts))
             else:
                 self._batch.take(entry, *parts)
         deliver_notices(core)
@@ -302,6 +298,22 @@ class Mill:
         self._core.require_open()
         return self._core.tiers.wait(timeout)
 
+    def _commit_one(self, entry: TableEntry, change: Changed) -> None:
+        """Commit the change of one table."""
+        core = self._core
+        if not is_small_commit(core, entry, change):
+            self._commit({entry.name: change})
+            return
+        assert isinstance(change, Delta)
+        self.writer = caller()
+        if core.tiers.compiling:
+            core.tiers.before_batch(change.size)
+        if core.store is not None:
+            core.require_writable()
+        commit_small(core, entry, change)
+        if core.store is not None:
+            self._checkpoint_if_due()
+
     def _commit(self, changes: dict[str, Changed]) -> None:
         core = self._core
         self.writer = caller()
@@ -309,11 +321,14 @@ class Mill:
         if core.tiers.compiling:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
         has_deferred = commit_batch(core, changes)
-        if core.store is not None and is_checkpoint_due(core):
-            with core.after_commit("the checkpoint"):
-                checkpoint(core)
+        self._checkpoint_if_due()
         if has_deferred:
             self.clock.wake()
+
+    def _checkpoint_if_due(self) -> None:
+        if is_checkpoint_due(self._core):
+            with self._core.after_commit("the checkpoint"):
+                checkpoint(self._core)
 
     @contextmanager
     def batch(self) -> Iterator[Mill]:

@@ -287,12 +287,12 @@ def is_checkpoint_due(core: Core) -> bool:
     store = core.store
     if store is None:
         return False
-    versions = core.version - store.checkpoint_version()
-    if versions < _LOG_VERSIONS and store.log_bytes() < _LOG_BYTES:
+    versions, log_bytes = store.log_size()
+    if versions < _LOG_VERSIONS and log_bytes < _LOG_BYTES:
         return False
     rows = sum(entry.table.rows for entry in core.catalog.tables())
     nbytes = sum(entry.table.nbytes for entry in core.catalog.tables())
-    is_long = versions > rows // _ROWS_PER_VERSION or store.log_bytes() > nbytes
+    is_long = versions > rows // _ROWS_PER_VERSION or log_bytes > nbytes
     return is_long and store.is_checkpoint_welcome()
 
 

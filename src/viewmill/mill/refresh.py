@@ -43,13 +43,7 @@ def commit_batch(core: Core, changes: Mapping[str, Changed]) -> bool:
 
     Gives whether there are deferred views.
     """
-    try:
-        _commit(core, changes)
-    except (Overflow, EvaluationFailed):
-        # Rows that cancel out within the batch must not make it fail: only its net effect counts.
-        if not _has_cancelling_rows(changes):
-            raise
-        _commit(core, {name: consolidate(as_delta(each)) for name, each in changes.items()})
+    _commit(core, changes)
     if not core.catalog.deferred():
         return False
     refresh_due(core, reading=None)
@@ -91,20 +85,33 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
         for prepare in core.preparations:
             prepare(version, outputs)
         if core.store is not None:
-            _append(core, core.store, version, admitted)
+            append(core, core.store, version, admitted)
     except BaseException as why:
-        if not _is_appended(core, version):
-            failed = views_to_replan(core, why, changes)
-            _name_failing_view(core, why, changes)
-            roll_back(core, staged, why)
-            if failed and all(map(core.plan_carefully, failed)):
-                _commit(core, changes)
-                return
-            raise
+        if not is_appended(core, version):
+            instead = undo(core, why, changes, staged)
+            if instead is None:
+                raise
+            _commit(core, instead)
+            return
         # An interrupt after the commit point: the change is durable, so it stays.
         _keep(core, version, staged, by_source, outputs, reached)
         raise
     _keep(core, version, staged, by_source, outputs, reached)
+
+
+def undo(
+    core: Core, why: BaseException, changes: Mapping[str, Changed], staged: Iterable[TableEntry]
+) -> Mapping[str, Changed] | None:
+    """Undo a change that failed; gives what to commit in its place, None if nothing helps."""
+    failed = views_to_replan(core, why, changes)
+    _name_failing_view(core, why, changes)
+    roll_back(core, staged, why)
+    if failed and all(map(core.plan_carefully, failed)):
+        return changes
+    # Rows that cancel out within the batch must not make it fail: only its net effect counts.
+    if isinstance(why, Overflow | EvaluationFailed) and _has_cancelling_rows(changes):
+        return {name: consolidate(as_delta(each)) for name, each in changes.items()}
+    return None
 
 
 def _has_cancelling_rows(changes: Mapping[str, Changed]) -> bool:
@@ -224,13 +231,15 @@ def maintain_parts(core: Core) -> None:
         write_parts(core)
 
 
-def _is_appended(core: Core, version: int) -> bool:
+def is_appended(core: Core, version: int) -> bool:
+    """Whether the store has committed a version."""
     return core.store is not None and core.store.has_committed(version)
 
 
-def _append(
+def append(
     core: Core, store: Store, version: int, changes: Iterable[tuple[TableEntry, Changed]]
 ) -> None:
+    """Append the changes of tables to the log: the commit point."""
     tables: dict[str, Any] = {}
     for entry, change in changes:
         packed = entry.table.row_bytes.pack(change) if isinstance(change, Delta) else None

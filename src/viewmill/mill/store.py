@@ -204,6 +204,11 @@ class Store:
         """Bytes in the log since the checkpoint."""
         return self._ready().log_bytes
 
+    def log_size(self) -> tuple[int, int]:
+        """Versions and bytes in the log since the checkpoint."""
+        held = self._contents
+        return held.head.version - held.head.checkpoint_version, held.log_bytes
+
     def catalog(self) -> dict[str, str]:
         """The catalog of the last version, in order of creation; changes keep the position."""
         return dict(self._ready().catalog)
@@ -252,7 +257,7 @@ class Store:
             )
         files: list[Piece] = []
         try:
-            changed = list(self._row_contents(deltas, catalog, statements, files))
+            changed = self._row_contents(deltas, catalog, statements, files)
             if catalog:
                 rows = _linked(before.head.tail, version, changed)
                 size = sum(row.size for row in rows)
@@ -331,7 +336,8 @@ class Store:
     def _ready(self) -> Contents:
         if self._doubtful is not None:
             self._resolve_commit(self._doubtful)
-        self._open_connection()
+        if self._connection is None:
+            self.require_open()
         return self._contents
 
     def _open_connection(self) -> sqlite3.Connection:
@@ -377,24 +383,23 @@ class Store:
         catalog: Mapping[str, str | None],
         statements: Sequence[str],
         files: list[Piece],
-    ) -> Iterator[Row]:
+    ) -> list[Row]:
         """The log rows of a version; large deltas are written to files, which `files` collects."""
-        for text in statements:
-            yield Kind.STATEMENT, "", text.encode()
+        rows: list[Row] = [(Kind.STATEMENT, "", text.encode()) for text in statements]
         for name, body in catalog.items():
-            yield (Kind.REMOVE, name, b"") if body is None else (Kind.PUT, name, body.encode())
+            row = (Kind.REMOVE, name, b"") if body is None else (Kind.PUT, name, body.encode())
+            rows.append(row)
         for name, delta in deltas.items():
             if isinstance(delta, bytes):
-                yield Kind.ROWS, name, delta
+                rows.append((Kind.ROWS, name, delta))
                 continue
             payload = None if _is_surely_large(delta) else to_bytes(delta)
             if payload is None or payload.size > LARGE_BYTES:
                 files.append(self._write_delta(delta))
-                yield Kind.DELTA_FILE, name, pack_piece(files[-1])
+                rows.append((Kind.DELTA_FILE, name, pack_piece(files[-1])))
             else:
-                yield Kind.DELTA, name, payload
-        if not (statements or catalog or deltas):
-            yield Kind.EMPTY, "", b""
+                rows.append((Kind.DELTA, name, payload))
+        return rows or [(Kind.EMPTY, "", b"")]
 
     def _write_delta(self, delta: pa.Table) -> Piece:
         with ArrowFile(self._folder, "delta") as file:

@@ -156,6 +156,8 @@ class Table:
         """
         if self._float_keys:
             change = without_minus_zeros(as_delta(change), self._float_keys)
+        elif type(change) is Delta and change.multiplicity is None:
+            return change
         if not self._floats or (isinstance(change, Pieces) and not self._needs_rows(change)):
             return change
         delta = as_delta(change)
@@ -389,35 +391,33 @@ class Table:
         if options.timestamp_by is not None:
             self._note_time(delta)
         self._stamp += 1
-        if self.parts is None:
+        if self.parts is None and self._arrow.kept is not None:
             self._arrow.add(self._stamp, delta)
         self._staged_rows = delta.net_rows
         if self._segments is not None:
             self._segments.stage(delta)
             return
-        if has_deletes(delta) or options.primary_key:
+        if options.primary_key or has_deletes(delta):
             self._fold(delta)
         if self.parts is not None:
             self.parts.stage(delta)
         if self._index is None:
             self._check_parts()
             return
-        if self._may_wait(delta):
-            assert self._unindexed is not None
+        if self._unindexed is not None and self._may_wait(self._unindexed, delta):
             self._unindexed.stage(delta)
             return
         if self._order is not None and delta.multiplicity is not None:
             delta = self._net(delta)
         self._staged = delta
-        problem = self._index.stage(self._words(delta), delta.multiplicities())
-        problem = problem or self._index.check()
+        self._index.stage(self._words(delta), delta.multiplicity)
+        problem = self._index.check()
         if problem is not None:
             raise self._explain(problem)
 
-    def _may_wait(self, delta: Delta) -> bool:
+    def _may_wait(self, waiting: Segments, delta: Delta) -> bool:
         """Whether rows may stay out of the index for now; rows after waiting ones wait too."""
-        waiting = self._unindexed
-        if waiting is None or (delta.size < _MIN_DEFERRED_ROWS and waiting.is_empty):
+        if delta.size < _MIN_DEFERRED_ROWS and waiting.is_empty:
             return False
         return not has_deletes(delta)
 

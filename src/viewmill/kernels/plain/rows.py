@@ -24,6 +24,10 @@ class PlainRows:
         self._before: dict[_Key, tuple[int, int, _Key] | None] = {}  # as committed, if touched
         self.sequence = self.total = 0
 
+    def counts(self) -> tuple[int, int]:
+        """`sequence` and `total`."""
+        return self.sequence, self.total
+
     @property
     def nbytes(self) -> int:
         """About how many bytes are held."""

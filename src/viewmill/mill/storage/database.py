@@ -61,9 +61,9 @@ _LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes, as SQLite documents its log
 _UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, MemoryError, struct.error)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen, as Head is not
 class Contents:
-    """The metadata that a store holds in memory, without the rows."""
+    """The metadata that a store holds in memory, without the rows. Nobody changes one."""
 
     head: Head
     catalog: Mapping[str, str]

@@ -48,7 +48,7 @@ _MAX_WAIT_S = 1.0  # of readers for a checkpoint that is being written
 _LOOK_S = 0.001
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: each commit makes one, which takes three times as long then
 class Head:
     """The newest commit of a store, with checksums of everything the store holds."""
 
