@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from viewmill.algebra.aggregates import moments_of
 from viewmill.algebra.conditions import conjunction
 from viewmill.algebra.expressions import (
     Aggregate,
@@ -36,7 +37,7 @@ from viewmill.algebra.types import (
     Wide,
 )
 from viewmill.codegen import exact
-from viewmill.codegen.moments import MOMENTS, Moment
+from viewmill.codegen.moments import Moment
 from viewmill.codegen.percentiles import PERCENTILES, Percentiles, RankedValues
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.shape import NotTaken
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
     from viewmill.codegen.group_values import GroupValues
 
 TAKEN = (
-    "count", "sum", "avg", "min", "max", "count_if", "bool_and", "bool_or", *MOMENTS, *PERCENTILES,
-    *SUM_PARTS, SUM_OF_PARTS,
+    "count", "sum", "avg", "min", "max", "count_if", *PERCENTILES, *SUM_PARTS, SUM_OF_PARTS,
 )  # fmt: skip
 _SUMS = ("sum", "avg", *SUM_PARTS, SUM_OF_PARTS)
 
@@ -101,10 +101,11 @@ class Payload:
         for name, call in calls:
             call = simpler(call)
             _require_taken(call)
-            if call.function in (*MOMENTS, *PERCENTILES) and not moments:
+            made = moments_of(call.function)
+            if (made is not None or call.function in PERCENTILES) and not moments:
                 raise NotTaken(f"{call.function} is not maintained here", call.span)
-            if call.function in MOMENTS:
-                self._moment_of[name] = self._moment(call)
+            if made is not None:
+                self._moment_of[name] = self._moment(call, has_shape=made.has_shape)
             elif call.function in PERCENTILES:
                 self._percentile_of[name] = self._percentile(call)
             else:
@@ -137,23 +138,24 @@ class Payload:
             known[0].shares.append(call)
         return known[0]
 
-    def _moment(self, call: Aggregate) -> Moment:
+    def _moment(self, call: Aggregate, *, has_shape: bool) -> Moment:
+        wanted = call.arguments, call.where, has_shape
         for known in self.moments:
-            if (known.values, known.where) == (call.arguments, call.where):
+            if (known.values, known.where, known.has_shape) == wanted:
                 return known
-        made = Moment(call.arguments, call.where, len(self.moments) + 1)
+        made = Moment(call.arguments, call.where, len(self.moments) + 1, has_shape)
         self.moments.append(made)
         self.kept += [Kept(slot, definition) for slot, definition in made.kept()]
         return made
 
     def _argument(self, call: Aggregate) -> Argument:
         value = call.arguments[0] if call.arguments else None
-        distinct = call.distinct and call.function not in ("min", "max", "bool_and", "bool_or")
+        distinct = call.distinct and call.function not in ("min", "max")
         if value is not None and not value.nullable and call.function == "count" and not distinct:
             value = None  # every row counts
         if value is None and call.where is None:
             return Argument(None, None, False, "rows")
-        extreme = _EXTREMES.get(call.function, "")
+        extreme = call.function if call.function in _EXTREMES else ""
         summed = call.function in _SUMS
         more = call.arguments[1:] if call.function == SUM_OF_PARTS else ()
         wanted = (value, call.where, distinct, extreme, more)
@@ -420,9 +422,10 @@ def _require_taken(call: Aggregate) -> None:
         raise NotTaken(f"{call.function}: SQL does not determine what it gives", call.span)
     if is_engine_function(call.function):
         raise NotTaken(not_modelled(call.function), call.span)
-    if call.function not in TAKEN:
+    is_moment = moments_of(call.function) is not None
+    if call.function not in TAKEN and not is_moment:
         raise NotTaken(f"{call.function} is not maintained incrementally yet", call.span)
-    if call.function in (*MOMENTS, *PERCENTILES):
+    if is_moment or call.function in PERCENTILES:
         if call.distinct:
             raise NotTaken(f"{call.function}(DISTINCT) is not incremental yet", call.span)
         return
@@ -431,11 +434,11 @@ def _require_taken(call: Aggregate) -> None:
     value = call.arguments[0].type if call.arguments else BIGINT
     if call.function in _SUMS and not isinstance(value, Integer | Decimal | Wide | Float):
         raise NotTaken(f"{call.function} of {value}", call.span)
-    if call.function in ("min", "max") and isinstance(value, Nested | Null):
+    if call.function in _EXTREMES and isinstance(value, Nested | Null):
         raise NotTaken(f"{call.function} of {value} is not maintained incrementally yet", call.span)
 
 
-_EXTREMES = {"min": "min", "max": "max", "bool_and": "min", "bool_or": "max"}
+_EXTREMES = ("min", "max")
 
 
 def simpler(call: Aggregate) -> Aggregate:

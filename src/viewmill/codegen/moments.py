@@ -1,4 +1,4 @@
-"""STDDEV, VARIANCE, CORR, COVAR, REGR_*: the slots they keep, how rows come in, how they finish.
+"""STDDEV, SKEWNESS, CORR, REGR_*, ...: the slots they keep, how rows come in, how they finish.
 
 takes  aggregate calls over one or two expressions
 gives  slots with their definitions, the source that adds a row, the source that shows a value
@@ -9,20 +9,18 @@ NaN and infinities are counted apart, so that taking them away brings the rest b
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from viewmill.algebra.aggregates import Moments, moments_of
+from viewmill.algebra.aggregates.moments import LARGEST_SHAPED
 from viewmill.algebra.conditions import chain
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.codegen.scalar import Operand, Scalar
+from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
-
-SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
-PAIRS = (
-    "corr", "covar_pop", "covar_samp", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx",
-    "regr_syy", "regr_sxy", "regr_slope", "regr_intercept", "regr_r2",
-)  # fmt: skip
-MOMENTS = (*SPREADS, *PAIRS)
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,7 @@ class Moment:
     values: tuple[Expression, ...]
     where: Expression | None
     number: int
+    has_shape: bool = False  # third and fourth powers are kept, too
 
     @property
     def count(self) -> str:
@@ -46,7 +45,8 @@ class Moment:
     @property
     def sums(self) -> tuple[str, ...]:
         """The sum slots, side by side."""
-        own = [f"{what}_{self.number}_{i}" for i in range(len(self.values)) for what in _OWN]
+        kept = (*_OWN, *_SHAPE) if self.has_shape else _OWN
+        own = [f"{what}_{self.number}_{i}" for i in range(len(self.values)) for what in kept]
         return (*own, f"cross_{self.number}") if len(self.values) == 2 else tuple(own)
 
     @property
@@ -62,7 +62,8 @@ class Moment:
 
     def _finite(self) -> Expression:
         """Whether a row counts and is finite."""
-        tests = [_less(Call("abs", (each,), DOUBLE, each.nullable)) for each in self.values]
+        most = LARGEST_SHAPED if self.has_shape else float("inf")
+        tests = [_less(Call("abs", (each,), DOUBLE, each.nullable), most) for each in self.values]
         return chain("and", [self._counts(), *tests])
 
     def kept(self) -> list[tuple[Slot, Aggregate]]:
@@ -75,10 +76,13 @@ class Moment:
         ]
         sums: list[Aggregate] = []
         for each in self.values:
-            sums.append(Aggregate("sum", (each,), DOUBLE, True, where=finite))
-            sums.append(Aggregate("sum", (_binary("*", each, each),), DOUBLE, True, where=finite))
+            square = _product(each, each)
+            powers = [each, square]
+            if self.has_shape:
+                powers += [_product(square, each), _product(square, square)]
+            sums += [Aggregate("sum", (power,), DOUBLE, True, where=finite) for power in powers]
         if len(self.values) == 2:
-            both = _binary("*", *self.values)
+            both = _product(*self.values)
             sums.append(Aggregate("sum", (both,), DOUBLE, True, where=finite))
         slots = [Slot(name, "sum") for name in self.sums]
         return [*made, *zip(slots, sums, strict=True)]
@@ -92,8 +96,8 @@ class Moment:
         known = [f"not {each.null}" for each in operands if each.null is not None]
         with source.block(f"if {' and '.join(known) or 'True'}:"):
             source.line(f"keyed_add({state}, e, {word[self.count]}, m)")
-            tests = " and ".join(f"is_finite({each.value})" for each in operands)
-            with source.block(f"if {tests}:"):
+            test = f"abs({{}}) < {LARGEST_SHAPED!r}" if self.has_shape else "is_finite({})"
+            with source.block(f"if {' and '.join(test.format(each.value) for each in operands)}:"):
                 self._add(scalar, operands, word, state)
             with source.block("else:"):
                 source.line(f"keyed_add({state}, e, {word[self.special]}, m)")
@@ -104,91 +108,91 @@ class Moment:
         first = word[self.sums[0]]
         for i, each in enumerate(operands):
             scalar.source.line(f"moment_add({state}, e, {first + 6 * i}, {each.value}, m)")
+        if self.has_shape:
+            (each,) = operands
+            scalar.source.line(f"moment_add_powers({state}, e, {first + 6}, {each.value}, m)")
         if len(operands) == 2:
             both = ", ".join(each.value for each in operands)
             scalar.source.line(f"moment_cross({state}, e, {first + 12}, {both}, m)")
 
     def finish(self, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str) -> Operand:
         """Write what shows a call."""
-        source = scalar.source
+        source, made = scalar.source, moments_of(call.function)
+        assert made is not None
         n, value, null = (source.name(each) for each in ("n", call.function, "none"))
         source.line(f"{n} = int_at({state}, e, {word[self.count]})")
-        if call.function == "regr_count":
+        if made.least == 0:
             return Operand(n)
-        least = 2 if call.function.endswith("_samp") else 1
-        source.line(f"{null} = {n} < {least}")
-        source.line(f"{value} = 0.0")
-        with source.block(f"if not {null}:"):
-            with source.block(f"if int_at({state}, e, {word[self.special]}) != 0:"):
-                is_null = call.function in FINITE
-                source.line(f"{null} = True" if is_null else f"{value} = 1e400 - 1e400")
-            with source.block("else:"):
-                self._compute(
-                    call.function, scalar, f"{state}, e", word[self.sums[0]], value, null, n
-                )
+        special = f"int_at({state}, e, {word[self.special]}) != 0"
+        with shown_moments(source, made, n, value, null, special):
+            self._compute(made, scalar, f"{state}, e", word[self.sums[0]], value, null, n)
         return Operand(value, null)
 
     def _compute(
-        self,
-        function: str,
-        scalar: Scalar,
-        at: str,
-        first: str | int,
-        value: str,
-        null: str,
-        n: str,
+        self, made: Moments, scalar: Scalar, at: str, first: int, value: str, null: str, n: str
     ) -> None:
-        source = scalar.source
-        # The first argument is y, the second x.
-        y, x, c = int(first), int(first) + 6, int(first) + 12
-        if function in SPREADS:
-            source.line(f"{value} = max(moment_central({at}, {y}, {y}, {y + 3}, {n}), 0.0)")
-            source.line(f"{value} = {value} / {n if function.endswith('_pop') else f'({n} - 1)'}")
-            if function.startswith("stddev"):
-                source.line(f"{value} = {value} ** 0.5")
-            return
-        if function in ("regr_avgx", "regr_avgy"):
-            source.line(f"{value} = moment_mean({at}, {x if function == 'regr_avgx' else y}, {n})")
-            return
-        sxx, syy, sxy = (source.name(each) for each in ("sxx", "syy", "sxy"))
-        source.line(f"{sxx} = max(moment_central({at}, {x}, {x}, {x + 3}, {n}), 0.0)")
-        source.line(f"{syy} = max(moment_central({at}, {y}, {y}, {y + 3}, {n}), 0.0)")
-        source.line(f"{sxy} = moment_central({at}, {y}, {x}, {c}, {n})")
-        divisor, text = RESULTS[function]
-        if divisor:
-            source.line(f"{null} = {divisor.format(xx=sxx, yy=syy)} == 0.0")
-        with source.block(f"if not {null}:"):
-            means = f"moment_mean({at}, {y}, {n})", f"moment_mean({at}, {x}, {n})"
-            filled = text.format(xx=sxx, yy=syy, xy=sxy, n=n, my=means[0], mx=means[1])
-            source.line(f"{value} = {filled}")
+        y, x = first, first + 6  # the first argument is y, the second x
+        texts = {
+            "yy": f"max(moment_central({at}, {y}, {y}, {y + 3}, {n}), 0.0)",
+            "xx": f"max(moment_central({at}, {x}, {x}, {x + 3}, {n}), 0.0)",
+            "xy": f"moment_central({at}, {y}, {x}, {x + 6}, {n})",
+            "my": f"moment_mean({at}, {y}, {n})",
+            "mx": f"moment_mean({at}, {x}, {n})",
+            "yyy": f"moment_third({at}, {y}, {n})",
+            "yyyy": f"moment_fourth({at}, {y}, {n})",
+        }
+        show_moments(scalar.source, made, texts, value, null, n)
+
+
+@contextmanager
+def shown_moments(
+    source: Source, made: Moments, n: str, value: str, null: str, special: str
+) -> Iterator[None]:
+    """Write what is shown of too few rows and of values that are not finite; inside: of others."""
+    source.line(f"{null} = {n} < {made.least}")
+    source.line(f"{value} = 0.0")
+    with source.block(f"if not {null}:"):
+        with source.block(f"if {special}:"):
+            is_null = made.special == "null"
+            source.line(f"{null} = True" if is_null else f"{value} = 1e400 - 1e400")
+        with source.block("else:"):
+            yield
+
+
+def show_moments(
+    source: Source, made: Moments, texts: Mapping[str, str], value: str, null: str, n: str
+) -> None:
+    """Write the value of moments, of which `texts` has the source."""
+    names = {"n": n}
+    for name, text in texts.items():
+        if made.reads(name):
+            names[name] = source.name(_NAMES[name])
+            source.line(f"{names[name]} = {text}")
+    if not made.divisor:
+        source.line(f"{value} = {made.value.format_map(names)}")
+        return
+    source.line(f"{null} = {made.divisor.format_map(names)} == 0.0")
+    with source.block(f"if not {null}:"):
+        source.line(f"{value} = {made.value.format_map(names)}")
 
 
 _OWN = ("sum", "square")
-# A NaN among the rows makes these NULL.
-FINITE = ("corr", "regr_slope", "regr_intercept", "regr_r2", "covar_samp", "covar_pop")
-
-# What must not be zero, and the value.
-RESULTS = {
-    "corr": ("{xx} * {yy}", "min(max({xy} / ({xx} ** 0.5 * {yy} ** 0.5), -1.0), 1.0)"),
-    "covar_pop": ("", "{xy} / {n}"),
-    "covar_samp": ("", "{xy} / ({n} - 1)"),
-    "regr_sxx": ("", "{xx}"),
-    "regr_syy": ("", "{yy}"),
-    "regr_sxy": ("", "{xy}"),
-    "regr_slope": ("{xx}", "{xy} / {xx}"),
-    "regr_intercept": ("{xx}", "{my} - {xy} / {xx} * {mx}"),
-    "regr_r2": ("{xx}", "1.0 if {yy} == 0.0 else {xy} * {xy} / ({xx} * {yy})"),
-}
+_SHAPE = ("cube", "fourth")
+# What moments are called in a kernel.
+_NAMES = {
+    "yy": "syy", "xx": "sxx", "xy": "sxy", "my": "mean_y", "mx": "mean_x", "yyy": "cubes",
+    "yyyy": "fourths",
+}  # fmt: skip
 
 
 def _not(expression: Expression) -> Expression:
     return Call("not", (expression,), BOOLEAN, expression.nullable)
 
 
-def _less(expression: Expression) -> Expression:
-    infinity = Literal(float("inf"), DOUBLE)
-    return Call("<", (expression, infinity), BOOLEAN, expression.nullable)
+def _less(expression: Expression, most: float) -> Expression:
+    limit = Literal(most, DOUBLE)
+    return Call("<", (expression, limit), BOOLEAN, expression.nullable)
 
 
-def _binary(function: str, left: Expression, right: Expression) -> Expression:
-    return Call(function, (left, right), DOUBLE, True)
+def _product(left: Expression, right: Expression) -> Expression:
+    return Call("*", (left, right), DOUBLE, True)

@@ -1,4 +1,4 @@
-"""MEDIAN, PERCENTILE and folds: the values of a group in order, each with how often it is there.
+"""MEDIAN and PERCENTILE: the values of a group in order, each with how often it is there.
 
 takes  aggregate calls over one expression
 gives  the state and the slots they keep, the source that adds a row, that finds and shows a value
@@ -9,21 +9,19 @@ the group's payload: `search` writes it before anything is shown, as it does for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate, Column, Expression, Literal
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.schema import Field, free_name
-from viewmill.algebra.types import BIGINT, BOOLEAN, Float
-from viewmill.codegen.folds import FOLDED, FOLDS, NOTHING, SHAPES, folded
+from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from viewmill.codegen.linear import counted, not_null, projected
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.source import Source
 from viewmill.program.states import Keyed, Ordered, Slot, State
 
-PERCENTILES = ("percentile", "percentile_disc", *FOLDS)
+PERCENTILES = ("percentile", "percentile_disc")
 
 # The row of a rank, counted from 1, among those from begin to end. Counts that are below zero for a
 # while (a delete came before its insert) are passed over, row by row.
@@ -40,14 +38,6 @@ def ranked(order, begin, end, rank):
         p = ordered_next(order, p)
     return last
 """
-
-
-def helpers(kept: Sequence[Percentiles]) -> str:
-    """The functions that what is kept calls."""
-    called = {each.function in FOLDS for one in kept for each in one.shares}
-    return "\n".join(
-        text for is_fold, text in ((False, RANKED), (True, FOLDED)) if is_fold in called
-    )
 
 
 @dataclass
@@ -85,11 +75,8 @@ class Percentiles:
     def finish(self, call: Aggregate, scalar: Scalar, word: dict[str, int], state: str) -> Operand:
         """Write what shows a call of entry e."""
         value, null = scalar.source.name(call.function), scalar.source.name("none")
-        found = f"int_at({state}, e, {word[self.slot(call)]})"
-        is_float = isinstance(call.type, Float)
-        scalar.source.line(f"{value} = {f'key_float({found})' if is_float else found}")
-        nothing = f" or {found} == {NOTHING}" if call.function in SHAPES else ""
-        scalar.source.line(f"{null} = int_at({state}, e, {word[self.count]}) <= 0{nothing}")
+        scalar.source.line(f"{value} = key_float(int_at({state}, e, {word[self.slot(call)]}))")
+        scalar.source.line(f"{null} = int_at({state}, e, {word[self.count]}) <= 0")
         return Operand(value, null)
 
 
@@ -101,7 +88,7 @@ class RankedValues:
     def __init__(self, kept: Percentiles, groups: Keyed, group: str, source: Source) -> None:
         self.kept, self.groups, self.group, self.source = kept, groups, group, source
         name = free_name("#value", (each.name for each in groups.key))
-        self.level = Field(name, kept.value.type, False)
+        self.level = Field(name, DOUBLE, False)
         self.kind = Ordered(self.level, (Slot("count", "int"),), watched=0, first=groups.key)
         self.state = source.name(f"ranks_{kept.number}")
 
@@ -114,7 +101,7 @@ class RankedValues:
         """What is kept: group, value, count."""
         where = () if self.kept.where is None else (self.kept.where,)
         shown = projected(filtered(rows, where), (*keys, (self.level.name, self.kept.value)))
-        value = Column(self.level.name, self.level.type, self.kept.value.nullable)
+        value = Column(self.level.name, DOUBLE, self.kept.value.nullable)
         definition = counted(filtered(shown, (not_null(value),)), self.kind.key)
         return [State(self.state, self.kind, definition)]
 
@@ -124,8 +111,7 @@ class RankedValues:
         operand = scalar.emit(self.kept.value)
         with source.block("if True:" if operand.null is None else f"if not {operand.null}:"):
             source.line(f"keyed_add({self.group}, e, {word[self.kept.count]}, m)")
-            is_float = isinstance(self.level.type, Float)
-            level = f"sort_word(float_key({operand.value}))" if is_float else operand.value
+            level = f"sort_word(float_key({operand.value}))"
             source.line(f"ordered_add({self.state}, {self._key(level)}, (m,))")
 
     def stale(self, word: dict[str, int]) -> str:
@@ -140,9 +126,9 @@ class RankedValues:
         source, n = self.source, self.source.name("n")
         begin, end = source.name("begin"), source.name("end")
         source.line(f"{n} = int_at({self.group}, e, {word[self.kept.count]})")
-        least, most = "(-9223372036854775807 - 1)", "9223372036854775807"
+        least, most = "-9223372036854775807", "9223372036854775807"
         source.line(f"{begin} = ordered_from({self.state}, {self._key(least)})")
-        source.line(f"{end} = ordered_after({self.state}, {self._key(most)})")
+        source.line(f"{end} = ordered_from({self.state}, {self._key(most)})")
         for call in self.kept.shares:
             found = source.name("found")
             source.line(f"{found} = 0")
@@ -153,11 +139,7 @@ class RankedValues:
             source.line(f"keyed_add({self.group}, e, {at}, {found} - {now})")
 
     def _share(self, call: Aggregate, found: str, n: str, begin: str, end: str) -> None:
-        source, last = self.source, self.kind.level_words - 1
-        if call.function in FOLDS:
-            source.line(f"{found} = {folded(call, self.state, begin, end, last)}")
-            return
-        low, high = source.name("low"), source.name("high")
+        source, low, high = self.source, self.source.name("low"), self.source.name("high")
         share, down = (each.value for each in call.arguments[1:] if isinstance(each, Literal))
         if call.function == "percentile_disc":
             rank = source.name("rank")

@@ -342,9 +342,13 @@ class Scalar:
 
     def _case(self, case: Case) -> Operand:
         """Branches stand in one another, but not more than a handful: Python indents 100 times."""
-        value, null = self.source.name("v"), self.source.name("n")
+        value = self.source.name("v")
+        results = [*(result for _, result in case.branches), case.otherwise]
+        is_known = all(isinstance(each, Literal) and not each.nullable for each in results)
+        null = None if is_known else self.source.name("n")
         self.source.line(f"{value} = {default(case.type)}")
-        self.source.line(f"{null} = True")
+        if null is not None:
+            self.source.line(f"{null} = True")
         if len(case.branches) <= _AT_ONCE:
             otherwise = partial(self._assign, case.otherwise, case.type, value, null)
             self._branches(case, case.branches, value, null, otherwise)
@@ -361,8 +365,8 @@ class Scalar:
         return Operand(value, null, _is_pair(case.type))
 
     def _branches(
-        self, case: Case, branches: Sequence[tuple[Expression, Expression]], value: str, null: str,
-        otherwise: Callable[[], None],
+        self, case: Case, branches: Sequence[tuple[Expression, Expression]], value: str,
+        null: str | None, otherwise: Callable[[], None],
     ) -> None:  # fmt: skip
         if not branches:
             otherwise()
@@ -373,11 +377,12 @@ class Scalar:
         with self.source.block("else:"):
             self._branches(case, others, value, null, otherwise)
 
-    def _assign(self, expression: Expression, type_: Type, value: str, null: str) -> None:
+    def _assign(self, expression: Expression, type_: Type, value: str, null: str | None) -> None:
         self._same_word(expression, type_)
         operand = self._as_branch(expression, type_)
         self.source.line(f"{value} = {operand.value}")
-        self.source.line(f"{null} = {operand.null or 'False'}")
+        if null is not None:
+            self.source.line(f"{null} = {operand.null or 'False'}")
 
     def _same_word(self, expression: Expression, type_: Type) -> None:
         """Branches must agree in type; the lowering casts them, except a bare NULL."""

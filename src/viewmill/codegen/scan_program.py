@@ -20,7 +20,7 @@ from viewmill.codegen.aggregates import Payload, zero_if_null
 from viewmill.codegen.group_values import GroupValues
 from viewmill.codegen.inputs import input_of
 from viewmill.codegen.linear import counted, refuse_subqueries, top_of
-from viewmill.codegen.percentiles import RankedValues, helpers
+from viewmill.codegen.percentiles import RANKED, RankedValues
 from viewmill.codegen.pushed_filter import pushed_filter_of
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.shape import NotTaken, Shape, shape_of
@@ -243,7 +243,7 @@ class _Groups(_Writer):
             return
         source, states = self.source, ", ".join(self.handles)
         if self.ranks:
-            for line in helpers(self.payload.percentiles).strip("\n").splitlines():
+            for line in RANKED.strip("\n").splitlines():
                 source.line(line)
             source.line()
         with source.block(f"def search({states}, e, always):"):

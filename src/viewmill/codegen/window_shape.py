@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Column, Expression
+from viewmill.algebra.expressions import Case, Column, Expression, Literal
 from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
 from viewmill.algebra.relations import Named, Project, Relation, Scan
@@ -37,6 +37,7 @@ _FUNCTIONS = (
     "count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop",
     "max_by", "min_by", "first", "last", "any_value",
 )  # fmt: skip
+_BY_PLACE = ("first", "last", "any_value")  # a NULL is a value to them
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def windowed(query: Relation) -> WindowShape:
         raise NotTaken("there is no window on a table")
     if len(read) > 1:
         raise NotTaken("a window is joined with something", read[-1].span)
-    shape = shape_of(query)
+    shape = without_filters(shape_of(query))
     if shape.keys is None:
         raise NotTaken("the rows of a window are not aggregated", shape.scan.span)
     arguments, aggregates = window_aggregates(shape)
@@ -136,13 +137,27 @@ def _check(call: AggregateCall) -> None:
         raise NotTaken(f"{name} is not aggregated over panes", call.span)
     if call.distinct:
         raise NotTaken(f"{name}(DISTINCT) is not aggregated over panes", call.span)
-    if call.where is not None:
-        raise NotTaken("FILTER is not aggregated over panes", call.span)
     if name in ("sum", "avg") and may_be_wide(call.arguments[0].type):
         raise NotTaken(f"{name} of more than 18 digits is not aggregated over panes", call.span)
     order = _ordered_by(call)
     if order is not None and not isinstance(order, Integer | Float | Decimal | Timestamp | String):
         raise NotTaken(f"{name} over {order} is not aggregated over panes", call.span)
+
+
+def without_filters(shape: Shape) -> Shape:
+    """Rows that FILTER leaves out, as rows with a NULL: aggregates pass over both."""
+    calls = tuple((name, _without_filter(call)) for name, call in shape.aggregates)
+    return replace(shape, aggregates=calls)
+
+
+def _without_filter(call: AggregateCall) -> AggregateCall:
+    if call.where is None:
+        return call
+    if call.function in _BY_PLACE or call.function not in _FUNCTIONS:
+        raise NotTaken(f"{call.function} with FILTER is not aggregated over panes", call.span)
+    value = call.arguments[-1] if call.arguments else Literal(1, BIGINT)
+    kept = Case(((call.where, value),), Literal(None, value.type), value.type, nullable=True)
+    return replace(call, arguments=(*call.arguments[:-1], kept), where=None)
 
 
 def _ordered_by(call: AggregateCall) -> Type | None:

@@ -26,6 +26,7 @@ from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
 from viewmill.rewrite.distinct_by_first import distinct_by_first
 from viewmill.rewrite.laterals_as_joins import lateral_in
+from viewmill.rewrite.linear_aggregates import linear_aggregates
 from viewmill.rewrite.rules import decorrelate
 from viewmill.rewrite.spread_values import spread_values
 from viewmill.rewrite.subqueries_as_joins import fails_inside
@@ -165,6 +166,7 @@ def _ask(
 ) -> tuple[list[Candidate], list[Rejection]]:
     windowed = any(scan.window for scan in scans(query))
     lateral = lateral_in(query)
+    linear = linear_aggregates(query)
     answers: list[Candidate | Rejection] = []
     for strategy in STRATEGIES:
         if lateral is not None and strategy.name != "recompute":
@@ -174,12 +176,14 @@ def _ask(
             answers.append(Rejection(strategy.name, "it works on the driver's tables"))
         elif windowed and strategy.name not in WINDOWED:
             answers.append(Rejection(strategy.name, "it knows no windows on tables"))
-        elif strategy.name == "view_tree":
-            answers.append(ViewTree(options.hints).match(query, statistics))
-        elif strategy.name == "shared_window":
-            answers.append(SharedWindow(options.hints).match(query, statistics))
-        else:
+        elif strategy.name == "recompute":
             answers.append(strategy.match(query, statistics))
+        elif strategy.name == "view_tree":
+            answers.append(ViewTree(options.hints).match(linear, statistics))
+        elif strategy.name == "shared_window":
+            answers.append(SharedWindow(options.hints).match(linear, statistics))
+        else:
+            answers.append(strategy.match(linear, statistics))
     candidates = [each for each in answers if isinstance(each, Candidate)]
     return candidates, [each for each in answers if isinstance(each, Rejection)]
 

@@ -38,7 +38,7 @@ _READS = """
     keyed_at keyed_before keyed_capacity keyed_now keyed_touched
     linked_find
     list_at list_find list_int list_is_zero list_of list_size list_wide list_word
-    moment_add moment_central moment_cross moment_mean
+    moment_add moment_add_powers moment_central moment_cross moment_fourth moment_mean moment_third
     ordered_after ordered_aim ordered_before ordered_end ordered_from ordered_gather_keys
     ordered_group_key ordered_groups ordered_key ordered_moved ordered_negative ordered_next
     ordered_null ordered_pick ordered_pick_all ordered_pick_keys ordered_pick_none

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import (
@@ -51,7 +52,6 @@ from viewmill.rewrite.correlation import (
     transform_everywhere,
 )
 from viewmill.rewrite.scalar_as_join import (
-    ZERO,
     correlated_equality,
     is_correlated_equality,
     replaced,
@@ -247,7 +247,7 @@ def _group(left: Relation, group: Aggregate) -> _Met:
     shown: list[Named] = []
     for name, call in group.aggregates:
         column: Expression = Column(name, call.type, True)
-        if call.function in ZERO:
+        if is_count(call):
             column = Call("coalesce", (column, Literal(0, call.type)), call.type, False)
         shown.append((name, column))
     return _Met(rows, on, tuple(shown), always=True)

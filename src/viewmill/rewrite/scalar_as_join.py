@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal, ScalarSubquery
@@ -21,9 +22,6 @@ from viewmill.rewrite.correlation import (
     linear,
     peel,
 )
-
-# These give 0 for no rows, all others NULL.
-ZERO = ("count", "count_if", "regr_count")
 
 # NULL if an argument is.
 _STRICT = ("+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "abs", "not")
@@ -109,7 +107,7 @@ def _join_group(
     on = [
         equal(b, Column(k, a.type, a.nullable)) for (k, a), (_, b) in zip(keys, pairs, strict=True)
     ]
-    counts = [n for n, call in group.aggregates if call.function in ZERO]
+    counts = [n for n, call in group.aggregates if is_count(call)]
     kind = "inner" if inner and not counts and _is_strict(value, set(dict(calls))) else "left"
     by_name = {n: _after_join(n, call, counts) for n, call in group.aggregates}
     joined = Join(kind, rows, grouped, together(on), subquery.span)  # type: ignore[arg-type]

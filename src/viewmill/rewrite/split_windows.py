@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from viewmill.algebra.aggregates import DECLARED
 from viewmill.algebra.expressions import Column, Frame, Over, SortKey
 from viewmill.algebra.relations import Project, Relation, Window
 from viewmill.algebra.walk import transform
@@ -11,7 +12,10 @@ from viewmill.algebra.walk import transform
 Calls = list[tuple[str, Over]]
 
 # What they answer does not hang on the direction in which a frame is walked.
-_FOLDS = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or")
+_FOLDS = (
+    *("count", "sum", "avg", "min", "max"),
+    *(each.name for each in DECLARED.values() if each.combine),
+)
 _OTHER_END = {"first_value": "last_value", "last_value": "first_value"}
 
 

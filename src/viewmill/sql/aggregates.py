@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from viewmill.algebra.aggregates import DECLARED, AggregateFunction
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import (
     Aggregate,
@@ -47,9 +48,8 @@ Arguments = tuple[Expression, ...]
 Typed = tuple[Arguments, Type, bool]  # converted arguments, type of the result, nullable
 
 SYNONYMS = {
-    "mean": "avg", "std": "stddev_samp", "stddev": "stddev_samp", "variance": "var_samp",
-    "every": "bool_and", "some": "bool_or", "any": "bool_or", "array_agg": "collect_list",
-    "logical_and": "bool_and", "logical_or": "bool_or",
+    "mean": "avg", "array_agg": "collect_list",
+    **{synonym: each.name for each in DECLARED.values() for synonym in each.synonyms},
 }  # fmt: skip
 
 
@@ -93,25 +93,32 @@ def _by(arguments: Arguments, what: str) -> Typed:
     return arguments, arguments[0].type, True
 
 
-def _statistic(arguments: Arguments, what: str) -> Typed:
-    return tuple(implicit(each, DOUBLE, what) for each in arguments), DOUBLE, True
+def _declared(function: AggregateFunction) -> Callable[[Arguments, str], Typed]:
+    """The typer of a function that `algebra.aggregates` declares."""
+
+    def typed(arguments: Arguments, what: str) -> Typed:
+        pairs = zip(arguments, function.takes, strict=True)
+        given = tuple(_CONVERSIONS[wanted](each, what) for each, wanted in pairs)
+        return given, function.gives or given[0].type, function.nullable
+
+    return typed
 
 
-def _pair_count(arguments: Arguments, what: str) -> Typed:
-    return tuple(implicit(each, DOUBLE, what) for each in arguments), BIGINT, False
+def _double(value: Expression, what: str) -> Expression:
+    return implicit(value, DOUBLE, what)
 
 
-def _bits(arguments: Arguments, what: str) -> Typed:
-    value = arguments[0]
+def _whole(value: Expression, what: str) -> Expression:
     if isinstance(value.type, Null):
         value = cast(value, INT)
     if not isinstance(value.type, Integer):
         raise TypeMismatch(f"{what} takes whole numbers, got {value.type}", span=value.span)
-    return (value,), value.type, True
+    return value
 
 
-def _truth(arguments: Arguments, what: str) -> Typed:
-    return (operators.boolean(arguments[0], what),), BOOLEAN, True
+_CONVERSIONS: dict[str, Callable[[Expression, str], Expression]] = {
+    "double": _double, "whole": _whole, "boolean": operators.boolean,
+}  # fmt: skip
 
 
 def _cofactor(arguments: Arguments, what: str) -> Typed:
@@ -169,24 +176,17 @@ def _mode(arguments: Arguments, what: str) -> Typed:
 
 _TYPERS: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "sum": (_sum, 1), "avg": (_avg, 1), "min": (_extreme, 1), "max": (_extreme, 1),
-    "stddev_samp": (_statistic, 1), "stddev_pop": (_statistic, 1), "var_samp": (_statistic, 1),
-    "var_pop": (_statistic, 1), "corr": (_statistic, 2), "covar_pop": (_statistic, 2),
-    "covar_samp": (_statistic, 2), "regr_slope": (_statistic, 2),
-    "regr_intercept": (_statistic, 2), "regr_r2": (_statistic, 2), "regr_avgx": (_statistic, 2),
-    "regr_avgy": (_statistic, 2), "regr_sxx": (_statistic, 2), "regr_syy": (_statistic, 2),
-    "regr_sxy": (_statistic, 2), "regr_count": (_pair_count, 2), "bool_and": (_truth, 1),
-    "bool_or": (_truth, 1), "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1),
-    "collect_list": (_list, 1), "max_by": (_by, 2), "min_by": (_by, 2),
-    "skewness": (_statistic, 1), "kurtosis": (_statistic, 1), "bit_or": (_bits, 1),
-    "bit_and": (_bits, 1), "bit_xor": (_bits, 1),
+    "any_value": (_by, 1), "first": (_by, 1), "last": (_by, 1), "collect_list": (_list, 1),
+    "max_by": (_by, 2), "min_by": (_by, 2),
+    **{each.name: (_declared(each), len(each.takes)) for each in DECLARED.values()},
 }  # fmt: skip
 # Aggregates of any number of columns, with the least number.
 _VARIADIC: dict[str, tuple[Callable[[Arguments, str], Typed], int]] = {
     "cofactor": (_cofactor, 1), "linear_regression": (_regression, 2),
     "percentile": (_percentile, 2), "percentile_disc": (_percentile, 2), "mode": (_mode, 1),
 }  # fmt: skip
-# Beside Spark's: rings, and the names that the literature on windows has for MAX_BY and MIN_BY.
-OWN_AGGREGATES = frozenset({"cofactor", "linear_regression", "arg_max", "arg_min"})
+# Beside Spark's: rings, what is declared, and the names of MAX_BY and MIN_BY in the literature.
+OWN_AGGREGATES = frozenset({"cofactor", "linear_regression", "arg_max", "arg_min", *DECLARED})
 # The exact percentile, in its own type, is a valid answer to percentile_approx.
 _APPROXIMATE = "percentile_approx"
 # An exact count is a valid answer to approx_count_distinct.
@@ -225,17 +225,8 @@ _OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
 # What they answer does not depend on how often a row is there.
 _UNMOVED = frozenset(
     {
-        "min",
-        "max",
-        "bool_and",
-        "bool_or",
-        "max_by",
-        "min_by",
-        "first",
-        "last",
-        "any_value",
-        "bit_or",
-        "bit_and",
+        *("min", "max", "max_by", "min_by", "first", "last", "any_value"),
+        *(each.name for each in DECLARED.values() if not each.counts_repeats),
     }
 )
 

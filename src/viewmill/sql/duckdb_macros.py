@@ -231,9 +231,9 @@ MACROS: tuple[str, ...] = (
     "spark_percentile_disc(s, n, p) AS s[greatest(CAST(ceil(n * p) AS BIGINT), 1)]",
     # Of the values that are there: powers of what lies between them and their mean.
     """spark_powers(s, mean, k) AS list_sum(list_transform(s, lambda x: pow(x - mean, k)))""",
-    """spark_skewness(s) AS CASE WHEN spark_powers(s, list_avg(s), 2) <> 0 THEN sqrt(len(s))
+    """spark_skewness(s) AS CASE WHEN pow(spark_powers(s, list_avg(s), 2), 3) <> 0 THEN sqrt(len(s))
        * spark_powers(s, list_avg(s), 3) / sqrt(pow(spark_powers(s, list_avg(s), 2), 3)) END""",
-    """spark_kurtosis(s) AS CASE WHEN spark_powers(s, list_avg(s), 2) <> 0 THEN len(s)
+    """spark_kurtosis(s) AS CASE WHEN pow(spark_powers(s, list_avg(s), 2), 2) <> 0 THEN len(s)
        * spark_powers(s, list_avg(s), 4) / pow(spark_powers(s, list_avg(s), 2), 2) - 3 END""",
     "spark_finite(x) AS CASE WHEN isnan(x) THEN NULL ELSE x END",
     # Sums of floats are exact: whole parts and fractions (times 2**90) are added as integers, and

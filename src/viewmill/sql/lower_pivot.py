@@ -12,13 +12,17 @@ from functools import reduce
 
 from sqlglot import exp
 
+from viewmill.algebra.aggregates import DECLARED
 from viewmill.algebra.types import Null, String, Type
 from viewmill.errors import Span, TypeMismatch
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.read_functions import read_function
 
-_ZERO = ("count", "count_if", "regr_count", "approx_count_distinct")
+_ZERO = (
+    *("count", "count_if", "approx_count_distinct"),
+    *(each.name for each in DECLARED.values() if not each.nullable),
+)
 
 
 def without_pivot(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from viewmill.algebra.aggregates import DECLARED, AggregateFunction
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
 from viewmill.algebra.types import Decimal, Float, Nested, Type, shown_type
@@ -65,14 +66,8 @@ def aggregate_sql(
             return _sum(group)
         case "avg":
             return _avg(group)
-        case "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop":
-            return _spread(function, group)
-        case "skewness" | "kurtosis":
-            return _shape(function, group)
-        case "corr" | "regr_slope" | "regr_intercept" | "regr_r2" | "covar_samp" | "covar_pop":
-            return f"spark_finite({group.of(function)})"
-        case "regr_count":
-            return group.cast(group.of(function))
+        case _ if function in DECLARED:
+            return _declared(DECLARED[function], group)
         case "any_value" | "first" | "first_value":
             return group.of("first")
         case "last" | "last_value":
@@ -181,25 +176,13 @@ def _avg(group: _Group) -> str:
     return f"(CAST({group.of('sum')} AS DOUBLE) / NULLIF({group.of('count')}, 0))"
 
 
-def _spread(function: str, group: _Group) -> str:
-    least = 1 if function.endswith("_pop") else 2
-    infinite = group.plain("bool_or", f"NOT isfinite({group.arguments[0]})")
-    enough = f"{group.of('count')} >= {least}"
-    nan = f"CASE WHEN {enough} THEN CAST('NaN' AS DOUBLE) END"
-    # DuckDB computes all branches, and refuses infinities: they are taken out before.
-    finite = f"CASE WHEN isfinite({group.arguments[0]}) THEN {group.arguments[0]} END"
-    return f"CASE WHEN {infinite} THEN {nan} ELSE {group.of(function, finite)} END"
-
-
-def _shape(function: str, group: _Group) -> str:
-    """SKEWNESS or KURTOSIS of the values from the smallest on, NaN if one is not finite."""
-    value = group.arguments[0]
-    infinite = group.plain("bool_or", f"NOT isfinite({value})")
-    least = group.plain("min", value)
-    finite = group.of("list", f"CASE WHEN isfinite({value}) THEN {value} END")
-    known = f"list_filter({finite}, lambda x: x IS NOT NULL)"
-    moved = f"list_transform({known}, lambda x: x - {least})"
-    return f"CASE WHEN {infinite} THEN CAST('NaN' AS DOUBLE) ELSE spark_{function}({moved}) END"
+def _declared(function: AggregateFunction, group: _Group) -> str:
+    return function.duckdb.format(
+        *group.arguments,
+        call=group.of(function.name),
+        distinct=group.distinct,
+        suffix=group.suffix,
+    )
 
 
 def _list(group: _Group) -> str:

@@ -13,11 +13,12 @@ from typing import Literal as OneOf
 
 from viewmill.algebra import expressions as e
 from viewmill.algebra.float_parts import SUM_OF_PARTS, SUM_PARTS
-from viewmill.algebra.relations import Aggregate, Project, Relation
+from viewmill.algebra.relations import Aggregate, Named, Project, Relation
 from viewmill.algebra.types import BIGINT, BOOLEAN, DOUBLE, Decimal, Float, Integer, Wide
 from viewmill.algebra.walk import columns_of
 from viewmill.planner.sharding.moments import merged_moments, of_part
 from viewmill.planner.sharding.placed import Names, plain_column
+from viewmill.rewrite.linear_aggregates import with_linear_parts
 
 Calls = list[tuple[str, e.Aggregate]]
 
@@ -50,6 +51,10 @@ def halve(
     """Split an aggregate; equal values of the columns in `together` are on one shard."""
     if aggregate.grouping_sets is not None:
         return None
+    linear = with_linear_parts(aggregate)
+    if isinstance(linear, Project):
+        assert isinstance(linear.input, Aggregate)
+        return _shown(halve(linear.input, together, floats), linear.outputs)
     cut: list[tuple[str, _Call]] = []
     for name, call in aggregate.aggregates:
         made = _cut(name, call, together, floats)
@@ -66,6 +71,14 @@ def halve(
         return Project(merged, (*keys, *((name, call.shown) for name, call in cut)))
 
     return Halves(part, merge)
+
+
+def _shown(halves: Halves | None, outputs: tuple[Named, ...]) -> Halves | None:
+    """The halves of an aggregate of which `outputs` are shown."""
+    if halves is None:
+        return None
+    merge = halves.merge
+    return Halves(halves.part, lambda read: Project(merge(read), outputs))
 
 
 def _cut(name: str, call: e.Aggregate, together: Names, floats: FloatMerge) -> _Call | None:

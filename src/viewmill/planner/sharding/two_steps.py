@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from viewmill.algebra import expressions as e
+from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import filtered, together
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan
 from viewmill.algebra.types import BIGINT, BOOLEAN
@@ -184,7 +185,7 @@ def _of_group(key: e.Column, inside: _Inside) -> e.Expression:
     unknown = e.Call("is_null", (key,), BOOLEAN, nullable=False)
     guarded: dict[str, e.Expression] = {}
     for name, call in inside.aggregate.aggregates:
-        none = e.Literal(0 if call.function == "count" else None, call.type)
+        none = e.Literal(0 if is_count(call) else None, call.type)
         column = e.Column(name, call.type, call.nullable)
         nullable = call.nullable or none.value is None
         guarded[name] = e.Case(((unknown, none),), column, call.type, nullable)

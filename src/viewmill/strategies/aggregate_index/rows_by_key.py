@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery, walk
@@ -27,8 +28,6 @@ from viewmill.rewrite.scalar_as_join import correlated_equality
 from viewmill.strategies.aggregate_index.classify import Test, comparison_core
 from viewmill.strategies.aggregate_index.query import FLIPPED, Conjunct
 
-# These give 0 where there is no row, all others NULL.
-_COUNTS = ("count", "count_if", "regr_count")
 _LENIENT = ("coalesce", "is_null", "<=>", "and", "or")
 
 
@@ -163,6 +162,6 @@ def _with_value(expression: Expression, subquery: Expression, value: Expression)
 
 def _is_strict(bound: Expression, inside: Inside) -> bool:
     """Whether the bound is NULL where there is no row to aggregate."""
-    return all(call.function not in _COUNTS for _, call in inside.calls) and not any(
+    return not any(is_count(call) for _, call in inside.calls) and not any(
         isinstance(e, Case) or (isinstance(e, Call) and e.function in _LENIENT) for e in walk(bound)
     )

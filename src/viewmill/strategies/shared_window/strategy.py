@@ -25,6 +25,7 @@ from viewmill.codegen.window_shape import (
     shown_positions,
     window_aggregates,
     windowed,
+    without_filters,
 )
 from viewmill.program.program import Program
 from viewmill.program.windows import Asked, LaneParts, Windowed
@@ -126,10 +127,11 @@ def _found(query: Relation) -> WindowShape:
     if any(scan.window for scan in scans(query)):
         return windowed(query)
     every = grouped_windows(query)
-    assert every.shape.keys is not None
-    arguments, aggregates = window_aggregates(every.shape)
+    shape = without_filters(every.shape)
+    assert shape.keys is not None
+    arguments, aggregates = window_aggregates(shape)
     places = every.start, every.end
-    return WindowShape(every.shape, every.shape.keys, arguments, aggregates, every.keys, places)
+    return WindowShape(shape, shape.keys, arguments, aggregates, every.keys, places)
 
 
 def _lane(shape: Shape, keys: tuple[Named, ...], arguments: list[Expression]) -> str:

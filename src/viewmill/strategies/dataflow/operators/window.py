@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from viewmill.algebra.aggregates import moments_of
 from viewmill.algebra.expressions import Call, Column, Expression, Literal, Over, SortKey
 from viewmill.algebra.relations import Named, Relation, Values, Window
 from viewmill.algebra.schema import Field, Schema
@@ -28,7 +29,6 @@ from viewmill.codegen.linear import (
     refuse_subqueries,
     used_columns,
 )
-from viewmill.codegen.moments import MOMENTS
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.words import emit_row, key_words, read_words
@@ -128,7 +128,7 @@ class _Window:
         return counted(rows, fields)
 
     def _call(self, name: str, over: Over) -> WindowCall:
-        kind = Spread if over.function in MOMENTS else CALLS.get(over.function)
+        kind = CALLS.get(over.function) if moments_of(over.function) is None else Spread
         if kind is None:
             raise NotTaken(f"{over.function} over a window is not incremental yet", over.span)
         arguments = tuple(column_name(each, self.window) for each in value_arguments(over))

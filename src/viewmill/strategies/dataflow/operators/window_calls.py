@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from viewmill.algebra.aggregates import DECLARED
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Expression, Literal, Over
 from viewmill.algebra.types import Boolean, Float, Nested, Null, String, Type, Wide
@@ -272,7 +273,7 @@ class Neighbour(WindowCall):
 
 
 class Fold(WindowCall):
-    """count, sum, avg, min, max over a frame.
+    """count, sum, avg, min, max and what declares how values combine, over a frame.
 
     A frame that begins with the partition goes on from what is kept of the row before; the whole
     partition has one answer. A wide frame that slides takes from the answer of the row before what
@@ -297,7 +298,7 @@ class Fold(WindowCall):
             return "count"
         if self.over.function in ("sum", "avg"):
             return "float" if isinstance(self._type, Float) else "exact"
-        return "extreme"
+        return "combined" if self.over.function in DECLARED else "extreme"
 
     @property
     def width(self) -> int:
@@ -305,7 +306,7 @@ class Fold(WindowCall):
         often the sum left 128 bits, then how many values count."""
         if (self._way == "float" and self.bounds.is_sliding) or self._may_leave:
             return 4
-        return {"count": 1, "extreme": 2}.get(self._way, 3)
+        return {"count": 1, "extreme": 2, "combined": 2}.get(self._way, 3)
 
     @property
     def _may_leave(self) -> bool:
@@ -438,9 +439,29 @@ class Fold(WindowCall):
         with self.source.block(f"if {words[1]} == 0 or {better}:"):
             self.source.line(f"{words[0]} = {word_of(x, self._type)}")
 
+    def add_combined(self, words: list[str], x: str) -> None:
+        """Write what combines what is there with one more value."""
+        made = DECLARED[self.over.function].combine
+        with self.source.block(f"if {words[1]} == 0:"):
+            self.source.line(f"{words[0]} = {word_of(x, self._type)}")
+        with self.source.block("else:"):
+            self._put(words, made, x)
+
+    def remove_combined(self, words: list[str], x: str, walk: str) -> None:
+        """Write what takes a value out again, or walks if that cannot be done."""
+        inverse = DECLARED[self.over.function].inverse
+        if inverse:
+            self._put(words, inverse, x)
+        else:
+            self.source.line(f"{walk} = 1")
+
+    def _put(self, words: list[str], text: str, x: str) -> None:
+        made = text.format(a=read_word(words[0], self._type), b=x)
+        self.source.line(f"{words[0]} = {word_of(f'({made})', self._type)}")
+
     def _is_better(self, a: str, b: str) -> str:
         """Whether a is nearer to the extreme than b."""
-        smaller = self.over.function in ("min", "bool_and")
+        smaller = self.over.function == "min"
         first, second = (a, b) if smaller else (b, a)
         if isinstance(self._type, Float):
             return f"float_lt({first}, {second})"
@@ -456,7 +477,7 @@ class Fold(WindowCall):
         if self._way == "count":
             return Operand(stored[0])
         null = f"({stored[-1]} == 0)"
-        if self._way == "extreme":
+        if self._way in ("extreme", "combined"):
             return Operand(read_word(stored[0], self._type), null)
         value = source.name(self.over.function)
         if self._way == "float":
@@ -491,6 +512,7 @@ _ADD: dict[str, Callable[[Fold, list[str], str], None]] = {
     "exact": Fold.add_exact,
     "float": Fold.add_float,
     "extreme": Fold.add_extreme,
+    "combined": Fold.add_combined,
     "count": lambda fold, words, x: None,
 }
 
@@ -498,6 +520,7 @@ _REMOVE: dict[str, Callable[[Fold, list[str], str, str], None]] = {
     "exact": Fold.remove_exact,
     "float": Fold.remove_float,
     "extreme": Fold.remove_extreme,
+    "combined": Fold.remove_combined,
     "count": lambda fold, words, x, walk: None,
 }
 
@@ -505,7 +528,8 @@ CALLS: dict[str, type[WindowCall]] = {
     "row_number": Ranking, "rank": Ranking, "dense_rank": Ranking, "percent_rank": Share,
     "cume_dist": Share, "ntile": Share, "lag": Neighbour, "lead": Neighbour,
     "first_value": Neighbour, "last_value": Neighbour, "nth_value": Neighbour, "count": Fold,
-    "sum": Fold, "avg": Fold, "min": Fold, "max": Fold, "bool_and": Fold, "bool_or": Fold,
+    "sum": Fold, "avg": Fold, "min": Fold, "max": Fold,
+    **{each.name: Fold for each in DECLARED.values() if each.combine},
 }  # fmt: skip
 
 # What the other arguments of a call are: constants, not columns.

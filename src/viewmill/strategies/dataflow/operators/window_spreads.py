@@ -1,4 +1,4 @@
-"""STDDEV, VARIANCE, CORR, COVAR, REGR_* over a frame: mean and squares around it, row after row.
+"""STDDEV, SKEWNESS, CORR, REGR_*, ... over a frame: mean and squares around it, row after row.
 
 A frame that begins with the partition goes on from what is kept of the row before. One that slides
 is walked through: what was added to squares around a mean cannot be taken away without a trace.
@@ -6,20 +6,29 @@ is walked through: what was added to squares around a mean cannot be taken away 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from viewmill.codegen.moments import FINITE, RESULTS, SPREADS
+from viewmill.algebra.aggregates import Moments, moments_of
+from viewmill.algebra.aggregates.moments import LARGEST_SHAPED
+from viewmill.codegen.moments import show_moments, shown_moments
 from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.strategies.dataflow.operators.window_calls import Fold
 
 
 class Spread(Fold):
-    """Words: mean and squares of each argument, for two their products; not finite; how many."""
+    """Words: mean and squares of each argument; third and fourth powers, or the products of two;
+    not finite; how many."""
 
     @property
     def width(self) -> int:
         """Words."""
+        if self._made.has_shape:
+            return 6
         return 4 if len(self.arguments) == 1 else 7
+
+    @property
+    def _made(self) -> Moments:
+        made = moments_of(self.over.function)
+        assert made is not None
+        return made
 
     def _slide(self, words: list[str], at: str, to: str) -> None:
         self._walk(words, at, to)
@@ -36,8 +45,12 @@ class Spread(Fold):
         known = [f"not {each.null}" for each in operands if each.null is not None]
         with source.block(f"if {' and '.join(known) or 'True'}:"):
             source.line(f"{words[-1]} += 1")
-            tests = " and ".join(f"is_finite({each.value})" for each in operands)
+            shaped = self._made.has_shape
+            test = f"abs({{}}) < {LARGEST_SHAPED!r}" if shaped else "is_finite({})"
+            tests = " and ".join(test.format(each.value) for each in operands)
             with source.block(f"if {tests} and {words[-2]} == 0:"):
+                if shaped:
+                    self._add_powers(words, operands[0].value)
                 self._add(words, [each.value for each in operands])
             with source.block("else:"):
                 source.line(f"{words[-2]} += 1")
@@ -59,43 +72,32 @@ class Spread(Fold):
             product = f"key_float({words[4]}) + {away[0]} * {near[1]}"
             source.line(f"{words[4]} = float_key({product})")
 
+    def _add_powers(self, words: list[str], value: str) -> None:
+        """Write what adds third and fourth powers, before mean and squares move (Pébay)."""
+        source, n = self.source, words[-1]
+        away, step, more = self.names("away", "step", "more")
+        squares, cubes, fourths = (f"key_float({words[i]})" for i in (1, 2, 3))
+        source.line(f"{away} = {value} - key_float({words[0]})")
+        source.line(f"{step} = {away} / {n}")
+        source.line(f"{more} = {away} * {step} * ({n} - 1)")
+        grown = f"{more} * {step} * {step} * ({n} * {n} - 3 * {n} + 3)"
+        moved = f"6.0 * {step} * {step} * {squares} - 4.0 * {step} * {cubes}"
+        source.line(f"{words[3]} = float_key({fourths} + {grown} + {moved})")
+        grown = f"{more} * {step} * ({n} - 2) - 3.0 * {step} * {squares}"
+        source.line(f"{words[2]} = float_key({cubes} + {grown})")
+
     def finish(self, scalar: Scalar) -> Operand:
         """Write the value of the words of row q."""
-        source, function = self.source, self.over.function
+        source, made = self.source, self._made
         stored = [self.stored("q", i) for i in range(self.width)]
-        n, value, null = self.names("n", function, "none")
+        n, value, null = self.names("n", self.over.function, "none")
         source.line(f"{n} = {stored[-1]}")
-        if function == "regr_count":
+        if made.least == 0:
             return Operand(n)
-        source.line(f"{null} = {n} < {2 if function.endswith('_samp') else 1}")
-        source.line(f"{value} = 0.0")
-        with source.block(f"if not {null}:"):
-            with source.block(f"if {stored[-2]} != 0:"):
-                is_null = function in FINITE
-                source.line(f"{null} = True" if is_null else f"{value} = 1e400 - 1e400")
-            with source.block("else:"):
-                self._result(value, null, n, stored)
-        return Operand(value, null)
-
-    def _result(self, value: str, null: str, n: str, stored: list[str]) -> None:
-        source, function = self.source, self.over.function
-        read: Callable[[int], str] = lambda i: f"key_float({stored[i]})"  # noqa: E731
-        if function in SPREADS:
-            divisor = n if function.endswith("_pop") else f"({n} - 1)"
-            source.line(f"{value} = max({read(1)}, 0.0) / {divisor}")
-            if function.startswith("stddev"):
-                source.line(f"{value} = {value} ** 0.5")
-            return
-        if function in ("regr_avgx", "regr_avgy"):
-            source.line(f"{value} = {read(2 if function == 'regr_avgx' else 0)}")
-            return
         # The first argument is y, the second x.
-        sxx, syy, sxy = self.names("sxx", "syy", "sxy")
-        for name, i in ((sxx, 3), (syy, 1), (sxy, 4)):
-            source.line(f"{name} = {read(i)}")
-        divisor, text = RESULTS[function]
-        if divisor:
-            source.line(f"{null} = {divisor.format(xx=sxx, yy=syy)} == 0.0")
-        with source.block(f"if not {null}:"):
-            filled = text.format(xx=sxx, yy=syy, xy=sxy, n=n, my=read(0), mx=read(2))
-            source.line(f"{value} = {filled}")
+        order = ("my", "yy", "yyy", "yyyy") if made.has_shape else ("my", "yy", "mx", "xx", "xy")
+        texts = {name: f"key_float({word})" for name, word in zip(order, stored, strict=False)}
+        texts["yy"] = f"max({texts['yy']}, 0.0)"
+        with shown_moments(source, made, n, value, null, f"{stored[-2]} != 0"):
+            show_moments(source, made, texts, value, null, n)
+        return Operand(value, null)
