@@ -288,7 +288,8 @@ class Ordered(KeysAndPayloads):
     ordered_pick_run(s, p, q, side, ...)    the same by sums over the levels from p to q alone
     ordered_pick_keys(s, low, high, bounded, outside)  ordered_pick_all(s)  ordered_pick_none(s)
     ordered_picked(s, j)                    word j of the levels that were picked last
-    ordered_strained(s)                     whether some sum of levels could leave 64 bits
+    ordered_strained(s)                     whether some sum of levels could leave 64 bits, or
+                                            floats have lost digits to larger ones that left
 
     ordered_aim(s, side, j, c, low, high, bounded, outside, empty)
                      what `ordered_pick` would pick, noted in terms of keys for another state's sake
@@ -428,7 +429,7 @@ EXACT_ROOM = f"scratch({EXACT_WORDS})"
 # floats_at(s, e, k) are those kept in an entry, floats_clear(s, e, k, n) makes them zero, and
 # floats_clear_low(s, e, k, n) low parts, if they have room.
 # A block under way has its low parts elsewhere; where there are none, they are at 0, as
-# floats_low(s, e, k, n, is_listed) says of kept ones. cofactor_lift(p, low, m, (x, ...)) and
+# floats_low(s, e, k, low, n, is_listed) says of kept ones. cofactor_lift(p, low, m, (x, ...)) and
 # cofactor_join(p, low, (a, ...), (lows, ...), (columns, ...)) write both and give where low ones
 # are; cofactor_none(p, n) makes zeros, cofactor_needs_low((lows, ...)) asks.
 # And cofactor_gather(p, own, (a, ...), (columns, ...), change), which adds the product to p, once
@@ -437,6 +438,13 @@ EXACT_ROOM = f"scratch({EXACT_WORDS})"
 # gives the entry, for it may have moved; cofactor_show(p, s, e, k, low, order, columns, pad), and
 # cofactor_turn(p, a, order, columns), which puts columns in another order, cofactor_pad(p, a,
 # columns, pad), which pads rows.
+# cofactor_has_lost(s, e, k, low, n, columns, pad, gathered) says after an addition whether two
+# floats do not carry what is left of what was there, cofactor_has_lost_whole where low parts may
+# have no room. Then exact blocks take over, whose numbers are sum slots side by side:
+# exact_block_lift(p, m, (x, ...))  exact_block_none(p, n)  exact_block_at(s, e, k, n)
+# exact_block_join(p, (a, ...), (steps, ...), (columns, ...))  exact_block_add(s, e, k, p, step, n)
+# exact_block_add_floats(s, e, k, p, n)  exact_block_turn(p, a, step, order, columns)
+# exact_block_show(p, s, e, k, order, columns); steps are the bytes between two numbers.
 # bag_row((w, ...))  bag_times(a, b)  bag_plus(a, b)  bag_add(s, e, k, x)   say whether rows are
 # behind a payload.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 # These only add to a state, test whether it exceeds the cache, or prefetch from it. A trigger that
 # calls nothing else on a state does not need what is in it.
 _ADDS = """
-    bag_add cofactor_add cofactor_add_total cofactor_add_whole exact_add exact_add_number
+    bag_add cofactor_add cofactor_add_total cofactor_add_whole cofactor_has_lost
+    cofactor_has_lost_whole exact_add exact_add_number exact_block_add exact_block_add_floats
     exceeds_cache indexed_add indexed_add_wide indexed_fetch indexed_fetch_entry
     indexed_settle indexed_touch keyed_add keyed_add_carried keyed_add_value keyed_add_wide
     keyed_full keyed_touch linked_touch list_add list_add_wide list_fetch list_fetch_end
@@ -29,6 +30,8 @@ _READS = """
     date_add_months date_day date_day_of_week date_day_of_year date_month date_trunc
     date_year
     emit emit_cancel emit_float emit_full emit_null emit_packed emit_room emit_word
+    exact_block_at exact_block_join exact_block_lift exact_block_none exact_block_show
+    exact_block_turn
     exact_at exact_clear exact_float exact_is_zero exact_less exact_mul exact_none exact_of
     exact_part exact_scaled exact_times exact_times_wide exact_wide
     float_eq float_key float_lt float_to_int

@@ -42,7 +42,7 @@ def cofactor_add_whole(
     return e
 
 
-def floats_low(s: PlainIndexed, e: int, k: int, n: int, is_listed: int) -> int:
+def floats_low(s: PlainIndexed, e: int, k: int, low: int, n: int, is_listed: int) -> int:
     """0: fractions are exact and have no low parts."""
     return 0
 
@@ -58,6 +58,23 @@ def cofactor_pad(q: Block, p: Block | int, columns: int, pad: int) -> Block | in
 
 
 cofactor_add_total = cofactor_add
+
+
+def cofactor_has_lost(
+    s: PlainIndexed,
+    e: int,
+    k: int,
+    low: int,
+    n: int,
+    columns: int,
+    pad: int,
+    gathered: Block | int,
+) -> bool:
+    """Never: fractions are exact."""
+    return False
+
+
+cofactor_has_lost_whole = cofactor_has_lost
 
 
 def cofactor_begin(p: Block, columns: int, words: int) -> None:
@@ -142,10 +159,15 @@ def cofactor_show(
     pad: int,
 ) -> None:
     """Count, sums and products of a block, its columns in another order; none if all rows left."""
-    full = _matrix(floats_at(s, e, k), columns)
+    q[:] = shown_block(floats_at(s, e, k), order, columns)
+
+
+def shown_block(block: Block, order: Sequence[int], columns: int) -> Block:
+    """The numbers of a block rounded, its columns in another order, then what rounding takes."""
+    full = _matrix(block, columns)
     chosen = [0, *(1 + i for i in order)]
     exact = [full[a][b] for a, b in combinations_with_replacement(chosen, 2)]
     if exact[0] <= 0:  # rows were deleted before they came
         exact = [Fraction(0)] * len(exact)
     shown = [Fraction(nearest_float(each)) for each in exact]
-    q[:] = [*shown, *(a - b for a, b in zip(exact, shown, strict=True))]
+    return [*shown, *(a - b for a, b in zip(exact, shown, strict=True))]

@@ -6,7 +6,9 @@ padded   rows begin at a multiple of `pad` columns and end at one: whole vectors
          many. Between the true beginning and the row's own are zeros
 low      for each float of a block, kept or under way, what rounding took from it: twice the digits
          of a float, without which the variance of numbers far from zero is lost. Its address is 0
-         where nothing was taken, as from small whole numbers
+         where all numbers are whole and nothing was taken from them
+peaks    behind the low parts of a kept block, for each column the largest that its sum of squares
+         has been; negative as long as all of them were small whole numbers, which lose nothing
 
 A view holds a block of the columns below it and nothing of the others, so a product multiplies only
 what is there: between columns of one part its own products, between two parts the product of sums.
@@ -37,6 +39,12 @@ from viewmill.kernels.structures.vectors import (
 )
 
 _EXACT_FACTOR = 67108864.0  # 2^26: the product of two smaller integers is an exact float
+_WHOLE = 2.0**53  # a float below it shows whether it is whole
+# Shares of the largest sum of squares that two floats carry: of a sum of squares, and of a variance
+# if the sum of squares has sunk far. What is lost is 2^-106 of the largest.
+_CARRIED, _FAR, _CARRIED_VARIANCE = 2.0**-44, 2.0**-24, 2.0**-62
+_ROUNDED_ONCE = 2.0**32  # one float loses 2^-53: it counts as this many times as much
+ROUNDED = 2.0**50  # what a batch gathers is exact below it
 
 
 @structure
@@ -86,10 +94,10 @@ def lift_at(p, m, x, k):
 
 @structure
 def lift_low_at(low, m, x, k):
-    """What rounding took from the block of a row; gives its address, 0 if nothing."""
+    """What rounding took from the block of a row; gives its address."""
     out_of_line()
     store_float(low, 0.0)
-    at, some = 1, 0.0
+    at = 1
     for i in range(-1, k):
         high, rest = m, 0.0
         if i >= 0:
@@ -99,9 +107,8 @@ def lift_low_at(low, m, x, k):
             _, more = two_product(high, y)
             more += rest * y
             store_float_at(low, at, more)
-            some += abs(more)
             at += 1
-    return low if some != 0.0 else 0
+    return low
 
 
 @inline_structure
@@ -165,13 +172,14 @@ def cofactor_add_whole(s, e, k, low, p, rest, n):
 
 
 @structure
-def floats_low(s, e, k, n, is_listed):
-    """The address of the low parts of n kept floats, or 0 if there are none or all are zero."""
+def floats_low(s, e, k, low, n, is_listed):
+    """The address of the low parts of n kept floats, or 0 if all of these are whole numbers."""
     if not is_listed and load_word(s + LOW_BYTES) != 0:
         return 0
     for j in range(n):
-        if load_float_at(e + 8 * k, j) != 0.0:
-            return e + 8 * k
+        high = load_float_at(e + 8 * k, j)
+        if load_float_at(e + 8 * low, j) != 0.0 or high != math.floor(high):
+            return e + 8 * low
     return 0
 
 
@@ -219,6 +227,60 @@ def add_total(high_at, low_at, p, n):
         store_float_at(high_at, j, total)
         low = (high - (total - moved)) + (x - moved)
         store_float_at(low_at, j, load_float_at(low_at, j) + low)
+
+
+@structure
+def cofactor_has_lost(s, e, k, low, n, columns, pad, gathered):
+    """Whether a kept block of n floats may have lost digits that count: a column's sum of squares
+    has sunk to so little of what it was that two floats do not carry the rest.
+
+    `gathered` is what was added, if a batch gathered it in one float each, or 0.
+    """
+    return has_lost_at(e + 8 * k, e + 8 * low, e + 8 * (low + n), columns, pad, gathered)
+
+
+@structure
+def cofactor_has_lost_whole(s, e, k, low, n, columns, pad, gathered):
+    """The same where entries may have no low parts yet: then they have lost nothing."""
+    if load_word(s + LOW_BYTES) != 0:
+        return False
+    return cofactor_has_lost(s, e, k, low, n, columns, pad, gathered)
+
+
+@structure
+def has_lost_at(high_at, low_at, peaks, columns, pad, gathered):
+    """`cofactor_has_lost` by address; notes the peaks."""
+    out_of_line()
+    count, lost = load_float_at(high_at, 0), False
+    for i in range(1, columns + 1):
+        place = float_place(i, i, columns, pad)
+        squares, peak = abs(load_float_at(high_at, place)), load_float_at(peaks, i - 1)
+        is_whole = squares < _WHOLE and load_float_at(low_at, place) == 0.0
+        if peak <= 0.0 and is_whole and squares == math.floor(squares):
+            store_float_at(peaks, i - 1, min(peak, -squares))
+            continue
+        peak = max(abs(peak), squares)
+        if gathered != 0 and abs(load_float_at(gathered, place)) >= ROUNDED:
+            peak = max(peak, _ROUNDED_ONCE * abs(load_float_at(gathered, place)))
+        store_float_at(peaks, i - 1, peak)
+        if squares >= _FAR * peak or count == 0.0:
+            continue
+        if squares < _CARRIED * peak:
+            lost = True
+        elif count > 1.5:
+            lost = lost or abs(variance_at(high_at, low_at, i, place)) < _CARRIED_VARIANCE * peak
+    return lost
+
+
+@structure
+def variance_at(high_at, low_at, i, place):
+    """The sum of squares of column i around its mean, in twice the digits."""
+    count, sums = load_float_at(high_at, 0), load_float_at(high_at, i)
+    rest = load_float_at(low_at, i)
+    whole = times_pair(load_float_at(high_at, place), load_float_at(low_at, place), count, 0.0)
+    square = times_pair(sums, rest, sums, rest)
+    high, low = two_sum(whole[0], -square[0])
+    return (high + (low + (whole[1] - square[1]))) / count
 
 
 # Multiplying.

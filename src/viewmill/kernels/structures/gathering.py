@@ -11,12 +11,13 @@ part of one row. Products wait until they are many, because the sums of many sta
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from viewmill.kernels.compiler import structure, use_wide_vectors, wide_vectors
-from viewmill.kernels.structures.cofactor import block_size, join_at
+from viewmill.kernels.structures.cofactor import ROUNDED, block_size, join_at
 from viewmill.kernels.structures.heap import allocate, clear_bytes, out_of_line, release
 from viewmill.kernels.structures.memory import load_word, spill, store_word
 from viewmill.kernels.structures.vectors import (
@@ -263,4 +264,16 @@ def gathered_at(p, sizes, n, change):
             row += 8 * (end - start)
             i += 1
         own += inside_bytes(k)
+    make_whole(block, end * (end + 8) // 2)
     return block
+
+
+@structure
+def make_whole(p, n):
+    """Only whole numbers are gathered; what divisions by counts left beside them goes."""
+    out_of_line()
+    wide_vectors()
+    for j in range(n):
+        x = load_float_at(p, j)
+        if abs(x) < ROUNDED:
+            store_float_at(p, j, np.rint(x))

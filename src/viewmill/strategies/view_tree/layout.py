@@ -15,6 +15,7 @@ from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
 from viewmill.strategies.view_tree.rings.bag import Bag
 from viewmill.strategies.view_tree.rings.cofactor import Cofactor
+from viewmill.strategies.view_tree.rings.exact_cofactor import ExactCofactor
 from viewmill.strategies.view_tree.rings.merged_moments import FUNCTION, MergedMoments
 from viewmill.strategies.view_tree.rings.numbers import Numbers
 from viewmill.strategies.view_tree.rings.ring import Ring
@@ -33,6 +34,7 @@ class Layout:
 
     block: Block
     root: View
+    careful: bool = False  # whether the numbers of every ring are exact
     numbers: Numbers = field(init=False)
     rings: tuple[Ring, ...] = field(init=False)
     ring_of: dict[str, Ring] = field(init=False)  # by the name of an aggregate
@@ -56,6 +58,8 @@ class Layout:
             return UserRing(self.block, self.root, call, slot)
         if call.function == FUNCTION:
             return MergedMoments(self.block, self.root, call, slot)
+        if self.careful:
+            return ExactCofactor(self.block, self.root, name, call, slot)
         return Cofactor(self.block, self.root, name, call, slot)
 
     @property

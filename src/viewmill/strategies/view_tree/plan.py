@@ -98,7 +98,7 @@ def plan_tree(
     fed = [filling_path(root, each, kept | filling, changing) for each in static if is_fed]
     paths = [delta_path(root, o.alias, kept) for o in block.occurrences if o.alias in changing]
     reactions = reactions_of(root, kept, changing)
-    layout = Layout(block, root)
+    layout = Layout(block, root, statistics.careful)
     further = [reaction.path for each in reactions.values() for reaction in each]
     places = place_views(block, layout, root, kept | filling, [*paths, *fed, *further])
     add_links(places, [*paths, *further], STATE)

@@ -32,6 +32,7 @@ class StateRef:
     first: tuple[str, ...] = ()  # the variables that a list is found by
     names: dict[tuple[str, str], str] = field(default_factory=dict, hash=False)
     links: tuple[str, ...] = ()  # the states where an entry of a list remembers its place
+    low_at: dict[str, int] = field(default_factory=dict, hash=False)  # in each slot of a list
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -52,9 +53,8 @@ class StateRef:
         own = {slot: name for (owner, slot), name in self.names.items() if owner == view.name}
         words = {slot: self.kind.word(name) for slot, name in own.items()}
         if isinstance(self.kind, Listed):
-            # Of a list, half of the floats are low parts.
-            halves = {slot.name: slot.size // 2 for slot in self.kind.payload}
-            lows = {slot: words[slot] + halves[name] for slot, name in own.items()}
+            # In a list, low parts follow the floats they belong to.
+            lows = {slot: words[slot] + self.low_at[name] for slot, name in own.items()}
             narrow = self.kind.may_be_narrow
             return SlotRef(self.state, entry, words, lows, is_listed=True, is_narrow=narrow)
         lows = {slot: self.kind.low_word(name) for slot, name in own.items()}
@@ -178,7 +178,8 @@ def listed_state(
     )
     names = {(view.name, slot.name): slot.name for slot in slots}
     wish = f"v_{view.name}" + (f"_by_{'_'.join(bound) or 'none'}" if several else "")
-    return StateRef(_state_name(places, wish), kind, (view,), bound, names)
+    low_at = {slot.name: slot.size for slot in places.layout.slots(view)}
+    return StateRef(_state_name(places, wish), kind, (view,), bound, names, low_at=low_at)
 
 
 def _state_name(places: StateRefs, wish: str) -> str:

@@ -3,32 +3,28 @@
 takes  one aggregate and the tree
 gives  blocks (see kernels.structures.cofactor): a view keeps one of the columns below it
 
-A column is lifted at its table; a join variable where the tree sums it out, once. A row in which a
-column is NULL, NaN or too large to be squared, or that FILTER leaves out, lifts to zero: it has no
-place in any join.
+See `cofactor_columns` for where a column is lifted. A row in which a column is NULL, NaN or too
+large to be squared, or that FILTER leaves out, lifts to zero: it has no place in any join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from viewmill.algebra.conditions import conjuncts
-from viewmill.algebra.expressions import Aggregate, Call, Cast, Column, Expression, Literal
-from viewmill.algebra.packed import LARGEST
-from viewmill.algebra.types import BOOLEAN, DOUBLE, Integer
+from viewmill.algebra.expressions import Aggregate
 from viewmill.codegen.scalar import Operand, Scalar
-from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
-from viewmill.strategies.view_tree.block import Block
-from viewmill.strategies.view_tree.polynomials import columns_in
+from viewmill.strategies.view_tree.rings.cofactor_columns import (
+    CofactorColumns,
+    block_size,
+    tuple_text,
+)
 from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
 
-_MOST_COLUMNS = 256  # a block under way lies on the stack
-_MOST_PARTS = 60
 _VECTOR, _WIDE = 8, 16  # floats in a vector; columns that are worth whole ones
 _WAITING = 16  # products that are gathered before they are added
 _SPARE = _VECTOR - 1  # behind a row's block, which is written in whole vectors
@@ -61,84 +57,8 @@ class Total(str):
     shape: tuple[str, int] | None = None
 
 
-@dataclass
-class Cofactor:
+class Cofactor(CofactorColumns):
     """The ring of one aggregate."""
-
-    block: Block
-    root: View
-    name: str
-    call: Aggregate
-    slot: str  # its name in every view
-    _by_table: dict[str, list[int]] = field(init=False)
-    _by_variable: dict[str, list[int]] = field(init=False)
-    _guards: dict[str, list[Expression]] = field(init=False)
-    _orders: dict[str, list[int]] = field(init=False, default_factory=dict)  # by view
-
-    def __post_init__(self) -> None:
-        if len(self.call.arguments) > _MOST_COLUMNS:
-            raise NotTaken(f"more than {_MOST_COLUMNS} columns", self.call.span)
-        if len(self.block.occurrences) > _MOST_PARTS:
-            raise NotTaken(f"more than {_MOST_PARTS} tables", self.call.span)
-        scans = [each.scan for each in self.block.occurrences]
-        self._alias_of = {name: scan.alias for scan in scans for name in scan.schema.names}
-        self._by_table = {scan.alias: [] for scan in scans}
-        self._by_variable = {each.name: [] for each in self.block.variables}
-        self._guards = {scan.alias: [] for scan in scans}
-        for i, argument in enumerate(self.call.arguments):
-            self._place(i, argument)
-        for each in conjuncts(self.call.where) if self.call.where is not None else ():
-            self._guards[self._table(each)].append(each)
-        for view in reversed(list(self.root.walk())):
-            self._orders.setdefault(view.name, list(dict.fromkeys(self._joined(view))))
-
-    def _place(self, i: int, argument: Expression) -> None:
-        """Say where a column is lifted."""
-        variable = self._variable(argument)
-        if variable is not None:
-            self._by_variable[variable].append(i)
-            return
-        table = self._table(argument)
-        self._by_table[table].append(i)
-        if _is_whole(argument):
-            return  # it is there, and can be squared
-        size = Call("abs", (argument,), DOUBLE, argument.nullable)
-        limit = Literal(LARGEST, DOUBLE)
-        self._guards[table].append(Call("<", (size, limit), BOOLEAN, argument.nullable))
-
-    def _table(self, expression: Expression) -> str:
-        aliases = {self._alias_of[name] for name in columns_in(expression)}
-        if len(aliases) > 1:
-            raise NotTaken(f"{self.call.function} of an expression over several tables",
-                           expression.span)  # fmt: skip
-        return next(iter(aliases), self.block.occurrences[0].alias)
-
-    def _variable(self, argument: Expression) -> str | None:
-        """The join variable that an argument is, if its word is a whole number."""
-        while isinstance(argument, Cast):
-            argument = argument.input
-        for each in self.block.variables:
-            if each.is_joined and isinstance(each.type, Integer):
-                for _, member in each.members:
-                    if isinstance(argument, Column) and member == argument:
-                        return each.name
-        return None
-
-    def columns(self, view: View) -> list[int]:
-        """The arguments below a view in the order of its block."""
-        found = self._orders.get(view.name)
-        return self._joined(view) if found is None else found
-
-    def _joined(self, view: View) -> list[int]:
-        """The arguments below a view in the order in which its children are joined."""
-        if view.is_leaf:
-            (alias,) = view.relations
-            return self._by_table[alias]
-        below = [i for child in view.children for i in self.columns(child)]
-        return below + self._lifted_at(view)
-
-    def _lifted_at(self, view: View) -> list[int]:
-        return [i for variable in view.variables for i in self._by_variable[variable]]
 
     def _size(self, view: View) -> int:
         return block_size(len(self.columns(view)), self._pad(view))
@@ -150,13 +70,9 @@ class Cofactor:
         return _VECTOR if is_wide and is_root else 1
 
     def slots(self, view: View) -> tuple[Slot, ...]:
-        """The block, and what rounding took from it."""
-        return (Slot(self.slot, "floats", size=self._size(view), lows=self._size(view)),)
-
-    def reads(self, leaf: View) -> Sequence[Expression]:
-        """The columns of the table, and what guards them."""
-        (alias,) = leaf.relations
-        return [*(self.call.arguments[i] for i in self._by_table[alias]), *self._guards[alias]]
+        """The block; what rounding took from it, and the peaks of its columns."""
+        size = self._size(view)
+        return (Slot(self.slot, "floats", size=size, lows=size + len(self.columns(view))),)
 
     def lift(self, source: Source, leaf: View, rows: Rows) -> Pair:
         """The block of row i."""
@@ -165,7 +81,7 @@ class Cofactor:
         source.line(f"{block} = scratch({size + _SPARE})")
         values = [rows.value(self.call.arguments[i]).value for i in self._by_table[alias]]
         guards = [rows.guard(each) for each in self._guards[alias]]
-        lifted = f"{low} = cofactor_lift({block}, scratch({size}), m, {_tuple(values)})"
+        lifted = f"{low} = cofactor_lift({block}, scratch({size}), m, {tuple_text(values)})"
         if not guards:
             source.line(lifted)
             return Pair(block, low)
@@ -186,7 +102,7 @@ class Cofactor:
 
     def stored(self, view: View, ref: SlotRef) -> Pair:
         """The block in the entry."""
-        place = f"{ref.state}, {ref.entry}, {ref.lows[self.slot]}"
+        place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}"
         low = f"floats_low({place}, {self._size(view)}, {int(ref.is_listed)})"
         return Pair(f"floats_at({ref.at(self.slot)})", low)
 
@@ -210,12 +126,15 @@ class Cofactor:
             block, lifted = source.name("block"), [f"float({each})" for each in values]
             low, size = source.name("low"), block_size(len(values))
             source.line(f"{block} = scratch({size + _SPARE})")
-            made = f"cofactor_lift({block}, scratch({size}), 1, {_tuple(lifted)})"
+            made = f"cofactor_lift({block}, scratch({size}), 1, {tuple_text(lifted)})"
             source.line(f"{low} = {made}")
             blocks.append(Pair(block, low))
             sizes.append(len(values))
-        found, lows = _tuple([each.block for each in blocks]), _tuple([e.low for e in blocks])
-        widths = _tuple(map(str, sizes))
+        found, lows = (
+            tuple_text([each.block for each in blocks]),
+            tuple_text([e.low for e in blocks]),
+        )
+        widths = tuple_text(map(str, sizes))
         is_turned = self._joined(above) != self.columns(above)  # kept in another order
         if self._pad(above) > 1 and not is_turned:  # a wide result: multiplied where it is added
             change = blocks.index(parts[0][1]) if parts[0][0].is_leaf else -1
@@ -239,7 +158,7 @@ class Cofactor:
         turned, low, columns = source.name("block"), source.name("low"), self._joined(above)
         order = [str(columns.index(i)) for i in self.columns(above)]
         for name, part in ((turned, made.block), (low, made.low)):
-            inside = f"scratch({size}), {part}, {_tuple(order)}, {len(order)}"
+            inside = f"scratch({size}), {part}, {tuple_text(order)}, {len(order)}"
             source.line(f"{name} = cofactor_turn({inside})")
         return Pair(turned, low)
 
@@ -252,6 +171,8 @@ class Cofactor:
             total = self._begin(source)
             self._gather(source, total, payload, ref)
             payload = self._gathered(source, total)
+            self._add_total(source, payload, ref, payload.block)
+            return
         assert isinstance(payload, Pair)
         if view.name == self.root.name:
             self._add_total(source, payload, ref)
@@ -262,10 +183,25 @@ class Cofactor:
             source.line(f"cofactor_add({inside})")
         else:
             source.line(f"{ref.entry} = cofactor_add_whole({inside})")
+        self._watch(source, view, ref)
 
-    def _add_total(self, source: Source, payload: Pair, ref: SlotRef) -> None:
+    def _add_total(self, source: Source, payload: Pair, ref: SlotRef, gathered: str = "0") -> None:
         inside = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {payload.block}, {payload.low}"
         source.line(f"cofactor_add_total({inside}, {self._size(self.root)})")
+        self._watch(source, self.root, ref, gathered)
+
+    def _watch(self, source: Source, view: View, ref: SlotRef, gathered: str = "0") -> None:
+        """Fail where two floats do not carry what is left: a careful plan has exact numbers."""
+        columns, is_sure = len(self.columns(view)), ref.is_fixed or view.name == self.root.name
+        if not columns:
+            return
+        place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {self._size(view)}"
+        test = "cofactor_has_lost" if is_sure else "cofactor_has_lost_whole"
+        why = source.message(
+            "Outgrown", "numbers that left were too large for those that stay", None
+        )
+        with source.block(f"if {test}({place}, {columns}, {self._pad(view)}, {gathered}):"):
+            source.line(f"fail(errors, {why}, -1)")
 
     def begin(self, source: Source) -> str | None:
         """Room for the total of a wide result; else what rounding takes is kept with the entry."""
@@ -336,7 +272,8 @@ class Cofactor:
     def end(self, source: Source, total: str | None, ref: SlotRef) -> None:
         """Add the total."""
         if isinstance(total, Total) and total.shape is not None:
-            self._add_total(source, self._gathered(source, total), ref)
+            made = self._gathered(source, total)
+            self._add_total(source, made, ref, made.block)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Count, sums and products in the order of the arguments."""
@@ -345,25 +282,6 @@ class Cofactor:
         order = [str(columns.index(i)) for i in range(m)]
         source.line(f"{shown} = scratch({2 * block_size(m)})")
         place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}"
-        inside = f"{shown}, {place}, {_tuple(order)}, {m}, {self._pad(self.root)}"
+        inside = f"{shown}, {place}, {tuple_text(order)}, {m}, {self._pad(self.root)}"
         source.line(f"cofactor_show({inside})")
         return Operand(shown)
-
-
-def block_size(columns: int, pad: int = 1) -> int:
-    """The number of floats in a cofactor block of `columns` columns."""
-    end = (columns + pad) // pad * pad
-    return sum(end - row // pad * pad for row in range(columns + 1))
-
-
-def _tuple(texts: Sequence[str] | map[str]) -> str:
-    inside = list(texts)
-    return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
-
-
-def _is_whole(argument: Expression) -> bool:
-    """Whether an argument is a column of whole numbers that is never NULL."""
-    while isinstance(argument, Cast):
-        argument = argument.input
-    plain = isinstance(argument, Column) and isinstance(argument.type, Integer)
-    return plain and not argument.nullable

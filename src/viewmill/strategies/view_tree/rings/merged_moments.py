@@ -1,9 +1,9 @@
 """The sum of cofactors that somebody else has made: each row of the table holds one.
 
 takes  one aggregate over the numbers of a cofactor (count, sums, products), one table
-gives  the same blocks as the cofactor ring, to which rows are added as they are
+gives  exact blocks (see `exact_cofactor`), to which rows are added as they are
 
-It is how the driver adds up what shards know of a group.
+It is how the driver adds up what shards know of a group: what one of them takes back is gone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.source import Source
 from viewmill.program.states import Slot
 from viewmill.strategies.view_tree.block import Block
+from viewmill.strategies.view_tree.rings.exact_cofactor import exact_slots, show_exactly
 from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
@@ -43,8 +44,8 @@ class MergedMoments:
         self._columns, self._size = len(shape.names), shape.size
 
     def slots(self, view: View) -> tuple[Slot, ...]:
-        """The block, and what rounding took from it."""
-        return (Slot(self.slot, "floats", size=self._size, lows=self._size),)
+        """The numbers of the block."""
+        return exact_slots(self.slot, self._size)
 
     def reads(self, leaf: View) -> Sequence[Expression]:
         """The numbers."""
@@ -52,12 +53,11 @@ class MergedMoments:
 
     def lift(self, source: Source, leaf: View, rows: Rows) -> str:
         """The block that row i holds."""
-        block, low = source.name("block"), source.name("low")
-        for name, first in ((block, 0), (low, self._size)):
-            source.line(f"{name} = scratch({self._size})")
-            for j, each in enumerate(self.call.arguments[first : first + self._size]):
-                source.line(f"floats_put({name}, {j}, m * {rows.value(each).value})")
-        return f"{block}, {low}"
+        block = source.name("block")
+        source.line(f"{block} = scratch({2 * self._size})")
+        for j, each in enumerate(self.call.arguments):
+            source.line(f"floats_put({block}, {j}, m * {rows.value(each).value})")
+        return block
 
     def one(self, source: Source, times: str) -> str:
         """A single table has no indicators."""
@@ -83,13 +83,8 @@ class MergedMoments:
 
     def add(self, source: Source, view: View, payload: str, ref: SlotRef) -> None:
         """Add float by float."""
-        inside = f"{ref.at(self.slot)}, {ref.lows[self.slot]}, {payload}, {self._size}"
-        if view.name == self.root.name:
-            source.line(f"cofactor_add_total({inside})")
-        elif ref.is_fixed:
-            source.line(f"cofactor_add({inside})")
-        else:
-            source.line(f"{ref.entry} = cofactor_add_whole({inside})")
+        inside = f"{ref.at(self.slot)}, {payload}, {self._size}"
+        source.line(f"exact_block_add_floats({inside})")
 
     def begin(self, source: Source) -> None:
         """Rows are added as they come."""
@@ -103,10 +98,4 @@ class MergedMoments:
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
         """Count, sums and products."""
-        source, m = scalar.source, self._columns
-        shown = source.name(self.slot)
-        order = f"({', '.join(map(str, range(m)))}{',' if m == 1 else ''})"
-        source.line(f"{shown} = scratch({2 * self._size})")
-        place = f"{ref.at(self.slot)}, {ref.lows[self.slot]}"
-        source.line(f"cofactor_show({shown}, {place}, {order}, {m}, 1)")
-        return Operand(shown)
+        return show_exactly(scalar.source, self.slot, range(self._columns), ref)
