@@ -64,6 +64,7 @@ from viewmill.kernels.structures.vectors import (
 
 _LOWEST = -(1 << 63)
 _STRAIN_LIMIT = 1 << 54  # in units of 256: no sum of levels leaves 62 bits
+_CARRIED = 2.0**-40  # the share of what floats weighed that is left exact: 2^-106 of it is lost
 
 
 # Changes.
@@ -156,14 +157,26 @@ def add_floats(s, change, sign, i, group, j, leaf, p):
             high = array_of(leaf, LEAF, keys + k) + 8 * p
             low = array_of(leaf, LEAF, keys + k + 1) + 8 * p
             largest = array_of(leaf, LEAF, keys + k + 2) + 8 * p
-            before = is_below_zero(load_float(high), load_float(low), load_float(largest))
+            old = load_float(high)
+            before = is_below_zero(old, load_float(low), load_float(largest))
             add_pair(high, low, x)
             note_largest(largest, x, load_float(high))
+            weigh(s, k, old, load_float(high))
             add_above(s, i, group, j, k, x)
             if k == signed:
                 now = is_below_zero(load_float(high), load_float(low), load_float(largest))
                 turned = (1 if now else 0) - (1 if before else 0)
                 store_word(s + NEGATIVE, load_word(s + NEGATIVE) + turned)
+
+
+@structure
+def weigh(s, k, old, new):
+    """Float word k of some level goes from `old` to `new`: what all levels weigh, and the most that
+    they have."""
+    weight = load_word(s + STRAIN) + 8 * k
+    add_pair(weight, weight + 8, abs(new))
+    add_pair(weight, weight + 8, -abs(old))
+    note_largest(weight + 16, new, load_float(weight))
 
 
 @structure
@@ -199,6 +212,7 @@ def forget_floats(s, i, group, j, leaf, p):
             low = load_float_at(array_of(leaf, LEAF, keys + k + 1), p)
             add_above(s, i, group, j, k, -high)
             add_above(s, i, group, j, k, -low)
+            weigh(s, k, high, 0.0)
     return True
 
 
@@ -279,10 +293,18 @@ def ordered_null(s, j):
 
 @structure
 def ordered_strained(s):
-    """Whether some sum of levels could leave 64 bits."""
-    strain = load_word(s + STRAIN)
+    """Whether some sum of levels could leave 64 bits, or two floats do not carry what is left of
+    floats that were much larger."""
+    strain, floats = load_word(s + STRAIN), load_word(s + FLOATS)
     for j in range(load_word(s + WORDS)):
-        if load_at(strain, j) + load_word(s + LEVELS) >= _STRAIN_LIMIT:
+        kind = EXACT if floats == 0 else kind_of(s, j)
+        if kind == HIGH:
+            if load_float_at(strain, j) < _CARRIED * load_float_at(strain, j + 2):
+                if load_word(s + LEVELS) != 0:
+                    return True
+                for i in range(3):
+                    store_at(strain, j + i, 0)
+        elif kind == EXACT and load_at(strain, j) + load_word(s + LEVELS) >= _STRAIN_LIMIT:
             return True
     return False
 
