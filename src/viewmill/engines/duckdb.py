@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from typing import Any
@@ -21,6 +21,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
+from viewmill.engines.exact_floats import OF_PAIRS, OF_VALUES
 from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.program.python_functions import PYTHON_FUNCTIONS, PythonFunction, Unfit
 from viewmill.program.signals import Hearing
@@ -77,6 +78,7 @@ class DuckdbEngine:
     def __init__(self) -> None:
         with Hearing():
             self._connection = connect()
+        self._has_exact_floats = False
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
@@ -86,12 +88,17 @@ class DuckdbEngine:
             if _WIDE_SUM not in (why.detail or ""):
                 raise
             # Only the total counts: 9e37 + 9e37 - 9e37 is a DECIMAL(38), though not on the way.
-            halves = render(relation, "duckdb", _internal, in_halves=True)
-            result = self._execute(halves, tables)
-        wanted = engine_schema(relation.schema)
-        if not len(wanted):
-            return result
-        return _as_schema(result, wanted)
+            return self.run_exactly(relation, tables)
+        return _typed(result, relation)
+
+    def run_exactly(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The same, with aggregates of floats that are rounded once; it takes much longer."""
+        if not self._has_exact_floats:
+            _define_exact_floats(self._connection)
+            self._has_exact_floats = True
+        return _typed(
+            self._execute(render(relation, "duckdb", _internal, exact=True), tables), relation
+        )
 
     def run_sql(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of a query in Spark SQL, in whatever types DuckDB gives them."""
@@ -124,6 +131,30 @@ class DuckdbEngine:
                 return _within_the_calendar(bound.to_arrow_table())
         finally:
             cursor.close()
+
+
+def _define_exact_floats(connection: Any) -> None:
+    """The functions of `exact_floats` over the list of a group's values, or of pairs of them."""
+    of_lists: tuple[tuple[str, Mapping[str, Callable[[Any], float | None]]], ...]
+    of_lists = ("DOUBLE[]", OF_VALUES), ("STRUCT(a DOUBLE, b DOUBLE)[]", OF_PAIRS)
+    for type_, functions in of_lists:
+        for name, each in functions.items():
+            connection.create_function(
+                f"exact_{name}", _over_lists(each), [type_], "DOUBLE", type=PythonUDFType.ARROW
+            )
+
+
+def _over_lists(function: Callable[[Any], float | None]) -> Callable[[Any], pa.Array]:
+    def compute(lists: pa.ChunkedArray) -> pa.Array:
+        return pa.array([function(each) for each in lists.to_pylist()], pa.float64())
+
+    return compute
+
+
+def _typed(result: pa.Table, relation: Relation) -> pa.Table:
+    """The rows in exactly the types of a relation."""
+    wanted = engine_schema(relation.schema)
+    return _as_schema(result, wanted) if len(wanted) else result
 
 
 def _value(python: PythonFunction, values: tuple[Any, ...]) -> Any:

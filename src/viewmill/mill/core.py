@@ -314,10 +314,12 @@ class Core:
         view: ViewEntry | None = None,
         tables: Any = None,
         reached: Mapping[str, int | None] | None = None,
+        exactly: bool = False,
     ) -> Any:
         """Run a relation on the engine over the sources as they are now; counted for `view`.
 
-        `tables` replaces the rows of some sources, `reached` the watermarks of some.
+        `tables` replaces the rows of some sources, `reached` the watermarks of some. Exactly means
+        without rounding on the way to an aggregate of floats, which takes much longer.
         """
         cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
         relation, given = cut(self, relation, tables or {}, reached or {})
@@ -327,6 +329,8 @@ class Core:
             read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
         if view is not None:
             view.engine_calls += 1
+        if exactly:
+            return self.local_engine.run_exactly(relation, read)
         return self.engine.run(relation, read)
 
 

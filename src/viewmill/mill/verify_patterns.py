@@ -29,6 +29,7 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.pattern_snapshots import RunsLayout, match_tables
+from viewmill.mill.verify import aggregates_floats
 from viewmill.sql.dialect import suffixes_of
 from viewmill.sql.lower import lower
 from viewmill.sql.lower_parts import PartCatalog
@@ -321,7 +322,10 @@ class Checker:
     def _run(self, query: exp.Select, tables: Mapping[str, tuple[Schema, pa.Table]]) -> Any:
         catalog = PartCatalog(self._core.catalog, {n: schema for n, (schema, _) in tables.items()})
         relation = lower(query, self.written.sql, catalog)
-        return self._core.local_engine.run(relation, {n: each for n, (_, each) in tables.items()})
+        engine, given = self._core.local_engine, {n: each for n, (_, each) in tables.items()}
+        if aggregates_floats(relation):
+            return engine.run_exactly(relation, given)
+        return engine.run(relation, given)
 
 
 # Dealing rows to variables.

@@ -57,13 +57,14 @@ def render(
     dialect: Dialect = "duckdb",
     table_name: Callable[[str], str] = lambda name: name,
     *,
-    in_halves: bool = False,
+    exact: bool = False,
 ) -> str:
     """The relation as one query; `table_name` says under which name the engine has a source.
 
-    In halves, DuckDB sums decimals whose sum is beyond 128 bits on the way; this takes longer.
+    Exactly, DuckDB sums decimals whose sum is beyond 128 bits on the way, and Python computes
+    aggregates of floats without rounding (`engines.exact_floats`); this takes much longer.
     """
-    return _indented(_Renderer(dialect, table_name, in_halves).query(relation), dialect)
+    return _indented(_Renderer(dialect, table_name, exact).query(relation), dialect)
 
 
 # A quoted text or name, or a line break that the renderer wrote.
@@ -89,10 +90,10 @@ def _indented(text: str, dialect: Dialect) -> str:
 
 
 class _Renderer:
-    def __init__(self, dialect: Dialect, table_name: Callable[[str], str], in_halves: bool) -> None:
+    def __init__(self, dialect: Dialect, table_name: Callable[[str], str], exact: bool) -> None:
         self.dialect, self.table_name = dialect, table_name
         self.expressions: DuckdbExpressions | SparkExpressions = (
-            DuckdbExpressions(self.query, in_halves=in_halves)
+            DuckdbExpressions(self.query, exact=exact)
             if dialect == "duckdb"
             else SparkExpressions(self.query)
         )

@@ -113,9 +113,9 @@ Query = Callable[[Relation], str]
 class DuckdbExpressions:
     """Renders expressions; `query` renders the subqueries inside them."""
 
-    def __init__(self, query: Query, *, in_halves: bool = False) -> None:
+    def __init__(self, query: Query, *, exact: bool = False) -> None:
         self.query = query
-        self._in_halves = in_halves  # whether decimals are summed so that no sum is too wide
+        self._exact = exact  # whether nothing is rounded or too wide on the way
 
     name = staticmethod(duckdb_name)
     type_name = staticmethod(duckdb_type)
@@ -145,7 +145,7 @@ class DuckdbExpressions:
                     expression.type,
                     distinct=expression.distinct,
                     suffix=self._filter(expression),
-                    in_halves=self._in_halves,
+                    exact=self._exact,
                 )
             case Over():
                 return self._over(expression)
@@ -249,7 +249,7 @@ class DuckdbExpressions:
             text = f"{call.function}({', '.join(texts)}{nulls}){window}"
             return f"CAST({text} AS {duckdb_type(call.type)})"
         return aggregate_sql(
-            call.function, texts, types, call.type, suffix=window, in_halves=self._in_halves
+            call.function, texts, types, call.type, suffix=window, exact=self._exact
         )
 
     def _window(self, call: Over) -> str:

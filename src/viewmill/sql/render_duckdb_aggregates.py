@@ -28,7 +28,7 @@ class _Group:
     result: Type
     distinct: str
     suffix: str
-    in_halves: bool
+    exact: bool
 
     def of(self, function: str, *arguments: str) -> str:
         """function(arguments) over these rows."""
@@ -52,13 +52,18 @@ def aggregate_sql(
     *,
     distinct: bool = False,
     suffix: str = "",
-    in_halves: bool = False,
+    exact: bool = False,
 ) -> str:
     """The aggregate over the rows that `suffix` (FILTER or OVER) chooses."""
     types, result = [*map(shown_type, types)], shown_type(result)
-    group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix, in_halves)
+    group = _Group(arguments, types, result, "DISTINCT " if distinct else "", suffix, exact)
     if isinstance(result, Packed) and isinstance(result.shape, RingCall):
         return _gathered(group)
+    if exact and isinstance(result, Float) and _has_exact_twin(function, types):
+        rounded = aggregate_sql(
+            function, arguments, types, result, distinct=distinct, suffix=suffix
+        )
+        return _exact_float(function, group, rounded)
     match function:
         case "count":
             return _count(group)
@@ -105,6 +110,33 @@ def aggregate_sql(
 _SMALLER, _LARGER = "5.421010862427522e-20", "1.8446744073709552e19"
 
 
+# Aggregates of floats that have an exact twin in Python: see `engines.exact_floats`.
+_OF_VALUES = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_OF_PAIRS = ("covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2")
+
+
+def _has_exact_twin(function: str, types: Sequence[Type]) -> bool:
+    """Sums of whole numbers are exact already."""
+    if function in ("sum", "avg"):
+        return isinstance(types[0], Float)
+    return function in _OF_VALUES or function in _OF_PAIRS
+
+
+def _exact_float(function: str, group: _Group, rounded: str) -> str:
+    """Rounded once, where all values are finite."""
+    given = [f"CAST({each} AS DOUBLE)" for each in group.arguments]
+    if function in _OF_PAIRS:
+        if group.distinct:
+            return rounded
+        values = group.of("list", f"{{'a': {given[0]}, 'b': {given[1]}}}")
+    else:
+        values = group.of("list", given[0])
+    infinite = " OR ".join(
+        f"coalesce({group.plain('bool_or', f'NOT isfinite({each})')}, FALSE)" for each in given
+    )
+    return f"CASE WHEN {infinite} THEN {rounded} ELSE exact_{function}({values}) END"
+
+
 def _count(group: _Group) -> str:
     if len(group.arguments) < 2:
         return group.of("count")
@@ -116,7 +148,7 @@ def _count(group: _Group) -> str:
 def _sum(group: _Group) -> str:
     if isinstance(group.types[0], Float):
         return _float_sum(group)
-    if isinstance(group.types[0], Decimal) and group.in_halves:
+    if isinstance(group.types[0], Decimal) and group.exact:
         assert isinstance(group.result, Decimal)
         return render_decimals.scaled(_sum_in_halves(group, group.types[0]), group.result)
     return group.cast(group.of("sum"))
@@ -168,7 +200,7 @@ def _avg(group: _Group) -> str:
     if isinstance(type_, Decimal):
         digits = (
             _sum_in_halves(group, type_)
-            if group.in_halves
+            if group.exact
             else render_decimals.digits_of_sum(group.of("sum"), type_)
         )
         return render_decimals.average(digits, type_, group.of("count"), group.result)
@@ -243,12 +275,20 @@ def _moments(group: _Group) -> str:
     whole = " AND ".join(f"abs({each}) < {LARGEST!r}" for each in columns)  # NaN is the largest
     names = ", ".join(duckdb_text(each) for each in group.result.shape.names)
 
+    def chosen(value: str) -> str:
+        return f"CASE WHEN {whole} THEN {value} END"
+
     def total(value: str) -> str:
-        return f"coalesce({group.of('fsum', f'CASE WHEN {whole} THEN {value} END')}, 0.0)"
+        if group.exact:
+            values = group.of("list", chosen(f"CAST({value} AS DOUBLE)"))
+            return f"coalesce(exact_sum({values}), 0.0)"
+        return f"coalesce({group.of('fsum', chosen(value))}, 0.0)"
 
     def around(a: str, b: str) -> str:
-        both = ", ".join(f"CASE WHEN {whole} THEN {each} END" for each in (a, b))
-        return f"coalesce({group.of('covar_pop', both)}, 0.0)"
+        if group.exact:
+            both = f"{{'a': CAST({chosen(a)} AS DOUBLE), 'b': CAST({chosen(b)} AS DOUBLE)}}"
+            return f"coalesce(exact_covar_pop({group.of('list', both)}), 0.0)"
+        return f"coalesce({group.of('covar_pop', chosen(a), chosen(b))}, 0.0)"
 
     pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i:]]
     return (
