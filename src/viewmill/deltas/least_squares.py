@@ -45,7 +45,7 @@ class Pairs:
 
     def times(self, other: Pairs) -> Pairs:
         """The product, number by number."""
-        high, low = _two_product(self.high, other.high)
+        high, low = two_product(self.high, other.high)
         return Pairs(*_two_sum(high, low + (self.high * other.low + self.low * other.high)))
 
     def plus(self, other: Pairs) -> Pairs:
@@ -79,7 +79,7 @@ def low_parts(numbers: Floats, m: int, covariances: Sequence[float]) -> Floats:
         return lows + (UNKNOWN if n else 0.0)
     whole = Pairs(sums, np.zeros(m)).outer()
     share = whole.high / n
-    back, rest = _two_product(share, np.array(n))
+    back, rest = two_product(share, np.array(n))
     below = ((whole.high - back) - rest + whole.low) / n
     upper = np.triu_indices(m)
     around = Pairs(np.array(covariances) * n, np.zeros(len(covariances)))
@@ -100,7 +100,8 @@ def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return total, (a - (total - moved)) + (b - moved)
 
 
-def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """A product, and what rounding takes from it."""
     high = a * b
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2

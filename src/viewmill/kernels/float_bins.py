@@ -12,6 +12,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 PARTS = 3  # floats whose exact sum a sum is
+_SPLIT = 134217729.0  # 2^27 + 1: cuts a float into two halves
 _HIGHEST = 1023  # the exponent of what is nearly too large for a float
 
 
@@ -29,9 +30,23 @@ def float_bins(at: npt.NDArray[np.int64], values: Any, count: int) -> list[Float
     parts = _slices(at, np.where(apart, 0.0, values), count, bits)
     scaled = np.ldexp(np.where(apart & finite, values, 0.0), -bits - 2)
     with np.errstate(over="ignore"):
-        large = [np.ldexp(each, bits + 2) for each in _slices(at, scaled, count, bits)]
-    parts = add_sums(parts, large)
+        halves = [np.ldexp(each, bits + 1) for each in _slices(at, scaled, count, bits)]
+    parts = add_sums(parts, [half for half in halves for _ in range(2)])
     return add_sums(parts, [_bins(at, np.where(finite, 0.0, values), count)])
+
+
+def multiples(
+    at: npt.NDArray[np.int64], values: Any, times: npt.NDArray[np.int64] | None
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Groups and floats that add up to each value so many times: 3 * 0.1 would be rounded."""
+    values = np.asarray(values, np.float64)
+    if times is None or np.all(np.abs(times) == 1):
+        return at, values if times is None else values * times
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = values * _SPLIT
+        upper = np.where(np.abs(moved) < np.inf, moved - (moved - values), values)
+        lower = np.where(np.isfinite(values), values - upper, 0.0)
+        return np.concatenate([at, at]), np.concatenate([upper * times, lower * times])
 
 
 def add_sums(parts: Sequence[Floats], more: Sequence[Floats]) -> list[Floats]:
@@ -47,7 +62,8 @@ def add_sums(parts: Sequence[Floats], more: Sequence[Floats]) -> list[Floats]:
 def rounded_sums(parts: Sequence[Floats]) -> Floats:
     """Sums in three parts as one float each."""
     first, second, third = _ordered(list(parts))
-    found: Floats = np.where(np.isfinite(first), first + (second + third), first)
+    with np.errstate(over="ignore"):
+        found: Floats = np.where(np.isfinite(first), first + (second + third), first)
     return found
 
 
@@ -77,9 +93,14 @@ def _bins(at: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """A sum, and what it lacks; infinities and NaN lack nothing."""
+    """A sum, and what it lacks; infinities and NaN lack nothing. Both as they are if their sum is
+    too large for a float: it may not be, once all is added."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = a + b
         moved = total - a
         lost = (a - (total - moved)) + (b - moved)
-    return total, np.where(np.isfinite(lost), lost, 0.0)
+    if np.isfinite(lost).all():
+        return total, lost
+    is_large = np.isinf(total) & np.isfinite(a) & np.isfinite(b)
+    lost = np.where(np.isfinite(lost), lost, 0.0)
+    return np.where(is_large, a, total), np.where(is_large, b, lost)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.types import Float
-from viewmill.kernels.float_bins import PARTS, add_sums, float_bins
+from viewmill.kernels.float_bins import PARTS, add_sums, float_bins, multiples
 from viewmill.kernels.window_payloads import Answer, component_of
 from viewmill.program.windows import WindowAggregate
 
@@ -151,8 +151,8 @@ class Layout:
                         at, weights, count, is_wide=times is not None
                     )
         elif place.kind == "float":
-            weights = values if times is None else values * times
-            made.floats[place.first : place.first + PARTS] = float_bins(at, weights, count)
+            sums = float_bins(*multiples(at, values, times), count)
+            made.floats[place.first : place.first + PARTS] = sums
         else:
             keys = _sortable(values)
             keys = keys if call.function == "max" else ~keys

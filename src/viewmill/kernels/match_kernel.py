@@ -17,6 +17,8 @@ import numpy as np
 
 from viewmill.kernels.pattern_kernels import COUNT, FIRST, LAST, MIN, SUM
 
+_MOST_PARTS = 48  # floats whose exact sum any sum of floats is
+
 
 def match_groups(
     begin: Any,  # of each group's rows, and the end of the last
@@ -187,12 +189,14 @@ def measure_matches(
     out_counts: Any,
 ) -> int:
     """Aggregate each match; -1, or the measure of which a sum does not fit."""
+    parts = np.zeros(_MOST_PARTS)
     for i in range(len(borders)):
         for m in range(len(functions)):
             low, high = borders[i, 0], borders[i, borders.shape[1] - 1]
             if phases[m] > 0:
                 low, high = borders[i, phases[m] - 1], borders[i, phases[m]]
             f, at, n, a, b = functions[m], arguments[m], 0, 0, 0.0
+            parts[:], used = 0.0, 0
             if f in (FIRST, LAST):
                 row = low + offsets[m] if f == FIRST else high - 1 - offsets[m]
                 n = -1  # tells a NULL
@@ -210,7 +214,18 @@ def measure_matches(
                     ):
                         return m
                     a += x
-                    b += y
+                    j = 0
+                    while j < _MOST_PARTS and y != 0.0:  # what one float loses goes to the next
+                        b = parts[j]
+                        total = b + y
+                        back = total - b
+                        lost = (b - (total - back)) + (y - back)
+                        if np.isfinite(lost):
+                            parts[j], y = total, lost
+                        elif not (np.isfinite(b) and np.isfinite(y)):
+                            parts[j], y = total, 0.0
+                        j += 1
+                    used = max(used, j)
                 elif f != COUNT:
                     less = x < a
                     if is_float[m]:
@@ -218,6 +233,18 @@ def measure_matches(
                     if n == 0 or less == (f == MIN):
                         a, b = x, y
                 n += 1
+            if f == SUM:
+                # The first takes all that it can, then the next: one rounding is left.
+                for _ in range(used):
+                    for j in range(used - 1, 0, -1):
+                        total = parts[j - 1] + parts[j]
+                        if np.isfinite(total):
+                            back = total - parts[j - 1]
+                            lost = (parts[j - 1] - (total - back)) + (parts[j] - back)
+                            parts[j - 1], parts[j] = total, lost
+                b = 0.0
+                for j in range(used - 1, -1, -1):
+                    b += parts[j]
             out_integers[i, m], out_floats[i, m], out_counts[i, m] = a, b, n
     return -1
 

@@ -15,12 +15,15 @@ import numpy as np
 from viewmill.kernels import compiler
 
 SUM, MIN, MAX, FIRST, LAST, COUNT = range(6)
+PARTS = 3  # floats whose exact sum a sum is
 
 
 @cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled unless the compiler is off."""
-    return compiler.compile_loop(function) if compiler.is_on() else function
+    if compiler.is_on():
+        return compiler.compile_loop(function)
+    return np.errstate(over="ignore", invalid="ignore")(function)
 
 
 def assign(words: Any, hashes: Any, table: Any, keys: Any, known: int, slots: Any) -> int:
@@ -90,7 +93,7 @@ def advance(
     size, width = len(enter), old_integers.shape[1]
     rows = np.zeros(size, np.int64)
     integer = np.zeros((size, width), np.int64)
-    real = np.zeros((size, width), np.float64)
+    real = np.zeros((size, width, PARTS), np.float64)
     count = np.zeros((size, width), np.int64)
     for group in range(len(starts) - 1):
         rows[:] = 0
@@ -100,7 +103,8 @@ def advance(
                 rows[p] = old_rows[run]
                 for m in range(measured[k + 1] - measured[k]):
                     integer[p, m] = old_integers[run, m]
-                    real[p, m] = old_floats[run, m]
+                    for j in range(PARTS):
+                        real[p, m, j] = old_floats[run, m, j]
                     count[p, m] = old_counts[run, m]
         for row in range(starts[group], starts[group + 1]):
             for k in range(len(automata) - 1):
@@ -125,7 +129,9 @@ def advance(
                     for m in range(measured[k + 1] - measured[k]):
                         n = 0 if fresh else count[best, m]
                         a = 0 if fresh else integer[best, m]
-                        b = 0.0 if fresh else real[best, m]
+                        for j in range(PARTS):
+                            real[p, m, j] = 0.0 if fresh else real[best, m, j]
+                        b = real[p, m, 0]
                         whole = measured[k] + m
                         if phases[whole] == 0 or phases[whole] == p - first + 1:
                             f, at = functions[whole], arguments[whole]
@@ -137,7 +143,18 @@ def advance(
                                 x, y = integers[at, row], floats[at, row]
                                 if f == SUM:
                                     if is_float[whole]:
-                                        b += y
+                                        # What one float loses goes to the next; both stay as they
+                                        # are if their sum is too large.
+                                        for j in range(PARTS):
+                                            b = real[p, m, j]
+                                            total = b + y
+                                            back = total - b
+                                            lost = (b - (total - back)) + (y - back)
+                                            if np.isfinite(lost):
+                                                real[p, m, j], y = total, lost
+                                            elif not (np.isfinite(b) and np.isfinite(y)):
+                                                real[p, m, j], y = total, 0.0
+                                        b = real[p, m, 0]
                                     else:
                                         if (x > 0 and a > 9223372036854775807 - x) or (
                                             x < 0 and a < -9223372036854775808 - x
@@ -161,7 +178,7 @@ def advance(
                                     n += 1
                         count[p, m] = n
                         integer[p, m] = a
-                        real[p, m] = b
+                        real[p, m, 0] = b
         for k in range(len(automata) - 1):
             for p in range(automata[k], automata[k + 1]):
                 if rows[p] > 0:
@@ -171,7 +188,8 @@ def advance(
                     run_rows[at] = rows[p]
                     for m in range(measured[k + 1] - measured[k]):
                         run_integers[at, m] = integer[p, m]
-                        run_floats[at, m] = real[p, m]
+                        for j in range(PARTS):
+                            run_floats[at, m, j] = real[p, m, j]
                         run_counts[at, m] = count[p, m]
                     made[k] += 1
     return -1

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import hash_rows
 from viewmill.deltas.delta import Delta, Mask, Words, concat
-from viewmill.kernels.pattern_kernels import assign, compiled
+from viewmill.kernels.pattern_kernels import PARTS, assign, compiled
 
 Ints = npt.NDArray[np.int64]
 Column = tuple[Words, Mask]
@@ -128,7 +128,7 @@ class Runs:
     phase: Ints
     rows: Ints
     integers: Ints
-    floats: npt.NDArray[np.float64]
+    floats: npt.NDArray[np.float64]  # PARTS of each measure
     counts: Ints
 
     def take(self, groups: Ints) -> Runs:
@@ -159,7 +159,7 @@ class Runs:
         none = np.empty(0, np.int64)
         wide = np.empty((0, measures), np.int64)
         zeros = np.zeros(groups + 1, np.int64)
-        return cls(zeros, none, none, wide, wide.astype(np.float64), wide)
+        return cls(zeros, none, none, wide, np.empty((0, measures, PARTS)), wide)
 
 
 def join_runs(pieces: list[Runs]) -> Runs:

@@ -25,6 +25,7 @@ from viewmill.kernels.pattern_kernels import (
     LAST,
     MAX,
     MIN,
+    PARTS,
     SUM,
     advance,
     compiled,
@@ -152,7 +153,7 @@ class PatternSweep:
         made = Runs(
             np.empty(room[-1], np.int64), np.empty(room[-1], np.int64),
             np.empty(room[-1], np.int64), np.empty((room[-1], width), np.int64),
-            np.empty((room[-1], width), np.float64), np.empty((room[-1], width), np.int64),
+            np.empty((room[-1], width, PARTS)), np.empty((room[-1], width), np.int64),
         )  # fmt: skip
         counts = np.zeros(len(before), np.int64)
         failed = compiled(advance)(
@@ -194,7 +195,7 @@ def _side_by_side(before: Sequence[Runs], width: int) -> tuple[Any, Runs]:
 def _padded(column: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
     if column.ndim == 1 or column.shape[1] == width:
         return column
-    wide = np.zeros((len(column), width), column.dtype)
+    wide = np.zeros((len(column), width, *column.shape[2:]), column.dtype)
     wide[:, : column.shape[1]] = column
     return wide
 

@@ -26,7 +26,9 @@ from viewmill.deltas.arrow import decode_delta
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product, rows_of
+from viewmill.kernels.float_bins import rounded_sums
 from viewmill.kernels.pattern_kept_runs import KeptRuns
+from viewmill.kernels.pattern_kernels import PARTS
 from viewmill.kernels.pattern_runs import (
     NEVER,
     Carried,
@@ -339,7 +341,8 @@ class PatternMaintainer(KeptParts):
         if not len(at):
             return self._empty
         group = np.searchsorted(runs.starts, at, side="right") - 1
-        values = (runs.integers[at], runs.floats[at], runs.counts[at])
+        parts = [runs.floats[at, :, i] for i in range(PARTS)]
+        values = (runs.integers[at], rounded_sums(parts), runs.counts[at])
         return self._measured(part.groups[group], runs.rows[at], *values)
 
     def rows_of_groups(self, part: int, keys: Delta) -> Delta:

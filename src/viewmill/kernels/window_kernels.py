@@ -161,7 +161,7 @@ def _kernel(
 ) -> Kernel:
     functions = _functions(technique, operation, compiled)
     if not compiled:
-        plain: Kernel = functions[function]
+        plain: Kernel = np.errstate(over="ignore", invalid="ignore")(functions[function])
         return plain
     values = FLOATS if dtype == np.float64 else WORDS
     value = types.float64 if dtype == np.float64 else types.int64

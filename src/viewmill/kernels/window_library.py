@@ -51,7 +51,7 @@ def window_kernel(
     """A function of a file of `structures.windows`."""
     functions = _functions(file, compiled, operations)
     if not compiled:
-        plain: Kernel = functions[function]
+        plain: Kernel = np.errstate(over="ignore", invalid="ignore")(functions[function])
         return plain
     kind = "answer" if function.startswith("answer_") else function
     return compiler.compile_kernel(functions[function], SIGNATURES[kind])

@@ -19,13 +19,13 @@ from viewmill.algebra.types import Decimal, Float, Integer, Type, Wide
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.wide_codes import OWN
 from viewmill.errors import Overflow
-from viewmill.kernels.float_bins import PARTS, float_bins, rounded_sums
+from viewmill.kernels.float_bins import PARTS, float_bins, multiples, rounded_sums
+from viewmill.kernels.float_squares import squared, squares_around
 from viewmill.kernels.structures.windows.payload_rows import (
     ADD,
     BEST,
     FLOAT,
     LATEST,
-    MOMENTS,
     USER,
     WIDE,
 )
@@ -40,7 +40,6 @@ WIDTHS = {
     ADD: (1, 0),
     WIDE: (2, 0),
     FLOAT: (0, PARTS),
-    MOMENTS: (1, 2),
     BEST: (6, 0),
     LATEST: (6, 0),
 }
@@ -189,9 +188,9 @@ class FloatSum(Component):
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
         """Rows, sum, what it lacks, what that lacks."""
         present = rows.present(self.arguments[0])
-        x = rows.columns[self.arguments[0]][present] * rows.multiplicity[present]
-        sums = float_bins(rows.pairs[present], x, rows.count)
-        return [rows.added(present, rows.multiplicity[present])], sums
+        x, m = rows.columns[self.arguments[0]][present], rows.multiplicity[present]
+        sums = float_bins(*multiples(rows.pairs[present], x, m), rows.count)
+        return [rows.added(present, m)], sums
 
     def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """The sum, or the average."""
@@ -202,28 +201,28 @@ class FloatSum(Component):
 
 
 class Moments(Component):
-    """Variance and standard deviation: means are merged, so nothing cancels."""
+    """Variance and standard deviation, by the sums of values and of their squares."""
 
-    kinds = (MOMENTS,)
+    kinds = (ADD, FLOAT, FLOAT)
 
     def lift(self, rows: Rows) -> tuple[Columns, Columns]:
-        """Rows, mean, squares around it."""
+        """Rows, the parts of both sums."""
         present = rows.present(self.arguments[0])
         x, m = rows.columns[self.arguments[0]][present], rows.multiplicity[present]
-        pairs, counts = rows.pairs[present], rows.added(present, m)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            mean = np.bincount(pairs, x * m, rows.count) / np.maximum(counts, 1)
-            squares = np.bincount(pairs, m * (x - mean[pairs]) ** 2, rows.count)
-        return [counts], [mean, squares]
+        pairs = rows.pairs[present]
+        sums = float_bins(*multiples(pairs, x, m), rows.count)
+        twice, times = np.concatenate([pairs, pairs]), np.concatenate([m, m])
+        squares = float_bins(*multiples(twice, np.concatenate(squared(x)), times), rows.count)
+        return [rows.added(present, m)], [*sums, *squares]
 
     def finish(self, call: WindowAggregate, words: Columns, reals: Columns) -> Answer:
         """Over n, or over n - 1, which is NULL for one row."""
-        counts, squares = words[0], reals[1]
+        counts = words[0]
         less = 1 if call.function.endswith("_samp") else 0
-        with np.errstate(invalid="ignore"):
-            value = squares / np.maximum(counts - less, 1)
-            if call.function.startswith("stddev"):
-                value = np.sqrt(value)
+        value = squares_around(counts, reals[:PARTS], reals[PARTS:])
+        value = value / np.maximum(counts - less, 1)
+        if call.function.startswith("stddev"):
+            value = np.sqrt(value)
         return value, counts <= less
 
 

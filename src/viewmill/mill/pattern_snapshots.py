@@ -32,6 +32,7 @@ from viewmill.program.program import Program
 # They import Numba, so only where there is a pattern.
 CARRIED = "viewmill.kernels.pattern_runs:Carried"
 RUNS = "viewmill.kernels.pattern_runs:Runs"
+_PARTS = 3  # floats of a measure, as in `kernels.pattern_kernels`
 
 
 def _patterns(core: Core) -> list[tuple[Owner, ViewEntry]]:
@@ -208,7 +209,8 @@ class RunsLayout:
             field, counts = replace(measure.field, nullable=True), runs.counts[:, m]
             values: Any = np.ascontiguousarray(runs.integers[:, m])
             if is_float_word(field.type):
-                values = np.ascontiguousarray(runs.floats[:, m])
+                parts = np.ascontiguousarray(runs.floats[:, m])
+                values = pa.FixedSizeListArray.from_arrays(pa.array(parts.reshape(-1)), _PARTS)
             elif isinstance(field.type, String | Wide):
                 is_null = (counts <= 0).astype(np.uint8)
                 values = decode_column(values, is_null, field, self._dictionary)
@@ -227,13 +229,17 @@ class RunsLayout:
             words, mask = encode_array(groups.column(2 + width + i), field, self._dictionary)
             lasts.append((words, np.zeros(len(words), np.uint8) if mask is None else mask))
         shape = (runs.num_rows, len(self._measures))
-        integers, floats = np.zeros(shape, np.int64), np.zeros(shape, np.float64)
+        integers, floats = np.zeros(shape, np.int64), np.zeros((*shape, _PARTS), np.float64)
         counts = np.zeros(shape, np.int64)
         for m, measure in enumerate(self._measures):
             column = runs.column(2 + 2 * m)
             counts[:, m] = runs.column(3 + 2 * m).to_numpy()
             if is_float_word(measure.field.type):
-                floats[:, m] = column.to_numpy()
+                if pa.types.is_floating(column.type):  # of an earlier version: one float
+                    floats[:, m, 0] = column.to_numpy()
+                else:
+                    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+                    floats[:, m] = flat.reshape(-1, _PARTS)
             elif isinstance(measure.field.type, String | Wide):
                 field = replace(measure.field, nullable=True)
                 integers[:, m] = encode_array(column, field, self._dictionary)[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 U = np.uint64
 
-ADD, WIDE, FLOAT, MOMENTS, BEST, LATEST, USER = 0, 1, 2, 3, 4, 5, 6
+ADD, WIDE, FLOAT, BEST, LATEST, USER = 0, 1, 2, 3, 4, 5
 LOW = 0xFFFFFFFF
 
 
@@ -27,11 +27,16 @@ def add_words(to_w, to, old_w, old, new_w, new, w):
 
 
 def two_sum(a, b):
-    """A sum, and what it lacks, which is itself a float; infinities and NaN lack nothing."""
+    """A sum, and what it lacks, which is itself a float; infinities and NaN lack nothing. Both as
+    they are if their sum is too large for a float: it may not be, once all is added."""
     total = a + b
     back = total - a
     lost = (a - (total - back)) + (b - back)
-    return total, lost if np.isfinite(lost) else 0.0
+    if np.isfinite(lost):
+        return total, lost
+    if np.isfinite(a) and np.isfinite(b):
+        return a, b
+    return total, 0.0
 
 
 def add_reals(to_r, to, old_r, old, new_r, new, r):
@@ -55,22 +60,6 @@ def add_reals(to_r, to, old_r, old, new_r, new, r):
     to_r[U(to), U(r)] = a
     to_r[U(to), U(r + 1)] = b
     to_r[U(to), U(r + 2)] = c
-
-
-def merge_moments(to_w, to_r, to, old_w, old_r, old, new_w, new_r, new, w, r):
-    """Chan's formula: means are merged, so nothing cancels."""
-    n, k = old_w[U(old), U(w)], new_w[U(new), U(w)]
-    if n == 0 or k == 0:
-        mean = new_r[U(new), U(r)] if n == 0 else old_r[U(old), U(r)]
-        squares = new_r[U(new), U(r + 1)] if n == 0 else old_r[U(old), U(r + 1)]
-    else:
-        apart = new_r[U(new), U(r)] - old_r[U(old), U(r)]
-        mean = old_r[U(old), U(r)] + apart * k / (n + k)
-        squares = old_r[U(old), U(r + 1)] + new_r[U(new), U(r + 1)]
-        squares += apart * apart * n * k / (n + k)
-    to_w[U(to), U(w)] = n + k
-    to_r[U(to), U(r)] = mean
-    to_r[U(to), U(r + 1)] = squares
 
 
 def choose(to_w, to, old_w, old, new_w, new, w, latest):
@@ -99,8 +88,6 @@ def combine_one(kind, w, r, to_w, to_r, to, old_w, old_r, old, new_w, new_r, new
         add_words(to_w, to, old_w, old, new_w, new, w)
     elif kind == FLOAT:
         add_reals(to_r, to, old_r, old, new_r, new, r)
-    elif kind == MOMENTS:
-        merge_moments(to_w, to_r, to, old_w, old_r, old, new_w, new_r, new, w, r)
     elif kind < USER:
         choose(to_w, to, old_w, old, new_w, new, w, kind == LATEST)
     else:
