@@ -209,6 +209,25 @@ def test_infinity_and_nan_leave_no_trace(mill):
     assert mill["v"].rows() == [(1.5,)]
 
 
+def test_a_float_sum_is_infinite_only_while_the_total_is(mill):
+    mill.sql("CREATE TABLE t (g INT, x DOUBLE)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT g, sum(x) AS s FROM t GROUP BY g")
+    mill.insert("t", [(1, 1.7e308), (1, 1.7e308), (1, 0.5)])
+    assert mill["v"].rows() == [(1, INFINITY)]
+    mill.insert("t", [(1, -1.7e308), (1, -1.7e308)])
+    assert mill["v"].rows() == [(1, 0.5)]
+
+
+def test_a_regression_is_that_of_the_rows_that_remain(mill):
+    mill.sql("CREATE TABLE t (x DOUBLE, y DOUBLE)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT linear_regression(y, x) AS l FROM t")
+    mill.insert("t", [(i / 10, i / 5 + 1) for i in range(9)])
+    mill.insert("t", [(1e100, 3.0)])
+    mill.delete("t", [(1e100, 3.0)])
+    ((found,),) = mill["v"].rows()
+    assert found["coefficients"] == [pytest.approx(2.0, rel=1e-12)]
+
+
 def test_nan_equals_nan_and_is_larger_than_every_number(mill):
     mill.sql("CREATE TABLE t (x DOUBLE)")
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT max(x) AS h, min(x) AS l FROM t")
