@@ -282,3 +282,26 @@ def test_wide_decimals_are_shown_and_not_computed_with(uncompiled):
             with pytest.raises(vm.Overflow, match="18 digits"):
                 mill.insert("m", rows)
             assert mill["v"].rows() == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_matches_stay_when_another_view_refuses_the_batch(late, uncompiled):
+    """The pattern has taken the rows already; what it cut and matched for them goes again."""
+    first, last, define, variables = CASES["a+ b+"]
+    view = VIEW.format(first=first, last=last, pattern="a+ b+", define=define)
+    with vm.connect() as mill:
+        mill.sql(TABLE.format(n=60) + " LATENESS INTERVAL '10' MINUTES")
+        mill.sql(view)
+        mill.sql("CREATE MATERIALIZED VIEW w AS SELECT x, 10 DIV (x - 99) AS q FROM m")
+        rows = stamped([(10 * i, g, x) for i, x in enumerate([3, 0, 2, 5, 0, 4]) for g in "ab"])
+        mill.insert("m", rows)
+        shown = matched(rows, variables)
+        assert sorted(mill["v"].rows()) == shown
+        at = 15 if late else 61
+        with pytest.raises(vm.ViewmillError, match="division by zero"):
+            mill.insert("m", stamped([(at, "a", 7), (at + 1, "a", 99), (at + 2, "b", 9)]))
+        assert sorted(mill["v"].rows()) == shown
+        more = stamped([(at + 3, "a", 6), (at + 4, "b", 0), (70, "b", 8)])
+        mill.insert("m", more)
+        assert sorted(mill["v"].rows()) == matched(rows + more, variables)
+        assert mill["v"].verify() == []
