@@ -29,6 +29,8 @@ def text_shape(pattern: str) -> str | None:
 
     >>> text_shape("d.MM.yyyy")
     '(?P<day>[0-9]{1,2})\\\\.(?P<month>[0-9]{2})\\\\.(?P<year>[0-9]{4})'
+    >>> text_shape("yyyy-MM-dd'") is None  # a quote that is not closed
+    True
     """
     made = ""
     said: list[str] = []
