@@ -63,8 +63,8 @@ _NO_ROWS = (
     "estimate", "expect", "explain", "guess", "join_fanout", "join_sizes", "measured", "memory",
     "picture", "prefetch", "rates", "recycler", "select_states", "statistics",
 )  # fmt: skip
-# Clocks, and hooks of tests.
-_FIGURES = ("_ns()", "nanoseconds", "perf_counter", "reach(")
+# Clocks, hooks of tests, empty lines of generated source.
+_FIGURES = ("_ns()", "nanoseconds", "perf_counter", "reach(", "source.line()")
 # What runs only compiled: tests/kernels and the compiled lanes compare it with its plain twin.
 _COMPILED = tuple(
     f"kernels/{name}"
