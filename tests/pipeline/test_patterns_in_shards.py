@@ -114,6 +114,19 @@ def test_patterns_by_group(tmp_path, options, seed):
     assert late > 0 or not options
 
 
+def test_matches_outlive_their_rows_and_their_worker(tmp_path):
+    """A slot that is made again knows which rows reported matches have used up."""
+    chance = random.Random(1)
+    views = {name: PATTERNS[name] for name in ("matched", "ungrouped")}
+    both = Both(tmp_path, views, f"UNCHECKED {TIMES} RETENTION INTERVAL '4' MINUTES")
+    now = 0
+    for i in range(12):
+        now += chance.choice([10, 40, 60, 130])
+        rows = random_rows(chance, now, 200)
+        fault = chance.choice(["none", "worker lost"])
+        both.feed(rows, [1] * len(rows), fault if i else "none")
+
+
 def test_a_quiet_shard_shows_no_old_part(tmp_path):
     """A group whose rows have stopped shows nothing once another group has a newer part."""
     both = Both(tmp_path, {"rising": PATTERNS["rising"]}, f"UNCHECKED {TIMES}")
