@@ -42,6 +42,12 @@ def test_two_hundred_schedules_of_faults(part: int, tmp_path: Path) -> None:
     assert lost > 10
 
 
+@pytest.mark.parametrize("seed", [1734, 2048, 2527])
+def test_schedules_that_failed_once(seed: int, tmp_path: Path) -> None:
+    """A part that could not be read was taken for damaged; Ctrl-C hid an unknown outcome."""
+    play_many(range(seed, seed + 1), tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_two_thousand_schedules_of_faults(part: int, tmp_path: Path) -> None:

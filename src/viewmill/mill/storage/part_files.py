@@ -163,13 +163,14 @@ class PartFiles:
         path = self.path(subscript)
         if not path.exists() and path.with_name(_ENDED).exists():
             path = path.with_name(_ENDED)
-        try:
+        if not path.exists():
+            raise damaged(path, "it is missing")
+        with reported(path, "read"):
             content = pa.BufferReader(read_file(path))
+        try:
             file = pq.ParquetFile(content, page_checksum_verification=True)
             rows = file.read()
             about = json.loads((rows.schema.metadata or {})[_ABOUT])
-        except FileNotFoundError as error:
-            raise damaged(path, "it is missing") from error
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise damaged(path, f"Parquet: {error}") from error
         info = PartInfo(*about["info"])

@@ -219,7 +219,11 @@ class _World:
         try:
             change(mill)
             self.rows = after
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as why:
+            if _is_after_unknown(why):
+                self._require_closed(mill)
+                self.maybe = after
+                return False
             self.rows = self._settled(mill, after)
         except (OutcomeUnknown, PowerLoss):
             self._require_closed(mill)
@@ -302,6 +306,11 @@ class _World:
 def _held(mill: vm.Mill) -> Rows:
     names = mill.tables()
     return {n: mill.sql(f"SELECT * FROM {n}").rows() if n in names else [] for n in TABLES}
+
+
+def _is_after_unknown(why: BaseException) -> bool:
+    """Whether the signal was handled at the end of a change whose outcome is unknown."""
+    return isinstance(why.__context__, OutcomeUnknown)
 
 
 def _is_same(one: Rows, other: Rows) -> bool:
