@@ -461,6 +461,26 @@ def test_a_deferred_view_in_parts_takes_what_retention_ended_meanwhile(mill):
     assert mill["v"].rows() == [(12,)]
 
 
+@pytest.mark.parametrize("policy", ["IMMEDIATE", "ON DEMAND"])
+def test_a_join_in_parts_waits_for_its_slower_side_beyond_retention(mill, policy):
+    for name in ("l", "r"):
+        mill.sql(f"CREATE TABLE {name} (t TIMESTAMP, x INT) TIMESTAMP BY t PARTITION LENGTH 10"
+                 " RETENTION INTERVAL '30' SECONDS")  # fmt: skip
+    joined = "SELECT {} + sum(l.x * r.x) AS s FROM l[{}] l, r[{}] r"
+    mill.sql(f"CREATE MATERIALIZED VIEW v REFRESH {policy} AS INITIALIZE v[i] AS "
+             f"{joined.format('0', 'i', 'i')} UPDATE v[j] AS {joined.format('max(p.s)', 'j', 'j')},"
+             " v[j-1] p PARTITION LENGTH 10")  # fmt: skip
+    for i in range(12):
+        mill.insert("l", [(at(10 * i), 1)])
+    assert len(mill.sql("SELECT * FROM l").rows()) == 3
+    for i in range(6):
+        mill.insert("r", [(at(10 * i), 1)])
+        mill.insert("r", [(at(10 * i + 1), 1)])  # the part is there already, and still changes
+    mill["v"].refresh()
+    assert mill["v"].rows() == [(12,)]
+    assert len(mill.sql("SELECT * FROM l").rows()) == 3
+
+
 def test_verify_compares_at_the_version_that_the_view_has(mill):
     view = counted(mill, "ON DEMAND")
     mill.insert("t", [(1,)])

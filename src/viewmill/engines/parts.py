@@ -51,6 +51,7 @@ class PartMaintainer(KeptParts):
         dictionary: Dictionary,
         version: Callable[[], int],
         is_deferred: Callable[[], bool] = lambda: False,
+        is_dropped: Callable[[], bool] = lambda: False,
     ) -> None:
         assert isinstance(program.body, PartQueries)
         super().__init__(program.output, program.body.length, version)
@@ -58,7 +59,7 @@ class PartMaintainer(KeptParts):
         self._sources: dict[str, PartSource] = {**parted, self._body.view: self}
         self._run, self._dictionary = run, dictionary
         self._all_due = False  # a table that is read whole has changed
-        self._is_deferred = is_deferred
+        self._is_deferred, self._is_dropped = is_deferred, is_dropped
         self._seen = 0  # the version of the last refresh
         self._memo: tuple[Any, Delta] | None = None
         self._held: Rows = {}
@@ -123,16 +124,41 @@ class PartMaintainer(KeptParts):
         return later.union(source.changed_parts())
 
     def needs_from(self, source: str) -> int:
-        """The oldest part of a source that the next refresh reads; an immediate view needs none."""
-        if not self._is_deferred():
+        """The oldest part of a source that the parts to come read.
+
+        A join needs what one side has until the other side has come, and cannot change any more,
+        however long that takes.
+        """
+        if self._is_dropped():
             return sys.maxsize
         if self.first is None or self.next is None:
             return -sys.maxsize
-        first = min([self.next, *self._due()])
+        first = min([self.next, *self._due(), self._first_changing()])
         following = max(first, self.first + 1)
-        read = [each.low.at(first) for each in self._references(first, source)]
-        read += [each.low.at(following) for each in self._references(following, source)]
+        read = [self._reads_from(each, first) for each in self._references(first, source)]
+        read += [self._reads_from(each, following) for each in self._references(following, source)]
         return min(read, default=sys.maxsize)
+
+    def _first_changing(self) -> int:
+        """The oldest part that reads something that may still change."""
+        assert self.first is not None
+        assert self.next is not None
+        found = [self.next]
+        for each in self._body.update.references:
+            source = self._sources[each.source]
+            oldest = None if source is self else source.oldest_changing()
+            at = None if oldest is None else each.high.first_at_least(oldest)
+            found += [] if at is None else [at]
+        return max(self.first, min(found))
+
+    def oldest_changing(self) -> int | None:
+        """The oldest part that may still change; None if there is none yet."""
+        return None if self.first is None else self._first_changing()
+
+    def _reads_from(self, reference: PartsRead, i: int) -> int:
+        """The oldest part that part i must find; one that reads all of them takes what is kept."""
+        reads_all = reference.low.multiplier == 0 and not self._is_deferred()
+        return (reference.high if reads_all else reference.low).at(i)
 
     def _references(self, i: int, source: str) -> list[PartsRead]:
         """The references of part i to a source."""
@@ -174,9 +200,9 @@ class PartMaintainer(KeptParts):
                     heapq.heappush(due, each)
 
     def _start(self) -> None:
-        """Start the view at its first part, once there are rows."""
-        first = self.starts_at()
-        if first is not None:
+        """Start the view at its first part, once it can be computed: older rows may come first."""
+        first, newest = self.starts_at(), self.newest_computable()
+        if first is not None and newest is not None and first <= newest:
             self.begin(first)
 
     def first_rebuilt(self) -> int:

@@ -304,6 +304,11 @@ class Parted:
             return None
         return self._first_retained(newest)
 
+    def oldest_changing(self) -> int | None:
+        """The oldest part that may still change; the newest if nothing says how late rows come."""
+        horizon = self.horizon()
+        return self.newest_part() if horizon is None else horizon
+
     def note_catalog(self, catalog: Iterable[PartInfo], refused: int) -> None:
         """Restore the catalog of parts from a checkpoint."""
         self._catalog |= {each.subscript: each for each in catalog}

@@ -176,7 +176,7 @@ def build_parts(core: Core, program: Program, entry: ViewEntry) -> PartMaintaine
     sources = {name: source for name, source in parted.items() if source is not None}
     return PartMaintainer(
         program, sources, run, core.dictionary, lambda: core.version,
-        lambda: not entry.is_immediate,
+        lambda: not entry.is_immediate, lambda: entry.dropped,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ class KeptParts:
         self._ahead: set[int] = set()  # parts that are newer than what else was restored
         self.archive: Callable[[int, int, Delta], bool] | None = None
         self.lookback = 0  # how many parts before the oldest shown one are read, by anyone
-        self.holders: WeakSet[Any] = WeakSet()  # deferred views above, that read parts later
+        self.holders: WeakSet[Any] = WeakSet()  # views above, that read parts later
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
 
     # Changes.
@@ -144,6 +144,10 @@ class KeptParts:
     def info(self, subscript: int) -> PartInfo:
         """What the catalog says of a committed part."""
         return self._catalog[subscript]
+
+    def oldest_changing(self) -> int | None:
+        """The oldest part that readers must expect to change; None if there is none yet."""
+        return self.newest_part()
 
     def oldest_shown(self) -> int | None:
         """The oldest part that retention leaves to readers."""

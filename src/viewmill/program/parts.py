@@ -166,6 +166,9 @@ class PartSource(Protocol):
     def oldest_shown(self) -> int | None:
         """The oldest part that retention leaves to readers; None if all are shown."""
 
+    def oldest_changing(self) -> int | None:
+        """The oldest part that readers must expect to change; None if there is none yet."""
+
     def changed_parts(self) -> Iterable[int]:
         """The parts that changed since the last commit."""
 
