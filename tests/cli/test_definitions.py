@@ -56,3 +56,12 @@ def test_an_error_names_the_file_and_underlines_its_line(tmp_path):
         read_library(library(tmp_path, text))
     assert "views.sql: " in raised.value.message
     assert "  3 | CREATE TABLE u" in str(raised.value)
+
+
+def test_a_line_break_within_a_literal_stays_as_it_is(tmp_path):
+    """Files were read with universal newlines, so that the literal lost its carriage return."""
+    file = tmp_path / "views.sql"
+    sql = "CREATE MATERIALIZED VIEW v AS\r\n  SELECT 'a\r\nb\rc' AS x FROM t"
+    file.write_bytes(b"\xef\xbb\xbf" + sql.encode())
+    (found,) = read_library(file)
+    assert found.sql == sql

@@ -110,3 +110,15 @@ def test_rows_are_replayed_whose_strings_are_looked_up():
         shown = mill.replay("bids", [("ab", 1, 2), ("b", 5, 3), ("ac", 7, 4)], view="v")
         assert shown.to_pylist() == [{"volume": 1}, {"volume": None}, {"volume": 7}]
         assert mill["v"].verify() == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_listeners_hear_at_once_of_what_came_before_a_row_that_fails(mill):
+    mill.sql("CREATE TABLE t (a INT)")
+    mill.sql("CREATE MATERIALIZED VIEW v REFRESH POLICY FULL AS SELECT 6 div a AS q FROM t")
+    heard = []
+    mill["v"].subscribe(lambda delta: heard.extend(delta))
+    with pytest.raises(vm.ViewmillError, match="division by zero"):
+        mill.replay("t", [(1,), (2,), (0,), (3,)], view="v")
+    assert heard == [((6,), 1), ((3,), 1)]
+    assert sorted(mill["v"].rows()) == [(3,), (6,)]

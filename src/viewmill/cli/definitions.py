@@ -97,12 +97,19 @@ def _source_tables(spec: Spec) -> Iterable[Definition]:
 
 def read_library(file: Path) -> list[Definition]:
     """The definitions of one SQL file."""
+    text = sql_of(file)
     try:
-        return [_define(statement, file) for statement in parse(file.read_text(encoding="utf-8"))]
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(f"{file} is not UTF-8 text", detail=str(error)) from error
+        return [_define(statement, file) for statement in parse(text)]
     except ViewmillError as error:
         raise named(file, error) from error
+
+
+def sql_of(file: Path) -> str:
+    """The text of a file as it is: a line break within a literal belongs to it."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{file} is not UTF-8 text", detail=str(error)) from error
 
 
 def _define(statement: Statement, file: Path) -> Definition:

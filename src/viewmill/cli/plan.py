@@ -12,7 +12,7 @@ import typer
 from viewmill.algebra.units import parse_bytes
 from viewmill.bench.plot import Series, bar_chart
 from viewmill.cli.arguments import SPEC, JsonOption, MillOption, SpecOption
-from viewmill.cli.definitions import Definition, read_definitions
+from viewmill.cli.definitions import Definition, read_definitions, sql_of
 from viewmill.cli.open_mill import open_mill
 from viewmill.cli.project import scratch_mill
 from viewmill.cli.spec import read_spec
@@ -130,7 +130,7 @@ def _open(subject: str, spec: Path, mill: Path | None) -> Iterator[tuple[Mill, s
     if not file.is_file():
         raise InvalidArgument(f"there is no file {file}")
     with open_mill(spec, mill) as opened:
-        yield opened, file.read_text(encoding="utf-8")
+        yield opened, sql_of(file)
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:

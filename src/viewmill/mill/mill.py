@@ -248,7 +248,8 @@ class Mill:
         """Apply rows one at a time; an Arrow table of what the view shows after each.
 
         For a view of one row that is one row for each row given, otherwise the changes, with the
-        columns `_step` and `_multiplicity`. The table changes as one batch.
+        columns `_step` and `_multiplicity`. The table changes as one batch if one kernel can
+        replay the view; otherwise row by row, and rows before one that fails stay.
         """
         with self.changing():
             delta = self._delta(table, rows, multiplicity=multiplicity)
@@ -268,9 +269,11 @@ class Mill:
         """Read, then change: no other thread comes in between. Listeners are told afterwards."""
         core = self._core
         core.require_open()
-        with core.lock:
-            yield
-        deliver_notices(core)
+        try:
+            with core.lock:
+                yield
+        finally:  # a replay that fails midway has made changes
+            deliver_notices(core)
         self._give_back()
 
     def _delta(self, table: str, rows: Any, **signs: str | None) -> Delta:
