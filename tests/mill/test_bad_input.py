@@ -295,3 +295,21 @@ def test_an_expression_that_fails_in_values_says_where(mill, uncompiled):
     mill.sql("CREATE TABLE t (n BIGINT)")
     with pytest.raises(vm.errors.EvaluationFailed, match=r'row 1, column "n": division by zero'):
         mill.sql("INSERT INTO t VALUES (2), (1 div 0), (3)")
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("SELECT sum(n) OVER (ORDER BY x RANGE BETWEEN 1.0 PRECEDING AND CURRENT ROW) AS s FROM t",
+         "The query is left to the engine for a RANGE frame with an offset over DOUBLE."),
+        ("SELECT n, id FROM t JOIN range(3) ON n = id",
+         "The query is left to the engine for a function in FROM."),
+    ],
+)  # fmt: skip
+def test_a_refused_query_says_what_is_left_to_the_engine(mill, uncompiled, query, detail):
+    """Only DuckDB's sum, or its range, was named."""
+    mill.sql("CREATE TABLE t (n BIGINT, x DOUBLE)")
+    with pytest.raises(errors.UnsupportedQuery) as raised:
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert raised.value.detail == detail
+    assert raised.value.span is not None

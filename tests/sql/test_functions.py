@@ -31,6 +31,8 @@ TYPES = [
     ("'3' + 4", "BIGINT"),
     ("'3' * 1.5", "DOUBLE"),
     ("-amount", "DECIMAL(12,2)"),
+    ("positive(amount)", "DECIMAL(12,2)"),
+    ("positive('3')", "DOUBLE"),
     # Literals.
     ("1.50", "DECIMAL(3,2)"),
     ("0.05", "DECIMAL(2,2)"),

@@ -152,7 +152,9 @@ def parse_query(tokens: Sequence[Token], sql: str) -> tuple[QueryTree, str]:
     span = span_of_tokens(tokens, sql)
     if not isinstance(tree, exp.Query | exp.Values):
         first = Span(sql, tokens[0].start, tokens[0].end)
-        raise MalformedSQL("expected a query", hint="Write SELECT ...", span=first)
+        is_table = tokens[0].text.upper() == "TABLE"
+        hint = "Write SELECT * FROM ..." if is_table else "Write SELECT ..."
+        raise MalformedSQL("expected a query", hint=hint, span=first)
     for select in tree.find_all(exp.Select):
         _check_select(select, sql, span)
     return tree, span.text

@@ -90,7 +90,10 @@ def refused(
 ) -> UnsupportedQuery:
     """The error of a query that the engine does not take either."""
     hint = error.hint or f"Only an engine could compute {reason.reason}, and this one cannot."
-    return UnsupportedQuery(error.message, detail=error.detail, hint=hint, span=place)
+    detail, named = error.detail, reason.reason.removeprefix("the function ")
+    if named not in error.message:  # it is about another place, which would do without this one
+        detail = detail or f"The query is left to the engine for {reason.reason}."
+    return UnsupportedQuery(error.message, detail=detail, hint=hint, span=place)
 
 
 def _inlined(query: exp.Expr, environment: Environment, scans: list[Scan]) -> exp.Expr:

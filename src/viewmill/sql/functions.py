@@ -465,6 +465,11 @@ def _minus(arguments: Arguments, span: Span | None) -> Expression:
     return operators.negate(arguments[0], span)
 
 
+def _positive(arguments: Arguments, span: Span | None) -> Expression:
+    negated = operators.negate(arguments[0], span)  # which takes what this takes
+    return negated.arguments[0] if isinstance(negated, Call) else arguments[0]
+
+
 def _mod(arguments: Arguments, span: Span | None) -> Expression:
     return operators.arithmetic("%", arguments[0], arguments[1], span)
 
@@ -514,6 +519,7 @@ _BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "zeroifnull": (_zeroifnull, 1, 1), "nullifzero": (_nullifzero, 1, 1), "hex": (_hex, 1, 1),
     "locate": (_locate, 3, 3),
     "sha2": (_sha2, 2, 2), "typeof": (_typeof, 1, 1), "try_mod": (_try_over("%"), 2, 2),
+    "positive": (_positive, 1, 1),
     "try_add": (_try("try_add", "+"), 2, 2), "try_subtract": (_try("try_subtract", "-"), 2, 2),
     "try_multiply": (_try("try_multiply", "*"), 2, 2), "bround": (_bround, 1, 2),
     "format_number": (_format_number, 2, 2),

@@ -182,6 +182,9 @@ def _bound(
         distance = _distance(value, order[0].expression)
         if distance is not None:
             return sign * distance
+    if unit == "range" and len(order) == 1:
+        what = f"a RANGE frame with an offset over {order[0].expression.type}"
+        raise NotModelled(what, lowering.span(node))
     raise NotModelled("a frame with this bound", lowering.span(node))
 
 
