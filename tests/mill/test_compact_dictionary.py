@@ -7,6 +7,7 @@ import itertools
 import random
 import resource
 import sys
+import threading
 import time
 
 import pytest
@@ -122,6 +123,24 @@ def test_the_rows_of_an_open_batch_mean_what_they_meant(uncompiled):
         assert mill.core.dictionary is not before
         assert {each[0] for each in mill["v"].rows()} >= {row(i)[1] for i in range(1190, 1200)}
         assert mill["v"].verify() == []
+
+
+def test_a_batch_that_is_about_to_commit_keeps_its_strings(uncompiled, monkeypatch):
+    """Another thread gave strings back between the end of a batch and its commit."""
+    with make_mill(option=")") as mill:
+        commit = mill._commit_together
+
+        def commit_late(batch: object) -> None:
+            other = threading.Thread(target=come_and_go, args=(mill, 400, 10_000))
+            other.start()
+            other.join()
+            commit(batch)
+
+        monkeypatch.setattr(mill, "_commit_together", commit_late)
+        with mill.batch():
+            mill.insert("t", [row(1), row(2)])
+        assert {"text 1", "text 2"} <= {each[0] for each in mill["v"].rows()}
+        assert all(mill[name].verify() == [] for name in mill.views())
 
 
 def test_what_waits_for_a_view_goes_on_waiting(uncompiled):

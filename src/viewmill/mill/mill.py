@@ -343,10 +343,10 @@ class Mill:
         core.require_open()
         if self._batch is not None:
             raise InvalidArgument("a batch is open already", hint="Batches do not nest.")
-        made = self._batches[thread] = Batch()
+        with core.write_lock:  # nobody is giving strings back, and nobody will until it ends
+            made = self._batches[thread] = Batch()
         try:
             yield self
-            del self._batches[thread]
             self._commit_together(made)
         finally:
             self._batches.pop(thread, None)
@@ -365,6 +365,7 @@ class Mill:
     @uninterruptible
     def _commit_together(self, batch: Batch) -> None:
         with self._core.write_lock:
+            del self._batches[caller()]
             self._commit(batch.changes(self._core))
 
     @property
