@@ -9,6 +9,7 @@ import resource
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_batch_that_is_about_to_commit_keeps_its_strings(uncompiled, monkeypat
     with make_mill(option=")") as mill:
         commit = mill._commit_together
 
-        def commit_late(batch: object) -> None:
+        def commit_late(batch: Any) -> None:
             other = threading.Thread(target=come_and_go, args=(mill, 400, 10_000))
             other.start()
             other.join()

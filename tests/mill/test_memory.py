@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import viewmill as vm
 from viewmill.mill import memory
+from viewmill.mill.fill import load_states
 from viewmill.mill.held_states import switch_to_full
 from viewmill.planner.allot import SELECTORS, Claim
 from viewmill.planner.select_states import Selection, reasons
@@ -400,3 +401,33 @@ def _signed(change: Any) -> dict[Any, int]:
     for *row, times in change.to_arrow().to_pandas().itertuples(index=False, name=None):
         found[tuple(row)] += times
     return dict(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_states_that_memory_does_not_suffice_for_after_a_commit_are_left_out(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A committed insert raised the MemoryError of states that were built after it."""
+    chance = random.Random(seed)
+
+    def fail_at_times(*given: Any) -> None:
+        load_states(*given)
+        if chance.random() < 0.5:
+            raise MemoryError
+
+    monkeypatch.setitem(SELECTORS, "dynamic", _by_chance(seed))
+    with _mill() as mill:
+        for name in list(VIEWS)[:4]:
+            mill.sql(f"CREATE MATERIALIZED VIEW {name} MEMORY '64 MB' AS {VIEWS[name]}")
+        for i in range(8):
+            for entry in mill.core.catalog.budgeted_views():
+                assert entry.budgeted is not None
+                entry.budgeted.selection = None  # choose anew each time
+            mill.insert("rst"[i % 3], [(i % 4, i % 3)])
+            with monkeypatch.context() as patch:
+                patch.setattr("viewmill.mill.held_states.load_states", fail_at_times)
+                for entry in mill.core.catalog.budgeted_views():
+                    assert entry.budgeted is not None
+                    entry.budgeted.selection = None
+                memory.release_states(mill.core)
+            _check(mill, mill.views())

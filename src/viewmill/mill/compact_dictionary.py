@@ -12,6 +12,7 @@ again before it has doubled, so the amortized cost of a new string is constant.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -27,7 +28,7 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import ArrowParts, Core
 from viewmill.mill.create import attach_own_archive
 from viewmill.mill.fill import build, fill_blocks
-from viewmill.mill.held_states import release, units
+from viewmill.mill.held_states import release, trim, units
 from viewmill.mill.pattern_snapshots import pass_on_runs
 from viewmill.mill.patterns import build_pattern
 from viewmill.mill.refresh import netted
@@ -52,6 +53,8 @@ def compact_if_due(core: Core) -> None:
         return
     if 2 * _live(core) < held:
         compact(core)
+        gc.collect()  # old maintainers refer to each other
+        trim()
     core.compact_at = max(core.compact_at_least, 2 * core.dictionary.held)
 
 

@@ -352,12 +352,14 @@ def _carry_out(
             missing = bool(wanted & budgeted.released) and not entry.waiting_rows
             if missing and can_rebuild(core, budgeted):
                 build_missing(core, entry, budgeted, wanted)
-    except ViewmillError as why:
+    except (ViewmillError, MemoryError) as why:
         _LOG.warning("states of view %s could not be built: %s", entry.name, why)
-        if budgeted.mode == "incremental":
-            switch_to_full(core, entry, budgeted)
-        else:
+        if budgeted.mode == "full":
             budgeted.own = unbuilt_blocks(entry.plan)
+        elif isinstance(why, MemoryError):
+            sweep(budgeted, always=True)  # what is loaded in part counts as released
+        else:
+            switch_to_full(core, entry, budgeted)
     if must_fit and not _is_within(entry):
         switch_to_full(core, entry, budgeted)
 
