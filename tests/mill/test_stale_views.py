@@ -66,3 +66,16 @@ def test_states_filled_again_leave_out_what_waits(mill, query):
     assert sorted(mill["v"].rows()) == shown
     mill["v"].refresh()
     assert mill["v"].verify() == []
+
+
+def test_a_full_refresh_fills_states_that_were_lost(mill):
+    """It was the hint of the error that readers get, and raised that error itself."""
+    mill.sql("CREATE TABLE t (k INT, x INT)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k, sum(x) AS s FROM t GROUP BY k")
+    mill.insert("t", [(1, 1), (1, 2)])
+    for block in mill.core.catalog.view("v").blocks:
+        block.maintainer.is_lost = mill.core.has_lost = True
+    with pytest.raises(vm.errors.OutOfMemory):
+        mill["v"].rows()
+    mill.sql("REFRESH MATERIALIZED VIEW v FULL")
+    assert mill["v"].rows() == [(1, 3)]

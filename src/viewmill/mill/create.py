@@ -34,7 +34,7 @@ from viewmill.mill.adaptive_recompute import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill, fill_anew, fill_blocks, unbuilt_blocks
+from viewmill.mill.fill import build, fill, fill_anew, fill_blocks, restore_lost, unbuilt_blocks
 from viewmill.mill.memory import attach, refresh_blocks, release_states
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view, speculates
@@ -393,6 +393,8 @@ def refresh_fully(core: Core, entry: ViewEntry) -> None:
             f'"{entry.name}" is in parts, which are not built again',
             hint=f"VERIFY {entry.name} compares them; DROP and CREATE starts anew.",
         )
+    if core.has_lost:
+        restore_lost(core)
     refresh_view(core, entry)  # errors show up here, where everything can be rolled back
     unshare(core, entry)
     before = None if entry.enumerator is not None else entry.block.maintainer.contents()
