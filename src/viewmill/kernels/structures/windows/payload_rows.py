@@ -39,27 +39,54 @@ def two_sum(a, b):
     return total, 0.0
 
 
+def quick_sum(a, b):
+    """The same of numbers that are not too large: else what it lacks is NaN."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def add_large(a, b, c, x, y, z):
+    """The sum of two sums of three floats, some of which are infinite, NaN or nearly too large."""
+    a, x = two_sum(a, x)
+    b, x = two_sum(b, x)
+    a, y = two_sum(a, y)
+    b, y = two_sum(b, y)
+    a, z = two_sum(a, z)
+    b, z = two_sum(b, z)
+    c, x = two_sum(c, x)
+    c = c + (x + y + z)
+    b, c = two_sum(b, c)
+    a, b = two_sum(a, b)
+    b, c = two_sum(b, c)
+    return a, b, c
+
+
 def add_reals(to_r, to, old_r, old, new_r, new, r):
     """A sum is that of three floats: what an addition loses is added to the next of them."""
     a, b, c = old_r[U(old), U(r)], old_r[U(old), U(r + 1)], old_r[U(old), U(r + 2)]
     x, y, z = new_r[U(new), U(r)], new_r[U(new), U(r + 1)], new_r[U(new), U(r + 2)]
-    a, x = two_sum(a, x)
-    b, x = two_sum(b, x)
+    d, x = quick_sum(a, x)
+    e, x = quick_sum(b, x)
     if y != 0.0:
-        a, y = two_sum(a, y)
-        b, y = two_sum(b, y)
+        d, y = quick_sum(d, y)
+        e, y = quick_sum(e, y)
     if z != 0.0:
-        a, z = two_sum(a, z)
-        b, z = two_sum(b, z)
-    c, x = two_sum(c, x)
-    c = c + (x + y + z)
+        d, z = quick_sum(d, z)
+        e, z = quick_sum(e, z)
+    f, x = quick_sum(c, x)
+    f = f + (x + y + z)
     # The largest comes first and takes all that it can.
-    b, c = two_sum(b, c)
-    a, b = two_sum(a, b)
-    b, c = two_sum(b, c)
-    to_r[U(to), U(r)] = a
-    to_r[U(to), U(r + 1)] = b
-    to_r[U(to), U(r + 2)] = c
+    e, f = quick_sum(e, f)
+    d, e = quick_sum(d, e)
+    e, f = quick_sum(e, f)
+    if not np.isfinite(f):
+        d, e, f = add_large(
+            a, b, c, new_r[U(new), U(r)], new_r[U(new), U(r + 1)], new_r[U(new), U(r + 2)]
+        )
+    to_r[U(to), U(r)] = d
+    to_r[U(to), U(r + 1)] = e
+    to_r[U(to), U(r + 2)] = f
 
 
 def choose(to_w, to, old_w, old, new_w, new, w, latest):
