@@ -13,6 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 PARTS = 3  # floats whose exact sum a sum is
 _SPLIT = 134217729.0  # 2^27 + 1: cuts a float into two halves
+_LARGE = 1e300
 _HIGHEST = 1023  # the exponent of what is nearly too large for a float
 
 
@@ -42,6 +43,9 @@ def multiples(
     values = np.asarray(values, np.float64)
     if times is None or np.all(np.abs(times) == 1):
         return at, values if times is None else values * times
+    if np.any(np.abs(values) > _LARGE):  # a multiple may be too large, though the sum is not
+        size = np.abs(times)
+        return np.repeat(at, size), np.repeat(values * np.sign(times), size)
     with np.errstate(invalid="ignore", over="ignore"):
         moved = values * _SPLIT
         upper = np.where(np.abs(moved) < np.inf, moved - (moved - values), values)
