@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 
 import pytest
@@ -113,7 +114,18 @@ def test_rows_are_replayed_whose_strings_are_looked_up():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_listeners_hear_at_once_of_what_came_before_a_row_that_fails(mill):
+@pytest.mark.parametrize("kind", ["one thread", "two threads"])
+def test_listeners_hear_at_once_of_what_came_before_a_row_that_fails(mill, kind):
+    is_over = threading.Event()
+    if kind == "two threads":  # then a twin of this thread makes the calls
+        threading.Thread(target=is_over.wait).start()
+    try:
+        _fail_midway(mill)
+    finally:
+        is_over.set()
+
+
+def _fail_midway(mill):
     mill.sql("CREATE TABLE t (a INT)")
     mill.sql("CREATE MATERIALIZED VIEW v REFRESH POLICY FULL AS SELECT 6 div a AS q FROM t")
     heard = []

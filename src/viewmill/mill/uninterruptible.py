@@ -109,12 +109,21 @@ def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
         core = getattr(owner, "_core", None)  # None in its constructor
         if core is not None and core.lock._is_owned():  # a twin would wait for its own caller
             return method(*args, **kwargs)
-        result: R = _run(partial(method, *args, **kwargs))
-        if owner._core.notices:
-            deliver_notices(owner._core)
+        try:
+            result: R = _run(partial(method, *args, **kwargs))
+        except Exception:  # a replay that fails midway has made changes
+            _deliver(owner)
+            raise
+        _deliver(owner)
         return result
 
     return call
+
+
+def _deliver(owner: Any) -> None:
+    core = getattr(owner, "_core", None)  # None if the constructor failed
+    if core is not None and core.notices:
+        deliver_notices(core)
 
 
 def _forget_twin() -> None:
