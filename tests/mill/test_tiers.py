@@ -71,6 +71,7 @@ def switch_to_compiled(mill: vm.Mill) -> None:
                 core.tiers.switch_to_compiled(core, block.maintainer)
 
 
+@pytest.mark.xdist_group("tiers")  # one process compiles for all of them
 @pytest.mark.parametrize("seed", range(4))
 def test_a_view_goes_over_to_compiled_kernels_between_any_two_batches(seed: int) -> None:
     source, held = random.Random(seed), list[tuple[Any, ...]]()
