@@ -53,6 +53,7 @@ _LAZY = {
     "models": "viewmill.models",
     "Operation": "viewmill.algebra.operations:Operation",
     "Ring": "viewmill.algebra.rings:Ring",
+    "sources": "viewmill.sources",
     "spark": "viewmill.pipeline.spark",
 }
 

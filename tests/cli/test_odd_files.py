@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from viewmill.cli.read_files import read_file
 from viewmill.cli.yaml_reader import InvalidSpec, read_yaml
 from viewmill.errors import InvalidRow
+from viewmill.sources.read_files import read_file
 
 SCHEMA = pa.schema(
     {

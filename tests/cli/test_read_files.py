@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from viewmill.cli.read_files import read_file
 from viewmill.errors import InvalidRow
+from viewmill.sources.read_files import read_file
 
 SCHEMA = pa.schema(
     [

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from viewmill.cli.arguments import SPEC, JsonOption, SpecFile, SpecOption
 from viewmill.cli.definitions import read_definitions
 from viewmill.cli.project import scratch_mill
-from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Spec, read_spec
 from viewmill.cli.take_files import file_schema
 from viewmill.cli.terminal import grid, print_json, print_text, results
+from viewmill.sources.read_files import read_file
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill

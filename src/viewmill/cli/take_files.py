@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,9 @@ import pyarrow as pa
 
 from viewmill.algebra.names import quoted
 from viewmill.cli.project import FILES, select
-from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Source, Spec
 from viewmill.errors import ForbiddenChange, InvalidArgument, ViewmillError
+from viewmill.sources.read_files import digest_file, read_file
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -93,15 +92,6 @@ def _check_unchanged(source: Source, file: Path, note: Note) -> None:
             detail="New rows belong in a new file: which rows of this one are new, nobody can say.",
             hint=f"--full-refresh {source.name} forgets its rows and takes all its files again.",
         )
-
-
-def digest_file(file: Path) -> str:
-    """A name for the contents of a file."""
-    digest = blake2b(digest_size=16)
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def file_schema(mill: Mill, source: Source) -> pa.Schema:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from viewmill.cli.read_files import read_file
 from viewmill.cli.spec import Format, Sink
 from viewmill.errors import InvalidArgument, WrongFormat
 from viewmill.mill.readers import in_utc
+from viewmill.sources.read_files import read_file
 
 if TYPE_CHECKING:
     from viewmill.mill.changes import Change

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from viewmill.mill.create import pass_on, plan_view
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.fill import count_negative_rows
+from viewmill.mill.follow import Follower, forget, prepare
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
@@ -61,6 +63,7 @@ from viewmill.program.program import Body, Program, Triggers
 from viewmill.program.threads import caller
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
+from viewmill.sources.source import Source
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, Query
 
@@ -91,6 +94,7 @@ class Mill:
             self._batches: dict[int, Batch] = {}  # by the thread that opened it
             self.writer = caller()
             self.streams: list[Changes] = []
+            self._followers: dict[str, Follower] = {}
             self._core.plan_carefully = partial(plan_carefully, self._core)
             self._core.pass_on = partial(pass_on, self._core)
             self._core.stale_records = partial(stale_records, self._core)
@@ -159,6 +163,46 @@ class Mill:
         except BaseException:
             self.sql(f"DROP TABLE {quoted(called)}")
             raise
+
+    # Following sources.
+
+    def follow(
+        self,
+        table: str,
+        source: Source,
+        *,
+        key: str | Sequence[str] = (),
+        options: str = "UNCHECKED",
+        every: float = 1.0,
+        background: bool = True,
+    ) -> None:
+        """Keep a table equal to a source; create the table if there is none.
+
+        Rows and offsets are committed together: a mill that is opened again and follows the same
+        source goes on where it was. With background=False only `catch_up` looks for rows.
+        """
+        self._core.require_open()
+        self.require_no_batch()
+        if table in self._followers:
+            raise InvalidArgument(f'table "{table}" follows a source already')
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        prepare(self, table, source, keys, options)
+        made = self._followers[table] = Follower(self, table, source, every)
+        if background:
+            made.start()
+
+    def catch_up(self, timeout: float | None = None) -> bool:
+        """Take everything that the sources have now; False if that takes longer than `timeout`."""
+        self._core.require_open()
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        return all([each.catch_up(deadline) for each in [*self._followers.values()]])
+
+    def unfollow(self, table: str) -> None:
+        """Stop following, and forget how far the source was taken; the rows stay."""
+        if table not in self._followers:
+            raise InvalidArgument(f'table "{table}" follows no source')
+        self._followers.pop(table).stop()
+        forget(self, table)
 
     # Changing tables.
 
@@ -491,6 +535,7 @@ class Mill:
                 "state_bytes": sum(each["state_bytes"] for each in views.values()),
                 "tables": tables,
                 "views": views,
+                "sources": {n: each.status() for n, each in self._followers.items()},
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }
@@ -601,6 +646,8 @@ class Mill:
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
         self.clock.stop()
+        for each in self._followers.values():
+            each.stop()
         with self._core.write_lock:  # it is released once: an interrupt must not come halfway
             self._release()
             for stream in self.streams:

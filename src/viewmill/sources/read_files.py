@@ -2,7 +2,7 @@
 
 takes  a file, its format, the columns expected, how many rows to leave out
 gives  tables of at most `batch_rows` rows, in the order of the file
-next   cli.take_files, which puts them into the mill
+next   cli.take_files and sources.files, which hand them to a mill
 
 CSV and JSON values are text that is converted strictly: 1.5 is no BIGINT, the error names the row.
 """
@@ -14,6 +14,7 @@ import io
 import json
 import reprlib
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from viewmill.cli.check_csv import check_quotes
-from viewmill.cli.spec import Format
 from viewmill.errors import InvalidRow, nearest
+from viewmill.sources.check_csv import check_quotes
 
 BLOCK_BYTES = 4 << 20
 
@@ -51,7 +51,7 @@ AS_WRITTEN: dict[str, Any] = {
 
 
 def read_file(
-    file: Path, format: Format, schema: pa.Schema, *, skip: int, batch_rows: int
+    file: Path, format: str, schema: pa.Schema, *, skip: int, batch_rows: int
 ) -> Iterator[pa.Table]:
     """The rows of a file after the first `skip`, as tables of at most `batch_rows` rows."""
     tables = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}[format]
@@ -286,3 +286,12 @@ def _sql_type(type_: pa.DataType) -> str:
     names = {"int32": "INT", "int64": "BIGINT", "float": "FLOAT", "bool": "BOOLEAN"}
     text = str(type_)
     return names.get(text, text.replace("decimal128", "DECIMAL").split("[")[0].upper())
+
+
+def digest_file(file: Path) -> str:
+    """A name for the contents of a file."""
+    digest = blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
