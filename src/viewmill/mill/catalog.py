@@ -12,7 +12,14 @@ from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed
-from viewmill.errors import BrokenView, NameInUse, NameTaken, UnknownName, nearest
+from viewmill.errors import (
+    BrokenView,
+    ForbiddenChange,
+    NameInUse,
+    NameTaken,
+    UnknownName,
+    nearest,
+)
 from viewmill.mill.budgeted_states import BudgetedStates
 from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
@@ -187,6 +194,7 @@ class Catalog:
         self._tables: dict[str, TableEntry] = {}
         self._readers: dict[str, dict[str, Entry]] = {}  # by the name that their text mentions
         self.rings: dict[str, RegisteredRing] = {}  # by their names in lower case
+        self.followed: dict[str, str] = {}  # titles of sources, by their tables in lower case
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
@@ -349,6 +357,17 @@ class Catalog:
             names = ", ".join(entry.name for entry in readers)
             raise NameInUse(
                 f'"{name}" is in use', detail=f"It is read by {names}.", hint="Drop those first."
+            )
+
+    def require_unfollowed(self, name: str) -> None:
+        """Raise if a table follows a source: nobody else changes or drops it."""
+        title = self.followed.get(name.lower())
+        if title is not None:
+            raise ForbiddenChange(
+                f'table "{name}" follows {title}',
+                detail="Only its source changes it: the rows and how far the source was taken "
+                "belong together.",
+                hint="mill.unfollow(table) first.",
             )
 
     def reads_transitively(self, name: str) -> set[str]:

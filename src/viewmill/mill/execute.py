@@ -134,6 +134,7 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
             alter_policies(core, entry, statement.policies, recorded)
             refresh_due(core, reading=None)
         case s.DropTable():
+            core.catalog.require_unfollowed(statement.name)
             _drop(core, statement.name, statement.if_exists, TableEntry, "table")
         case s.DropView():
             kinds = (ViewEntry, BrokenEntry) + (() if statement.materialized else (PlainEntry,))

@@ -2,29 +2,27 @@
 
 takes  a source, the table that its rows go to
 does   passes over what the source has now, asked by `catch_up` or by a thread of its own
+next   offsets, which commits
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from viewmill.deltas.arrow import arrow_schema
-from viewmill.errors import InvalidArgument, SourceBroken, ViewmillError
-from viewmill.mill.import_table import create_statement
+from viewmill.errors import ViewmillError
+from viewmill.mill.offsets import commit_step, read_offsets
 from viewmill.program.threads import one_of_ours
 from viewmill.sources.source import Source, Step
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
 
-OFFSETS = "_viewmill_offsets"
-_CREATE = (
-    f"CREATE TABLE {OFFSETS} (name STRING NOT NULL, source STRING NOT NULL, part STRING NOT NULL, "
-    "reached STRING NOT NULL, PRIMARY KEY (name, source, part))"
-)
 _LONGEST_S = 60.0  # between two attempts
 
 
@@ -39,6 +37,7 @@ class Follower:
         self._stopped = False
         self._rows, self._errors, self._caught_up = 0, 0, time.monotonic()
         self._error: ViewmillError | None = None
+        _FOLLOWERS.add(self)
 
     def start(self) -> None:
         """Follow in a thread."""
@@ -55,6 +54,11 @@ class Follower:
             self._thread.join(timeout=5)
         self.source.close()
 
+    def after_fork(self) -> None:
+        """In a forked child: the thread is gone, and it may have held the lock."""
+        self._lock, self._awake = threading.Lock(), threading.Event()
+        self._thread, self._stopped = None, True
+
     def status(self) -> dict[str, Any]:
         """How far it is, for `mill.status()`."""
         return {
@@ -70,7 +74,7 @@ class Follower:
         if self._stopped:
             return "stopped"
         if self._error is not None:
-            return "failed" if isinstance(self._error, SourceBroken) else "retrying"
+            return "failed" if self._thread is None else "retrying"
         return "following"
 
     def catch_up(self, deadline: float) -> bool:
@@ -87,90 +91,84 @@ class Follower:
         if mill is None or self._stopped:
             return True
         try:
-            schema = arrow_schema(mill.core.catalog.table(self.name).table.schema)
-            if self._offsets is None:
-                self._offsets = read_offsets(mill, self.name, self.source)
-            for step in self.source.changes(self._offsets, schema):
-                self._commit(mill, step)
-                if self._stopped or time.monotonic() > deadline:
-                    return False
-        except Exception as why:
+            is_complete = self._take(mill, deadline)
+        except Exception as why:  # noqa: BLE001 (it is raised with its source's name)
             self.source.close()
             self._errors += 1
             self._error = _named(self.source, why)
-            raise self._error from why
-        self._error, self._errors, self._caught_up = None, 0, began
+            raise self._error from (None if self._error is why else why)
+        self._error, self._errors = None, 0
+        if is_complete:
+            self._caught_up = began
+        return is_complete
+
+    def _take(self, mill: Mill, deadline: float) -> bool:
+        schema = arrow_schema(mill.core.catalog.table(self.name).table.schema)
+        if self._offsets is None:
+            self._offsets = read_offsets(mill, self.name)
+        for step in self.source.changes(self._offsets, schema):
+            self._commit(mill, step)
+            if self._stopped or time.monotonic() > deadline:
+                return False
         return True
 
     def _commit(self, mill: Mill, step: Step) -> None:
         """One version with the rows and the offsets. Until it is done, only the mill knows both."""
         offsets, self._offsets = self._offsets or {}, None
-        title = self.source.title
-        with mill.batch():
-            if step.rows is not None:
-                mill.insert(self.name, step.rows)
-            noted = [(self.name, title, part, reached) for part, reached in step.offsets.items()]
-            mill.upsert(OFFSETS, noted)
+        commit_step(mill, self.name, self.source, step, lambda: not self._stopped)
         self._offsets = {**offsets, **step.offsets}
-        self._rows += 0 if step.rows is None else step.rows.num_rows
+        self._rows += step.rows
 
     def _run(self) -> None:
         with one_of_ours():
             while not self._stopped:
                 mill = self._mill()
                 if mill is None or mill.core.closed:
+                    self.source.close()
                     return
                 del mill
-                wait = self._attempt()
-                self._awake.wait(wait)
+                self._awake.wait(self._attempt())
 
     def _attempt(self) -> float:
         """Pass over the source once; how long to wait until the next time."""
         try:
             self.catch_up(float("inf"))
-        except ViewmillError:
-            return min(self._every * 2.0**self._errors, _LONGEST_S)  # `status` has the error
+        except ViewmillError:  # `status` has it
+            longest = max(self._every, _LONGEST_S)
+            return min(max(self._every, 0.1) * 2.0 ** min(self._errors, 16), longest)
         return self._every
 
 
-def prepare(mill: Mill, name: str, source: Source, key: tuple[str, ...], options: str) -> None:
-    """Create the table if there is none; refuse one with rows that the source did not bring."""
-    if OFFSETS not in mill:
-        mill.sql(_CREATE)
-    offsets = read_offsets(mill, name, source)
-    if name in mill:
-        if not offsets and mill.core.catalog.table(name).table.rows:
-            raise InvalidArgument(
-                f'table "{name}" has rows that did not come from {source.title}',
-                hint=f'Follow into another table, or empty it first: DELETE FROM "{name}".',
-            )
-        return
-    schema = source.schema()
-    if schema is None:
-        raise InvalidArgument(
-            f"{source.title} do not say what their columns are",
-            hint=f"CREATE TABLE {name} (...) first.",
-        )
-    mill.sql(create_statement(name, schema.empty_table(), key, options))
-    forget(mill, name)
-
-
-def read_offsets(mill: Mill, name: str, source: Source) -> dict[str, str]:
-    """The offsets that the mill has committed."""
-    mine = (name, source.title)
-    found = mill.sql(f"SELECT name, source, part, reached FROM {OFFSETS}").rows()
-    return {part: reached for *whose, part, reached in found if tuple(whose) == mine}
-
-
-def forget(mill: Mill, name: str) -> None:
-    """Forget the offsets of whatever a table followed."""
-    found = mill.sql(f"SELECT name, source, part, reached FROM {OFFSETS}").rows()
-    mill.delete(OFFSETS, [row for row in found if row[0] == name])
+def catch_up(followers: Sequence[Follower], timeout: float | None) -> bool:
+    """Have all followers take what is there, then raise the first error."""
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    is_complete, first = True, None
+    for each in followers:
+        try:
+            is_complete = each.catch_up(deadline) and is_complete
+        except ViewmillError as why:
+            first = first or why
+    if first is not None:
+        raise first
+    return is_complete
 
 
 def _named(source: Source, why: Exception) -> ViewmillError:
     """The error with the name of its source."""
-    if isinstance(why, ViewmillError):
-        message = f"{source.title}: {why.message}"
-        return type(why)(message, detail=why.detail, hint=why.hint, span=why.span)
-    return ViewmillError(f"{source.title}: {why}")
+    if not isinstance(why, ViewmillError):
+        return ViewmillError(f"{source.title}: {why}", detail=type(why).__name__)
+    if not why.message.startswith(source.title):
+        why.message = f"{source.title}: {why.message}"
+        why.args = (why.message,)
+    return why
+
+
+_FOLLOWERS: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_FOLLOWERS):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,10 +37,11 @@ from viewmill.mill.create import pass_on, plan_view
 from viewmill.mill.execute import execute
 from viewmill.mill.expect import check_selector, described_expectation, expect, memory_bytes
 from viewmill.mill.fill import count_negative_rows
-from viewmill.mill.follow import Follower, forget, prepare
+from viewmill.mill.follow import Follower, catch_up
 from viewmill.mill.histories import parts_of, refused_rows
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
+from viewmill.mill.offsets import OFFSETS, forget, prepare, read_followed
 from viewmill.mill.part_folders import write_parts
 from viewmill.mill.read_only_store import open_read_only
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
@@ -106,6 +106,7 @@ class Mill:
             self.clock = Clock(self._core, lambda: _tick(reference))
             # A mill that is not closed explicitly is closed on garbage collection or at exit.
             self._release = weakref.finalize(self, _release, self._core, self.clock)
+            self._core.catalog.followed = read_followed(self)
         except BaseException:
             if store is not None:
                 store.close()
@@ -183,26 +184,41 @@ class Mill:
         """
         self._core.require_open()
         self.require_no_batch()
-        if table in self._followers:
+        if table.lower() in self._followers:
             raise InvalidArgument(f'table "{table}" follows a source already')
         keys = (key,) if isinstance(key, str) else tuple(key)
-        prepare(self, table, source, keys, options)
-        made = self._followers[table] = Follower(self, table, source, every)
+        made = Follower(self, prepare(self, table, source, keys, options), source, every)
+        self._followers[table.lower()] = made
         if background:
             made.start()
 
     def catch_up(self, timeout: float | None = None) -> bool:
-        """Take everything that the sources have now; False if that takes longer than `timeout`."""
+        """Take everything that the sources have now; False if that takes longer than `timeout`.
+
+        All sources are tried; then the first error, if there is one, is raised.
+        """
         self._core.require_open()
-        deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        return all([each.catch_up(deadline) for each in [*self._followers.values()]])
+        self.require_no_batch()
+        return catch_up([*self._followers.values()], timeout)
 
     def unfollow(self, table: str) -> None:
         """Stop following, and forget how far the source was taken; the rows stay."""
-        if table not in self._followers:
+        self._core.require_open()
+        self.require_no_batch()
+        follower = self._followers.pop(table.lower(), None)
+        if follower is not None:
+            follower.stop()
+        elif table.lower() not in self._core.catalog.followed or table.lower() == OFFSETS:
             raise InvalidArgument(f'table "{table}" follows no source')
-        self._followers.pop(table).stop()
         forget(self, table)
+
+    @uninterruptible
+    def commit_changes(self, changes: Callable[[], dict[str, Changed]]) -> None:
+        """Commit what `changes` gives, asked under the lock, as one version: for followers."""
+        with self.changing(), self._core.write_lock:
+            found = changes()
+            if found:
+                self._commit(found)
 
     # Changing tables.
 
@@ -214,6 +230,8 @@ class Mill:
             core.require_open()
         with core.write_lock:
             entry = core.catalog.table(table)
+            if core.catalog.followed:
+                core.catalog.require_unfollowed(entry.name)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
             if self._batches and self._batch is not None:
                 self._batch.take(entry, delta)
@@ -234,6 +252,7 @@ class Mill:
         """Insert rows, replacing the rows with the same primary keys."""
         with self.changing(), self._core.write_lock:
             entry = self._core.catalog.table(table)
+            self._core.catalog.require_unfollowed(entry.name)
             delta = self._delta(table, rows)
             if self._batch is not None:
                 self._batch.upsert(entry, delta)
@@ -331,6 +350,8 @@ class Mill:
         core.require_open()
         with core.write_lock:
             entry = core.catalog.table(table)
+            if core.catalog.followed:
+                core.catalog.require_unfollowed(entry.name)
             if self._batch is None:
                 self._commit_one(entry, joined(parts[0].schema, parts))
             else:
@@ -535,7 +556,7 @@ class Mill:
                 "state_bytes": sum(each["state_bytes"] for each in views.values()),
                 "tables": tables,
                 "views": views,
-                "sources": {n: each.status() for n, each in self._followers.items()},
+                "sources": {each.name: each.status() for each in self._followers.values()},
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }

@@ -1,4 +1,4 @@
-"""Where rows come from that a mill follows: `mill.follow("orders", vm.sources.files("in/*.csv"))`."""
+"""What a mill can follow: `mill.follow("orders", vm.sources.files("in/*.csv"))`."""
 
 from viewmill.sources.files import files
 

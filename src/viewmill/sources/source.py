@@ -19,8 +19,14 @@ Offsets = Mapping[str, str]  # by part of the source: a file's path, a topic's p
 class Step:
     """Rows that are committed together, and the offsets that have changed with them."""
 
-    rows: pa.Table | None
+    inserted: pa.Table | None
     offsets: Offsets
+    deleted: pa.Table | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(each.num_rows for each in (self.inserted, self.deleted) if each is not None)
 
 
 class Source(Protocol):
