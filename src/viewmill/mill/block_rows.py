@@ -9,7 +9,8 @@ computed once and held, unless there are too many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from viewmill.algebra.relations import Limit, Relation, Scan
@@ -18,6 +19,8 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.planner.blocks import inline_blocks
 from viewmill.program.states import Replay
+from viewmill.rewrite.correlation import transform_everywhere
+from viewmill.runtime.runtime import Block
 
 _MIN_USES = 3  # a block that so many definitions would compute is computed once instead
 _MAX_HELD_ROWS = 200_000  # larger results are not held in memory
@@ -26,14 +29,19 @@ _MAX_HELD_ROWS = 200_000  # larger results are not held in memory
 class BlockRows:
     """The inner blocks of a view while it is being filled."""
 
-    def __init__(self, core: Core, entry: ViewEntry) -> None:
+    def __init__(self, core: Core, entry: ViewEntry, blocks: Sequence[Block]) -> None:
         self._core, self._entry = core, entry
-        self._queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
-        self._uses = _uses(entry, self._queries)
+        self._queries = {each.name: _renamed(each.program.query, each) for each in blocks}
+        self._uses = _uses(blocks, self._queries)
         self._rows: dict[str, Any] = {}  # by block; None if they are too many
 
-    def run(self, definition: Relation, tables: Mapping[str, Any] | None = None) -> Any:
-        """The rows of a definition; `tables` replaces the present rows of some sources."""
+    def run(
+        self, block: Block, definition: Relation, tables: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The rows of a block's definition; `tables` replaces the present rows of some sources."""
+        return self._run(_renamed(definition, block), tables)
+
+    def _run(self, definition: Relation, tables: Mapping[str, Any] | None = None) -> Any:
         rest = dict(self._queries)
         given = {} if tables is None else dict(tables)
         for name in self._blocks_in(definition):
@@ -56,22 +64,35 @@ class BlockRows:
             return None
         if name not in self._rows:
             query = self._queries[name]
-            rows = self.run(Limit(query, _MAX_HELD_ROWS + 1))
+            rows = self._run(Limit(query, _MAX_HELD_ROWS + 1))
             self._rows[name] = rows if rows.num_rows <= _MAX_HELD_ROWS else None
         return self._rows[name]
 
 
-def _uses(entry: ViewEntry, queries: Mapping[str, Relation]) -> dict[str, int]:
+def _renamed(relation: Relation, block: Block) -> Relation:
+    """A relation of a block's program, over the present names of the blocks that it reads."""
+
+    def change(each: Relation) -> Relation:
+        if isinstance(each, Scan) and each.source in block.renamed:
+            return replace(each, source=block.renamed[each.source])
+        return each
+
+    return transform_everywhere(relation, change) if block.renamed else relation
+
+
+def _uses(blocks: Sequence[Block], queries: Mapping[str, Relation]) -> dict[str, int]:
     """How often each block would be computed if it were always inlined."""
     found = dict.fromkeys(queries, 0)
-    for block in entry.plan.blocks:
+    for block in blocks:
         for state in block.program.states:
             if not isinstance(state.definition, Replay) and not state.derived:
-                for scan in scans(state.definition):
-                    if scan.source in found:
-                        found[scan.source] += 1
-    for block in reversed(entry.plan.blocks[:-1]):  # blocks come after those that they read
-        for scan in scans(block.query):
-            if scan.source in found:
-                found[scan.source] += found[block.name]
+                _count(_renamed(state.definition, block), found, 1)
+    for block in reversed(blocks):  # blocks come after those that they read
+        _count(queries[block.name], found, found[block.name])
     return found
+
+
+def _count(relation: Relation, found: dict[str, int], times: int) -> None:
+    for scan in scans(relation):
+        if scan.source in found:
+            found[scan.source] += times

@@ -134,8 +134,9 @@ def fill_anew(core: Core, entry: ViewEntry) -> None:
 def fill_blocks(core: Core, entry: ViewEntry, blocks: Iterable[Block]) -> None:
     """Build all states of these blocks from the tables as they are now."""
     negative: dict[str, Delta] = {}
-    inner, blocks = BlockRows(core, entry), list(blocks)
+    blocks = list(blocks)
     own = _by_name([*_own_blocks(entry), *blocks])  # blocks read one another
+    inner = BlockRows(core, entry, list(own.values()))
     for block in blocks:
         _fill_block(core, entry, block, own, negative, inner)
 
@@ -197,7 +198,7 @@ def _load_definitions(
     tables: Mapping[str, Any] | None = None,
     inner: BlockRows | None = None,
 ) -> None:
-    inner = inner or BlockRows(core, entry)
+    inner = inner or BlockRows(core, entry, _own_blocks(entry))
     for state in states:
         definition = state.definition
         if isinstance(definition, Replay) or (
@@ -205,7 +206,7 @@ def _load_definitions(
         ):
             block.maintainer.load(state.name, ())
         elif not state.derived:
-            block.maintainer.load(state.name, inner.run(definition, tables).to_batches())
+            block.maintainer.load(state.name, inner.run(block, definition, tables).to_batches())
 
 
 def _fill_block(

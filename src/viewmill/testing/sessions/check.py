@@ -106,10 +106,11 @@ def _check_engine_calls(view: View, status: dict[str, Any], *, is_data: bool) ->
     calls = status["engine_calls"]
     is_incremental = "recompute" not in status["strategy"] and "MEMORY" not in view.sql
     quiet = is_data and is_incremental and status["refresh_kind"] == "incremental"
-    quiet = quiet and status["error"] is None  # a refresh that failed may fill states again
+    has_failed = status["error"] is not None or view.has_failed
+    quiet = quiet and not has_failed  # the refresh after one that failed may fill states again
     if quiet and 0 <= view.engine_calls < calls and status["budget_bytes"] is None:
         raise Different("engine calls", f"{view.name}: {_essence(status)}")
-    view.engine_calls = calls
+    view.engine_calls, view.has_failed = calls, status["error"] is not None
 
 
 def _essence(status: dict[str, Any]) -> dict[str, Any]:

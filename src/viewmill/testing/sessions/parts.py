@@ -17,11 +17,13 @@ from viewmill.testing.sessions.world import Table, View
 
 
 def note_start(view: View, tables: Mapping[str, Table]) -> None:
-    """Note the part that a view starts with, when it is first seen."""
+    """Note the part that a view starts with, once it can be computed: older rows may come first."""
     kind, table = view.definition["parts"], tables[view.definition["stream"]]
     newest, oldest = _newest(kind, table), _oldest(kind, table)
-    if view.first_part is None:
-        view.first_part = newest if view.last is None and newest is not None else oldest
+    if view.first_part is not None or newest is None:
+        return
+    first = newest if view.last is None else oldest
+    view.first_part = first if first is not None and first <= newest else None
 
 
 def part_rows(view: View, tables: Mapping[str, Table]) -> list[Row]:
