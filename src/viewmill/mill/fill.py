@@ -173,7 +173,6 @@ def load_states(
     block: Block,
     states: Iterable[State],
     tables: Mapping[str, Any] | None = None,
-    inner: BlockRows | None = None,
 ) -> None:
     """Build states of a block; `tables` replaces the present rows of some sources.
 
@@ -187,18 +186,15 @@ def load_states(
             if not state.derived:
                 block.maintainer.load(state.name, twin.maintainer.snapshot(state.name))
         return
-    _load_definitions(core, entry, block, states, tables, inner)
+    _load_definitions(block, states, BlockRows(core, entry, _own_blocks(entry)), tables)
 
 
 def _load_definitions(
-    core: Core,
-    entry: ViewEntry,
     block: Block,
     states: Iterable[State],
+    inner: BlockRows,
     tables: Mapping[str, Any] | None = None,
-    inner: BlockRows | None = None,
 ) -> None:
-    inner = inner or BlockRows(core, entry, _own_blocks(entry))
     for state in states:
         definition = state.definition
         if isinstance(definition, Replay) or (
@@ -221,7 +217,7 @@ def _fill_block(
     if _is_fed(core, block):
         negative[block.name] = _feed(core, entry, block, own, negative)
         return
-    _load_definitions(core, entry, block, block.program.states, inner=inner)
+    _load_definitions(block, block.program.states, inner)
     if is_replayed(block.program):
         negative[block.name] = _replay(core, entry, block, own, negative)
     elif isinstance(block.program.body, Windowed):
@@ -294,7 +290,8 @@ def _feed(
     changing = _dearest_first(program, [each for each in program.inputs if each.name in fed])
     static = {each.source.lower() for each in program.inputs if each.name not in fed}
     nothing = {name: _no_rows(core, name) for name in entry.reads if name not in static}
-    _load_definitions(core, entry, block, program.states, nothing)
+    inner = BlockRows(core, entry, list(own.values()))
+    _load_definitions(block, program.states, inner, nothing)
     late = []
     for each in changing:
         rows, missing = _fed_rows(core, entry, block, each, own, negative, tables or {})
