@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from viewmill.algebra.operations import Operation as Operation
     from viewmill.algebra.rings import Ring as Ring
+    from viewmill.algebra.user_functions import Function as Function
 
     # As names of this package, also for type checkers.
     from viewmill.deltas.factorize import factorize as factorize
@@ -51,6 +52,7 @@ _LAZY = {
     "Pipeline": "viewmill.pipeline.pipeline:Pipeline",
     "factorize": "viewmill.deltas.factorize:factorize",
     "models": "viewmill.models",
+    "Function": "viewmill.algebra.user_functions:Function",
     "Operation": "viewmill.algebra.operations:Operation",
     "Ring": "viewmill.algebra.rings:Ring",
     "sources": "viewmill.sources",
@@ -64,7 +66,7 @@ def connect(
     spark: Any = None,
     memory: str | int | None = None,
     selection: str = "dynamic",
-    register: Mapping[str, Ring | Operation] | None = None,
+    register: Mapping[str, Ring | Operation | Function] | None = None,
     compile: str | None = None,
     read_only: bool = False,
     kernels: str | os.PathLike[str] | None = None,
@@ -75,7 +77,7 @@ def connect(
     `memory="512 MB"` is a budget for the states of all views together; what is kept in it is
     selected by a dynamic program, or, to compare, by selection="recycler", "rebatch" (nothing is
     kept) or "everything" (all states, if they fit). `register={"name": ring}` gives a durable mill
-    the rings and operations that its views use.
+    the rings, operations and functions that its views use.
 
     A new view is interpreted until a helper process has compiled its kernels, which is what
     `compile="background"`, the default, means. `compile="now"` waits for the compiler instead,

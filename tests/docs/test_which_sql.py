@@ -22,6 +22,7 @@ def mill(uncompiled):
     with vm.connect() as mill:
         for table in ("r", "s"):
             mill.sql(f"CREATE TABLE {table} ({COLUMNS.group(1)})")
+        mill.function("twice", lambda x: None if x is None else 2 * x, "BIGINT")
         yield mill
 
 

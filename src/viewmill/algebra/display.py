@@ -44,6 +44,7 @@ from viewmill.algebra.relations import (
     inputs,
 )
 from viewmill.algebra.types import Date, Interval, Timestamp
+from viewmill.algebra.user_functions import shown_function
 from viewmill.algebra.walk import expressions, queries
 
 # How tightly an operator binds; what binds less than its surroundings gets parentheses.
@@ -191,7 +192,7 @@ def _call(call: Call, binding: int) -> str:
     if name == "-" and len(arguments) == 1:
         return _wrap(f"-{_text(arguments[0], _ATOM)}", 9, binding)
     if own == _ATOM or len(arguments) != 2:
-        return f"{name}({_list(arguments)})"
+        return f"{shown_function(name)}({_list(arguments)})"
     # The right side of a - (b - c) keeps its parentheses; and, or, +, * do not need them.
     right = own if name in ("and", "or", "+", "*", "||") else own + 1
     text = f"{_text(arguments[0], own)} {shown} {_text(arguments[1], right)}"

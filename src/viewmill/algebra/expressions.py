@@ -16,6 +16,7 @@ from viewmill.errors import Span
 
 if TYPE_CHECKING:
     from viewmill.algebra.relations import Relation
+    from viewmill.algebra.user_functions import UserFunction
 
 Value = object  # int, float, bool, str, decimal.Decimal, date, datetime, timedelta-like or None
 
@@ -61,6 +62,13 @@ class Call:
     type: Type
     nullable: bool = True
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCall(Call):
+    """A call of a user's Python function, which is given NULLs, too."""
+
+    user: UserFunction
 
 
 @dataclass(frozen=True)

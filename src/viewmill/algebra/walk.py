@@ -115,6 +115,13 @@ def walk_relations(relation: Relation) -> Iterator[Relation]:
         ahead += reversed((*inputs(relation), *inside))
 
 
+def user_calls(relation: Relation) -> Iterator[e.UserCall]:
+    """Every call of a user's function."""
+    for each in walk_relations(relation):
+        for expression in expressions(each):
+            yield from (part for part in e.walk(expression) if isinstance(part, e.UserCall))
+
+
 def scans(relation: Relation) -> tuple[Scan, ...]:
     """Every scan of a table or view, in order."""
     return tuple(each for each in walk_relations(relation) if isinstance(each, Scan))

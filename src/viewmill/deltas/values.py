@@ -23,7 +23,9 @@ from viewmill.algebra.types import (
     Nested,
     String,
     Timestamp,
+    Type,
     Wide,
+    kept_type,
 )
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary
@@ -73,6 +75,42 @@ def words_of(
     mask = np.zeros(len(array), np.uint8)
     mask[nulls] = 1
     return array, mask
+
+
+def plain_value(value: Any, type_: Type) -> Any:
+    """A value that is not NULL as readers of such a column see it, None if it means NULL;
+    `ValueError` if it does not fit. There are no nested ones."""
+    dictionary = Dictionary()
+    try:
+        word = _CONVERT[type(kept_type(type_))][0](value, kept_type(type_), dictionary)
+        return _READ[type(kept_type(type_))](word, type_, dictionary)
+    except _REFUSED as why:
+        if _is_missing(value):
+            return None
+        raise ValueError(str(why)) from None
+
+
+def _text_of(id_: int, _: Any, dictionary: Dictionary) -> str:
+    text: str = dictionary.value(id_)
+    text.encode()  # which half a character has none of
+    return text
+
+
+def _number_of(word: int, type_: Any) -> decimal.Decimal:
+    return decimal.Decimal(word).scaleb(-type_.scale, _EXACT)
+
+
+# How a word is read back.
+_READ: dict[type, Callable[[Any, Any, Dictionary], Any]] = {
+    Boolean: lambda word, *_: bool(word),
+    Integer: lambda word, *_: word,
+    Float: lambda word, *_: word,
+    Decimal: lambda word, type_, _: _number_of(word, type_),
+    Wide: lambda code, type_, dictionary: _number_of(dictionary.wide.number(code), type_),
+    String: _text_of,
+    Date: lambda word, *_: dt.date.fromordinal(word + _EPOCH_DAY),
+    Timestamp: lambda word, *_: _EPOCH + word * _MICROSECOND,
+}
 
 
 def _is_missing(value: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
@@ -18,16 +19,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
+from viewmill.algebra.expressions import UserCall
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Field, Schema
+from viewmill.algebra.walk import user_calls
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
 from viewmill.engines.exact_floats import OF_PAIRS, OF_VALUES
 from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
 from viewmill.program.python_functions import PYTHON_FUNCTIONS, PythonFunction, Unfit
 from viewmill.program.signals import Hearing
+from viewmill.program.user_calls import answers
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
-from viewmill.sql.render_names import duckdb_type, python_name
+from viewmill.sql.render_names import duckdb_type, python_name, user_name
 from viewmill.sql.transpile import transpile
 
 _SETTINGS = (
@@ -72,6 +76,27 @@ def _define(connection: Any, name: str, python: PythonFunction, count: int) -> N
     )  # fmt: skip
 
 
+def _define_user_function(connection: Any, name: str, call: UserCall) -> None:
+    user, types = call.user, tuple(each.type for each in call.arguments)
+
+    def compute(*columns: pa.ChunkedArray) -> pa.Array:
+        rows = list(zip(*(each.to_pylist() for each in columns), strict=True))
+        try:
+            values = answers(user, types, rows if types else [()] * len(rows))
+        except Unfit as why:
+            raise EvaluationFailed(str(why)) from None
+        return pa.array(values, arrow_type(user.result))
+
+    taken = [duckdb_type(each) for each in types] or ["INTEGER"]
+    names = (Parameter(f"p{i}", Parameter.POSITIONAL_ONLY) for i in range(len(taken)))
+    vars(compute)["__signature__"] = Signature(list(names))
+    connection.create_function(
+        name, compute, taken, duckdb_type(user.result),
+        type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
+        side_effects=not user.deterministic,
+    )  # fmt: skip
+
+
 class DuckdbEngine:
     """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
@@ -79,9 +104,12 @@ class DuckdbEngine:
         with Hearing():
             self._connection = connect()
         self._has_exact_floats = False
+        self._user_functions: set[str] = set()
+        self._lock = threading.Lock()
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
+        self._define_user_functions(relation)
         try:
             result = self._execute(render(relation, "duckdb", _internal), tables)
         except Overflow as why:
@@ -96,6 +124,7 @@ class DuckdbEngine:
         if not self._has_exact_floats:
             _define_exact_floats(self._connection)
             self._has_exact_floats = True
+        self._define_user_functions(relation)
         return _typed(
             self._execute(render(relation, "duckdb", _internal, exact=True), tables), relation
         )
@@ -115,6 +144,15 @@ class DuckdbEngine:
     def catalog_table(self, name: str) -> pa.Table:
         """None: this DuckDB has only what it is given."""
         raise UnsupportedQuery(f'there is no catalog with a table "{name}"')
+
+    def _define_user_functions(self, relation: Relation) -> None:
+        """Have DuckDB know the user's functions in a relation, for these types of arguments."""
+        for call in user_calls(relation):
+            name = user_name(call)
+            with self._lock:
+                if name not in self._user_functions:
+                    _define_user_function(self._connection, name, call)
+                    self._user_functions.add(name)
 
     def close(self) -> None:
         """Close the database; what runs is interrupted."""

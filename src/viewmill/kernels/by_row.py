@@ -26,10 +26,11 @@ from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.values import words_of
 from viewmill.errors import EvaluationFailed, ViewmillError
-from viewmill.program.evaluate import Row, RowFailed, compile_rows
+from viewmill.program.evaluate import Row, RowFailed, compile_rows, vectorized_calls
 from viewmill.program.program import ByRow, Program
 
 _HIDDEN = None  # what is computed of a row that does not pass
+_MAX_ASKED = 10_000  # rows of one call of a vectorized function
 _MAX_PYTHON_STRINGS = 64  # more are encoded by way of an Arrow array
 _FIRST_YEAR, _LAST_YEAR = -62_135_596_800_000_000, 253_402_300_800_000_000  # 1 and 10000
 _FACTOR = np.int64(-7046029254386353131)
@@ -55,6 +56,7 @@ class RowMaintainer:
         read = [self._names[i] for i in self._read]
         made = compile_rows([*body.where, *self._made], read)
         self._tests, self._outputs = made[: len(body.where)], made[len(body.where) :]
+        self._vectorized = [vectorized_calls(each, read) for each in (body.where, self._made)]
         self._waiting: list[Delta] = []
 
     def apply(self, input: str, delta: Delta) -> None:
@@ -176,7 +178,10 @@ class RowMaintainer:
         """What is shown of each row, the first of the batch that fails fails it."""
         made: list[tuple[Any, ...] | None] = [_HIDDEN] * len(rows)
         tests, outputs = self._tests, self._outputs
-        for i in np.argsort(places, kind="stable").tolist():
+        order = np.argsort(places, kind="stable").tolist()
+        for at, i in enumerate(order):
+            if at % _MAX_ASKED == 0:
+                self._ask_ahead([rows[each] for each in order[at : at + _MAX_ASKED]])
             row = rows[i]
             try:
                 if _all(tests, row):
@@ -184,6 +189,22 @@ class RowMaintainer:
             except RowFailed as why:
                 raise _error(why, self._named(row), int(places[i])) from None
         return made
+
+    def _ask_ahead(self, rows: Sequence[Row]) -> None:
+        """Call vectorized functions for many rows at once; their values are cached."""
+        of_tests, of_outputs = self._vectorized
+        for ask in of_tests:
+            ask(rows)
+        if of_outputs:
+            rows = [row for row in rows if self._passes(row)]
+        for ask in of_outputs:
+            ask(rows)
+
+    def _passes(self, row: Row) -> bool:
+        try:
+            return _all(self._tests, row)
+        except RowFailed:
+            return False
 
 
 def _are_moments(words: npt.NDArray[np.int64]) -> bool:

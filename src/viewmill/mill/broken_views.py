@@ -47,7 +47,7 @@ def _reason(why: Exception) -> str:
     if isinstance(why, UnknownName):
         return (
             f"{why.message} (a mill keeps no Python functions: give what was registered again, "
-            "vm.connect(path, register={'name': ring}))"
+            "vm.connect(path, register={'name': ring}) or mill.function('name', function, type))"
         )
     return why.message if isinstance(why, ViewmillError) else f"{type(why).__name__}: {why}"
 
@@ -107,6 +107,17 @@ def repair(core: Core, entry: BrokenEntry, policies: tuple[Policy, ...] | None =
                 create_temporal_view(core, statement, entry.sql)
             case _:
                 create_view(core, statement, entry.sql)
+
+
+def repair_callers(core: Core, name: str) -> None:
+    """Recreate the broken views whose text mentions a name that was registered just now."""
+    for entry in [] if core.read_only else core.catalog.broken():
+        if name.lower() not in entry.sql.lower() or core.catalog.get(entry.name) is not entry:
+            continue  # it has nothing to do with it, or was repaired with one that it reads
+        try:
+            repair(core, entry)
+        except Exception as why:  # noqa: BLE001 (whatever is wrong with it, the function is there)
+            note_broken(core, entry.name, entry.saved, entry.reads, why)
 
 
 def _repair_readers(core: Core, name: str) -> None:

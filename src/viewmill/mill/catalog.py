@@ -10,6 +10,7 @@ from viewmill.algebra.packed import shown_schema
 from viewmill.algebra.refresh import Policy
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.schema import Schema
+from viewmill.algebra.user_functions import UserFunction
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Changed
 from viewmill.errors import (
@@ -195,6 +196,7 @@ class Catalog:
         self._readers: dict[str, dict[str, Entry]] = {}  # by the name that their text mentions
         self.rings: dict[str, RegisteredRing] = {}  # by their names in lower case
         self.followed: dict[str, str] = {}  # titles of sources, by their tables in lower case
+        self.functions: dict[str, UserFunction] = {}  # by their names in lower case
         self._views: list[ViewEntry] | None = None  # in order; None when something changed
         self._immediate: set[str] = set()
         self._deferred: list[ViewEntry] = []
@@ -228,6 +230,10 @@ class Catalog:
     def ring(self, name: str) -> RegisteredRing | None:
         """The ring that was registered under a name."""
         return self.rings.get(name.lower())
+
+    def function(self, name: str) -> UserFunction | None:
+        """The user's function that was registered under a name."""
+        return self.functions.get(name.lower())
 
     def names(self) -> Iterable[str]:
         """Every name, in its own case."""

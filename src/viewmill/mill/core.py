@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from viewmill.algebra.relations import Relation
-from viewmill.algebra.walk import sources
+from viewmill.algebra.walk import sources, user_calls
 from viewmill.deltas.consolidate import consolidate, without
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
@@ -331,7 +331,9 @@ class Core:
             view.engine_calls += 1
         if exactly:
             return self.local_engine.run_exactly(relation, read)
-        return self.engine.run(relation, read)
+        # The user's functions run in this process, so Spark cannot call them.
+        is_local = self.spark is not None and any(True for _ in user_calls(relation))
+        return (self.local_engine if is_local else self.engine).run(relation, read)
 
 
 _CORES: weakref.WeakSet[Core] = weakref.WeakSet()

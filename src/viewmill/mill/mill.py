@@ -19,6 +19,7 @@ from viewmill.algebra.display import display
 from viewmill.algebra.names import check_name, quoted
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
+from viewmill.algebra.user_functions import Function
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.factorize import products_in
 from viewmill.deltas.factors import to_product
@@ -27,6 +28,7 @@ from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, UnsupportedQuery
 from viewmill.mill.backup import back_up
 from viewmill.mill.batches import Batch
+from viewmill.mill.broken_views import repair_callers
 from viewmill.mill.careful_plans import plan_carefully
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.changes import Change, Changes
@@ -46,7 +48,7 @@ from viewmill.mill.part_folders import write_parts
 from viewmill.mill.read_only_store import open_read_only
 from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
-from viewmill.mill.register import register_aggregate
+from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
 from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
@@ -82,7 +84,7 @@ class Mill:
         memory: str | int | None = None,
         selection: str = "dynamic",
         reshape: Reshape | None = None,
-        register: Mapping[str, Ring | Operation] | None = None,
+        register: Mapping[str, Ring | Operation | Function] | None = None,
         compile: str | None = None,
         read_only: bool = False,
     ) -> None:
@@ -99,7 +101,7 @@ class Mill:
             self._core.pass_on = partial(pass_on, self._core)
             self._core.stale_records = partial(stale_records, self._core)
             for name, ring in (register or {}).items():
-                register_aggregate(self._core, name, ring)
+                register_one(self._core, name, ring)
             if store is not None:
                 recover(self._core, store)
             reference = weakref.ref(self)
@@ -125,16 +127,45 @@ class Mill:
         return result
 
     @uninterruptible
-    def register(self, name: str, aggregate: Ring | Operation) -> None:
+    def register(self, name: str, aggregate: Ring | Operation | Function) -> None:
         """Make a `vm.Ring` an SQL aggregate of this name, or a `vm.Operation` one of windows; its
-        laws are tried first.
+        laws are tried first. A `vm.Function` is registered as `mill.function` does.
 
         A durable mill does not keep Python functions: who opens it again gives them to
         `vm.connect(path, register={...})`.
         """
         self._core.require_open()
         with self._core.write_lock:
-            register_aggregate(self._core, name, aggregate)
+            register_one(self._core, name, aggregate)
+            repair_callers(self._core, name)
+        deliver_notices(self._core)
+
+    @uninterruptible
+    def function(
+        self,
+        name: str,
+        function: Any,
+        type: Any = None,
+        *,
+        vectorized: bool = False,
+        deterministic: bool = True,
+    ) -> None:
+        """Make a Python function a scalar function of SQL; `type` is the SQL type of its result.
+
+        A UDF of PySpark brings its type along. A vectorized function takes a `pyarrow.Array` for
+        each argument. Views call it once for equal arguments, so it must always give the same for
+        them; one that does not is registered with `deterministic=False`, and only queries use it.
+
+        A durable mill does not keep Python functions: views that call one which is not registered
+        wait until it is.
+        """
+        self._core.require_open()
+        self.require_no_batch()
+        declared = Function(function, type, vectorized, deterministic)
+        with self._core.write_lock:
+            register_one(self._core, name, declared)
+            repair_callers(self._core, name)
+        deliver_notices(self._core)
 
     @uninterruptible
     def table(

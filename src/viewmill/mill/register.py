@@ -1,26 +1,39 @@
-"""Register Python aggregates of users for SQL.
+"""Register Python aggregates and functions of users for SQL.
 
-takes  a name and a ring, or an operation for windows
+takes  a name and a ring, an operation for windows, or a function
 does   tries the laws on samples, and puts it into the catalog
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.relations import Aggregate
 from viewmill.algebra.ring_laws import broken_law, commutes
 from viewmill.algebra.rings import Ring
-from viewmill.algebra.walk import walk_relations
-from viewmill.errors import InvalidArgument, NameInUse
+from viewmill.algebra.types import Interval, Nested, Null, Type
+from viewmill.algebra.user_functions import Function, UserFunction
+from viewmill.algebra.walk import user_calls, walk_relations
+from viewmill.errors import InvalidArgument, NameInUse, TypeMismatch, UnknownName
+from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
+from viewmill.program.parts import PartQueries
 from viewmill.sql import aggregates, functions
 from viewmill.sql.catalog import RegisteredRing
+from viewmill.sql.data_types import type_of
 from viewmill.sql.dialect import names_function
 from viewmill.sql.lower_time_windows import WINDOW
+from viewmill.sql.parse_type import SHOWN
+from viewmill.sql.spark_functions import SPARK_FUNCTIONS
+
+_TYPES = f"Types: {', '.join(SHOWN)}."
 
 
 def _register_ring(core: Core, name: str, ring: Ring) -> None:
@@ -53,18 +66,55 @@ def _tried(name: str, work: Callable[[], Any]) -> Any:
         ) from why
 
 
+def _register_function(core: Core, name: str, function: Function) -> None:
+    result = _result_type(function.spelled_type)
+    made = UserFunction(name, function.code, result, function.takes, function.is_deterministic)
+    known = core.catalog.functions.get(name.lower())
+    users = [] if known is None else [v.name for v in core.catalog.views() if _calls(v, known)]
+    if known is not None and users:
+        if not known.does_the_same(made):
+            raise NameInUse(
+                f'{name} is another function, and view "{users[0]}" uses it',
+                hint=f"Drop {users[0]} first, or choose another name.",
+            )
+        return
+    core.catalog.functions[name.lower()] = made
+
+
+def _result_type(spelled: str | None) -> Type:
+    try:
+        type_ = type_of(exp.DataType.build(str(spelled), dialect="databricks"))
+    except (SqlglotError, UnknownName, TypeMismatch, ValueError):
+        raise InvalidArgument(f"there is no type {spelled!r}", hint=_TYPES) from None
+    if isinstance(type_, Nested | Interval | Null):
+        raise InvalidArgument(f"a function cannot give a value of type {type_}", hint=_TYPES)
+    return type_
+
+
+def _calls(view: ViewEntry, function: UserFunction) -> bool:
+    """Whether a view calls a function; of a temporal view its text says so."""
+    if any(call.user is function for call in user_calls(view.query)):
+        return True
+    return isinstance(view.block.program.body, PartQueries) and bool(
+        re.search(rf"\b{re.escape(function.name)}\s*\(", view.sql, re.IGNORECASE)
+    )
+
+
 # What can be registered, and how. A new kind of aggregate is a line here.
 KINDS: dict[type, Callable[[Core, str, Any], None]] = {
     Ring: _register_ring,
     Operation: _register_operation,
+    Function: _register_function,
 }
 
 
-def register_aggregate(core: Core, name: str, aggregate: object) -> None:
-    """Register a user's aggregate under a name."""
+def register_one(core: Core, name: str, aggregate: object) -> None:
+    """Register what a user wrote under a name."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise InvalidArgument(f"{name!r} is no name for an aggregate")
+        raise InvalidArgument(f"{name!r} is no name for a function")
     known = {*functions.function_names(), WINDOW}
+    if isinstance(aggregate, Function):
+        known |= SPARK_FUNCTIONS
     if aggregates.is_aggregate(name) or name.lower() in known:
         raise NameInUse(f"{name} is a function of SQL", hint="Choose another name.")
     if not names_function(name):
@@ -76,6 +126,9 @@ def register_aggregate(core: Core, name: str, aggregate: object) -> None:
     if take is None:
         kinds = " or ".join(sorted(f"vm.{each.__name__}" for each in KINDS))
         raise InvalidArgument(f"{type(aggregate).__name__} cannot be registered; it takes {kinds}")
+    others = core.catalog.rings if isinstance(aggregate, Function) else core.catalog.functions
+    if name.lower() in others:
+        raise NameInUse(f"{name} is registered as something else", hint="Choose another name.")
     _refuse_change(core, name, aggregate)
     take(core, name, aggregate)
 

@@ -35,6 +35,7 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import describe
 from viewmill.mill.patterns import is_pattern
+from viewmill.program.user_calls import forget_answers
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, CreateView
@@ -65,6 +66,8 @@ def verify_view(core: Core, entry: ViewEntry) -> list[Difference]:
         # The view has not seen these changes yet, so they are subtracted from the table.
         tables[source.lower()] = expanded(core.rows_seen(entry, source), core.dictionary)
     query, actual = definition(core, entry), entry.block.maintainer.contents()
+    for function in core.catalog.functions.values():
+        forget_answers(function)
     result = core.run(query, tables=tables, reached=entry.reached)
     expected = encode_columns(entry.schema, result, core.dictionary)
     found = compare(core, entry.query, expected, actual)

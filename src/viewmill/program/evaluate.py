@@ -14,18 +14,20 @@ import decimal
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
 from viewmill.algebra.dates import add_months
 from viewmill.algebra.display import display_expression
-from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal
+from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, UserCall
 from viewmill.algebra.types import Decimal, Float, Integer, Interval, Type
 from viewmill.errors import Span
 from viewmill.program.evaluate_casts import convert
 from viewmill.program.evaluate_functions import FUNCTIONS
 from viewmill.program.python_functions import Unfit
 from viewmill.program.text_functions import FUNCTIONS as TEXTS
+from viewmill.program.user_calls import answer, answers
 
 Row = tuple[Any, ...]
 Closure = Callable[[Row], Any]
@@ -53,6 +55,8 @@ def can_evaluate(expression: Expression) -> bool:
         case Case():
             inside = [each for branch in expression.branches for each in branch]
             return all(map(can_evaluate, [*inside, expression.otherwise]))
+        case UserCall():
+            return all(map(can_evaluate, expression.arguments))
         case Call():
             known = expression.function in _LAZY or _function(expression) is not None
             return known and all(map(can_evaluate, expression.arguments))
@@ -70,11 +74,22 @@ def compile_rows(
     return _Closures(expressions, names).made
 
 
+def vectorized_calls(
+    expressions: Sequence[Expression], names: Sequence[str]
+) -> list[Callable[[Sequence[Row]], None]]:
+    """What calls the vectorized functions in expressions for many rows at once, inner ones first.
+
+    What fails here is left to the rows themselves, which may have no need of it.
+    """
+    return _Closures(expressions, names).vectorized
+
+
 class _Closures:
     def __init__(self, expressions: Sequence[Expression], names: Sequence[str]) -> None:
         self._places = {name: i for i, name in enumerate(names)}
         self._times = Counter(part for each in expressions for part in _calls(each))
         self._shared: dict[Expression, Closure] = {}
+        self.vectorized: list[Callable[[Sequence[Row]], None]] = []
         self.made = [self._of(each) for each in expressions]
 
     def _of(self, expression: Expression) -> Closure:
@@ -110,11 +125,36 @@ class _Closures:
         if call in self._shared:
             return self._shared[call]
         parts = [self._of(each) for each in call.arguments]
-        lazy = _LAZY.get(call.function)
-        made = lazy(call, parts) if lazy is not None else _strict(call, parts)
+        if isinstance(call, UserCall):
+            made = self._user(call, parts)
+        else:
+            lazy = _LAZY.get(call.function)
+            made = lazy(call, parts) if lazy is not None else _strict(call, parts)
         if self._times[call] > 1:
             made = self._shared[call] = _once(made)
         return made
+
+    def _user(self, call: UserCall, parts: Sequence[Closure]) -> Closure:
+        """A call of the user's function, which is given NULLs, too."""
+        user, types = call.user, tuple(each.type for each in call.arguments)
+
+        def asked(row: Row) -> Any:
+            try:
+                return answer(user, types, tuple([part(row) for part in parts]))
+            except Unfit as why:
+                raise RowFailed(why.kind, str(why), call.span) from None
+
+        def ask_all(rows: Sequence[Row]) -> None:
+            given = []
+            for row in rows:
+                with suppress(RowFailed):
+                    given.append(tuple([part(row) for part in parts]))
+            with suppress(Unfit):
+                answers(user, types, given)
+
+        if user.takes != "values":
+            self.vectorized.append(ask_all)
+        return asked
 
 
 def _calls(expression: Expression) -> Iterator[Call]:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
+from viewmill.algebra.user_functions import UserFunction
 from viewmill.errors import Span, UnknownName, nearest
 
 
@@ -71,6 +72,19 @@ class Rings(Protocol):
 def ring_in(catalog: Catalog, name: str) -> RegisteredRing | None:
     """The ring that a function's name stands for."""
     return catalog.ring(name) if isinstance(catalog, Rings) else None
+
+
+@runtime_checkable
+class Functions(Protocol):
+    """A catalog that knows the functions of users."""
+
+    def function(self, name: str) -> UserFunction | None:
+        """The function of that name, whatever its case."""
+
+
+def function_in(catalog: Catalog, name: str) -> UserFunction | None:
+    """The user's function that a name stands for."""
+    return catalog.function(name) if isinstance(catalog, Functions) else None
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import BIGINT, INT, STRING, Interval, Nested, Null, Type
 from viewmill.errors import EvaluationFailed, UnknownName, UnsupportedQuery, nearest
 from viewmill.sql.aggregates import OWN_AGGREGATES
-from viewmill.sql.catalog import ring_in
+from viewmill.sql.catalog import function_in, ring_in
 from viewmill.sql.dialect import spark_text
 from viewmill.sql.foreign import refused
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
@@ -53,7 +53,8 @@ def is_engine_aggregate(node: exp.Expr) -> bool:
 def refuse_unknown(node: exp.Expr, environment: Environment) -> None:
     """Raise UnknownName for a function that Spark does not have, although an engine may."""
     name = _written(node, environment)
-    is_ours = name in OWN_AGGREGATES or ring_in(environment.catalog, name) is not None
+    catalog = environment.catalog
+    is_ours = name in OWN_AGGREGATES or ring_in(catalog, name) or function_in(catalog, name)
     if not name or name in SPARK_FUNCTIONS or is_ours:
         return
     raise UnknownName(

@@ -21,7 +21,7 @@ from viewmill.errors import (
 )
 from viewmill.sql import functions
 from viewmill.sql.auto_names import auto_name
-from viewmill.sql.catalog import PlainView, spelled, unknown_table
+from viewmill.sql.catalog import PlainView, function_in, spelled, unknown_table
 from viewmill.sql.common_tables import is_common_table
 from viewmill.sql.dialect import spark_text
 from viewmill.sql.environment import Describe, Environment
@@ -38,6 +38,7 @@ def lower_foreign(
 ) -> Foreign:
     """The whole query as text, its columns as `describe` says."""
     refuse_volatile(query, environment)
+    _refuse_user_functions(query, environment, reason)
     scans: list[Scan] = []
     tree = _inlined(query, environment, scans)
     _name_outputs(tree, environment.sql)
@@ -81,6 +82,19 @@ def refuse_volatile(query: exp.Expr, environment: Environment) -> None:
                 f"{name} cannot be used in a view",
                 detail="Its value changes although no row does.",
                 hint="Put the value into a table and read it from there.",
+                span=environment.span(node),
+            )
+
+
+def _refuse_user_functions(query: exp.Expr, environment: Environment, reason: NotModelled) -> None:
+    """No engine knows the user's functions by name, so none can run such a query as text."""
+    for node in query.find_all(exp.Anonymous):
+        user = function_in(environment.catalog, node.name)
+        if user is not None:
+            raise UnsupportedQuery(
+                f"{user.name} cannot be called in this query",
+                detail=f"The query is left to the engine: {reason.reason} is not modelled.",
+                hint="Call the function in a view of its own, and read that view here.",
                 span=environment.span(node),
             )
 

@@ -22,7 +22,7 @@ from viewmill.algebra.expressions import (
 from viewmill.algebra.types import BOOLEAN, NULL, STRING, TIMESTAMP, Date, Integer, Interval, Nested
 from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnsupportedQuery
 from viewmill.sql import aggregates, functions, operators
-from viewmill.sql.catalog import ring_in
+from viewmill.sql.catalog import function_in, ring_in
 from viewmill.sql.coercion import cast, explicit_cast
 from viewmill.sql.data_types import type_of
 from viewmill.sql.engine_calls import engine_call, is_engine_aggregate, refuse_unknown
@@ -51,6 +51,7 @@ from viewmill.sql.time_window_values import (
     window_time,
     window_value,
 )
+from viewmill.sql.user_functions import user_call
 
 _ARITHMETIC = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
@@ -435,6 +436,9 @@ class ExpressionLowering:
         span = self.span(node)
         refuse_unknown(node, self.environment)
         name, arguments = read_function(node)
+        if (user := function_in(self.environment.catalog, name)) is not None:
+            in_view = self.environment.now is None
+            return user_call(user, self.all(arguments), span, in_view=in_view)
         if name in functions.VOLATILE and self.environment.now is not None:
             return functions.volatile(name, self.environment.now, span)
         if name in functions.VOLATILE:

@@ -23,6 +23,7 @@ from viewmill.algebra.expressions import (
     Over,
     ScalarSubquery,
     SortKey,
+    UserCall,
     is_engine_function,
 )
 from viewmill.algebra.failures import failing_part
@@ -49,6 +50,7 @@ from viewmill.sql.render_names import (
     duckdb_text,
     duckdb_type,
     python_name,
+    user_name,
 )
 from viewmill.sql.render_nested import order_key
 from viewmill.sql.transpile import transpile_call
@@ -189,6 +191,11 @@ class DuckdbExpressions:
         if is_engine_function(call.function):
             return self._engine_call(call)
         texts = [self.render(each) for each in call.arguments]
+        if isinstance(call, UserCall):
+            pairs = zip(texts, call.arguments, strict=True)
+            given = [f"CAST({text} AS {duckdb_type(each.type)})" for text, each in pairs]
+            # DuckDB tells a function without arguments nothing about the number of rows.
+            return f"{duckdb_name(user_name(call))}({', '.join(given) or 'CAST(0 AS INTEGER)'})"
         if call.function in _COMPARISONS:
             types = [each.type for each in call.arguments]
             texts = [order_key(*each) for each in zip(texts, types, strict=True)]

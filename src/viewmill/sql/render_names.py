@@ -9,7 +9,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from viewmill.algebra.expressions import Literal
+from viewmill.algebra.expressions import Literal, UserCall
 from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import (
     Boolean,
@@ -128,6 +128,12 @@ def _float(value: float) -> str:
 
 def _number(value: object) -> str:
     return f"{value:f}" if isinstance(value, Number) else str(value)
+
+
+def user_name(call: UserCall) -> str:
+    """The DuckDB name of a user's function for arguments of such types."""
+    types = ", ".join(str(each.type) for each in call.arguments)
+    return f"{call.function} {call.user.number} ({types})"
 
 
 def python_name(function: str, count: int) -> str:

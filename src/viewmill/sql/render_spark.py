@@ -21,6 +21,7 @@ from viewmill.algebra.expressions import (
     Over,
     ScalarSubquery,
     SortKey,
+    UserCall,
     is_engine_function,
 )
 from viewmill.algebra.float_parts import SUM_OF_PARTS, SUM_PARTS
@@ -127,6 +128,7 @@ class SparkExpressions:
     def _call(self, call: Call) -> str:
         if is_engine_function(call.function):
             return self._engine_call(call)
+        assert not isinstance(call, UserCall), "core.run has these computed in this process"
         name = call.function
         exact = name in ("bround_text", "format_exact", "try_exact")
         given = map(_number, call.arguments) if exact else call.arguments
