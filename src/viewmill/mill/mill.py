@@ -90,8 +90,9 @@ class Mill:
     ) -> None:
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
-        store = _open_store(path, read_only)
+        store: Store | None = None
         try:
+            store = _open_store(path, read_only)
             self._core = Core(store, spark, budget, selector, reshape, compile)
             self._batches: dict[int, Batch] = {}  # by the thread that opened it
             self.writer = caller()

@@ -95,7 +95,6 @@ def open_copy(folder: Path, target: Path, kind: type[_S], *, link: bool) -> _S:
 def _open_copy(folder: Path, target: Path, kind: type[_S], link: bool) -> _S:
     sequence = copy_mill(folder, target, link=link)
     store = kind.open(target)
-    assert isinstance(store, kind)
     if store.sequence_reached() < sequence:
         Store.close(store)
         raise ChangedMeanwhile

@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -72,6 +72,7 @@ from viewmill.mill.storage.refusals import (
     refusal,
     reported,
 )
+from viewmill.program.signals import Hearing
 
 __all__ = ["Entry", "Store"]
 
@@ -112,9 +113,23 @@ class Store:
         _STORES.add(self)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Store:
-        """Open the mill at `path`; create it when the directory is absent or empty."""
-        folder = Path(path).absolute()  # the program may change its directory
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Open the mill at `path`; create it when the directory is absent or empty.
+
+        A signal is handled afterwards; if its handler raises, the mill is closed again.
+        """
+        store: Self | None = None
+        try:
+            with Hearing():
+                store = cls._open(Path(path).absolute())  # the program may change its directory
+            return store  # noqa: RET504 (a handler may raise in between)
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
+
+    @classmethod
+    def _open(cls, folder: Path) -> Self:
         check_folder(folder)
         with ExitStack() as undo:
             lock = Lock(folder)
@@ -299,7 +314,11 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Close and unlock the directory. Closing twice is allowed."""
+        """Close and unlock the directory; a signal waits until then. Closing twice is allowed."""
+        with Hearing():
+            self._close()
+
+    def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return

@@ -90,12 +90,13 @@ def _run(function: Callable[[], Any]) -> Any:
         if not call.is_done and not call.done.acquire(timeout=_PATIENCE_S):
             mine.twin = None  # it finishes alone, and the next call does not wait for it
         raise
-    if call.error is None:
+    error, call.error = call.error, None  # else it would refer to itself, by way of its traceback
+    if error is None:
         return call.result
     try:
-        raise call.error
+        raise error
     finally:
-        del call  # its error refers to this frame
+        del call, error  # it refers to this frame
 
 
 def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:

@@ -14,10 +14,12 @@ import os
 import re
 import sqlite3
 import struct
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from viewmill.errors import StorageFailed
@@ -111,7 +113,9 @@ def create_database(folder: Path, head: Head) -> None:
     with reported(draft, "write"):
         for leftover in folder.glob(DRAFT + "*"):
             disk.remove(leftover)
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(draft, isolation_level=None, factory=Connection)
+        ) as connection:
             # Not by way of a WAL: moved into the file on closing, and errors are not told then.
             connection.execute("PRAGMA journal_mode = MEMORY")
             connection.executescript(f"BEGIN; {_SCHEMA}")
@@ -164,6 +168,35 @@ def _check_untouched(folder: Path) -> Contents:
         return _read_contents(connection, path)
 
 
+class Connection(sqlite3.Connection):
+    """A connection that `close` really closes.
+
+    While a query is not read to its end, SQLite only promises to close, and keeps its locks until
+    the cursor is gone; a traceback may hold that for long.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        super().__init__(*arguments, **options)
+
+    def cursor(self, *arguments: Any) -> Any:
+        """A cursor that is closed with the connection."""
+        made = super().cursor(*arguments)
+        self._cursors.add(made)
+        return made
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """Run a statement; Python's own would not ask for our cursor."""
+        cursor: sqlite3.Cursor = self.cursor().execute(*arguments)
+        return cursor
+
+    def close(self) -> None:
+        """Close it with its cursors."""
+        for each in list(self._cursors):
+            each.close()
+        super().close()
+
+
 def open_database(folder: Path) -> sqlite3.Connection:
     """A connection for writing, with durable commits."""
     path = folder / DATABASE
@@ -200,6 +233,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         timeout=0,
         isolation_level=None,
         check_same_thread=False,
+        factory=Connection,
     )
 
 

@@ -104,7 +104,11 @@ class HeadFile:
         self._path = folder / HEAD
         with reported(self._path, "open"):
             self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
-        self._slot = _newest_slot(_read_slots(self._path))
+        try:
+            self._slot = _newest_slot(_read_slots(self._path))
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, head: Head) -> None:
         """Write `head` without syncing it."""

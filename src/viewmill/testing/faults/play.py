@@ -165,7 +165,7 @@ class _World:
                 return vm.connect(root / "m.mill")
             except DamagedFile as why:
                 raise Broken(f"taken for damage: {why}") from why
-            except StorageFailed:
+            except (StorageFailed, KeyboardInterrupt):
                 self._require_power()
         self.schedule.heal()
         return vm.connect(root / "m.mill")
