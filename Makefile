@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup warm demo test check format golden fuzz mutate crash bench docs clean
+.PHONY: help setup warm demo test test-spark check format golden fuzz mutate crash bench docs clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
@@ -50,6 +50,16 @@ demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
 test: $(READY)  ## Run all tests
 	$(say) "running the tests on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" -q
+
+SPARKS ?= 4.1.4 4.2.1
+test-spark: $(READY)  ## Run the tests of Spark on older versions: make test-spark SPARKS="4.1.4 4.2.1"
+	@for version in $(SPARKS); do \
+	  printf 'viewmill: Spark %s\n' "$$version"; \
+	  $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade \
+	    --target ".cache/pyspark-$$version" "pyspark==$$version"; \
+	  VIEWMILL_COMPILER=off PYTHONPATH=".cache/pyspark-$$version" $(BIN)/python -m pytest -q \
+	    -m "spark and not slow" -W ignore::ResourceWarning \
+	    -W ignore::pytest.PytestUnraisableExceptionWarning; done
 
 check: $(READY)  ## Format, lint, types, import contracts, words: what CI runs first
 	$(say) "ruff: format and lint"

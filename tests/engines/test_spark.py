@@ -77,7 +77,9 @@ def test_our_values_are_sparks(spark, engine):
 
 
 @pytest.mark.parametrize(("text", "kind"), FAILURES)
-def test_failing_value_is_the_same_error(engine, text, kind):
+def test_failing_value_is_the_same_error(spark, engine, text, kind):
+    if text == "floor(1e300D)" and spark.version < "4.3":
+        pytest.skip("Spark gives the largest BIGINT before 4.3")
     with pytest.raises(kind):
         rows(engine, f"SELECT {text} AS x")
 

@@ -18,7 +18,11 @@ _PACKAGES = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
     "delta": "io.delta:delta-spark_2.13:VERSION, the version made for Spark {spark}",
 }
-_NOT_FOUND = ("KAFKA_DATA_SOURCE_NOT_ENABLED", "DATA_SOURCE_NOT_FOUND")
+_NOT_FOUND = (
+    "KAFKA_DATA_SOURCE_NOT_ENABLED",
+    "DATA_SOURCE_NOT_FOUND",
+    "Failed to find data source",  # before Spark 4.3
+)
 
 
 def read_stream(
