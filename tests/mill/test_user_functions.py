@@ -152,7 +152,7 @@ def test_a_vectorized_function_is_called_with_all_new_inputs_of_a_change(mill):
 
     def halved(xs: pa.Array) -> np.ndarray[Any, Any]:
         sizes.append(len(xs))
-        return xs.to_numpy(zero_copy_only=False) / 2
+        return xs.to_numpy(zero_copy_only=False) / 2  # type: ignore[no-any-return]
 
     mill.function("halved", halved, "DOUBLE", vectorized=True)
     mill.sql("CREATE MATERIALIZED VIEW v AS SELECT halved(id) AS h FROM t WHERE id > 2")
