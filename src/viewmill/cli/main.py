@@ -14,6 +14,7 @@ import typer
 
 from viewmill.cli.backup import backup
 from viewmill.cli.bench import bench
+from viewmill.cli.console import console
 from viewmill.cli.demo import demo
 from viewmill.cli.doctor import doctor
 from viewmill.cli.dry_run import dry_run
@@ -30,8 +31,8 @@ from viewmill.cli.warm import warm
 from viewmill.errors import ViewmillError
 
 COMMANDS = (
-    init, run, dry_run, plan, explain, show, status, verify, doctor, export, backup, warm,
-    demo, bench,
+    init, run, dry_run, plan, explain, show, status, verify, console, doctor, export, backup,
+    warm, demo, bench,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -50,6 +50,7 @@ from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
 from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
+from viewmill.mill.servers import OPEN_CONSOLE, server
 from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
@@ -592,6 +593,15 @@ class Mill:
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }
+
+    def console(self, *, port: int = 0, write: bool = False) -> Any:
+        """Show this mill in the browser: a server on loopback, in a thread of its own.
+
+        Open the `url` of what this gives; its `stop()`, or closing the mill, ends it. It only reads
+        unless `write` is true. Needs the extra `console`.
+        """
+        self._core.require_open()
+        return server(OPEN_CONSOLE, "console")(self, port=port, write=write)
 
     @uninterruptible
     def show(self, name: str, stage: str = "plan") -> str:

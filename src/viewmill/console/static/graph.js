@@ -1,0 +1,81 @@
+// The graph of one page of tables and views: what a node reads stands to its left.
+
+import { address, number, shape } from "./dom.js";
+
+const WIDTH = 260, HEIGHT = 62, GAP_X = 60, GAP_Y = 16, LETTERS = 38;
+
+function clipped(text) {
+  const letters = Array.from(text);
+  return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : text;
+}
+
+// The column of each node: one more than the farthest of what it reads.
+function columns(nodes) {
+  const byName = new Map(nodes.map((each) => [each.name, each]));
+  const found = new Map();
+  const visit = (node, above) => {
+    if (found.has(node.name)) return found.get(node.name);
+    let column = 0;
+    for (const name of node.reads || []) {
+      const below = byName.get(name);
+      if (below && !above.has(name)) {
+        column = Math.max(column, 1 + visit(below, new Set([...above, node.name])));
+      }
+    }
+    found.set(node.name, column);
+    return column;
+  };
+  nodes.forEach((each) => visit(each, new Set()));
+  return found;
+}
+
+function place(nodes) {
+  const heights = [], places = new Map();
+  const column = columns(nodes);
+  for (const node of nodes) {
+    const x = column.get(node.name);
+    const y = heights[x] || 0;
+    heights[x] = y + 1;
+    places.set(node.name, { x: 10 + x * (WIDTH + GAP_X), y: 10 + y * (HEIGHT + GAP_Y) });
+  }
+  const width = 20 + heights.length * (WIDTH + GAP_X) - GAP_X;
+  const height = 20 + Math.max(1, ...heights.map((each) => each || 0)) * (HEIGHT + GAP_Y);
+  return { places, width, height };
+}
+
+export function lines(node) {
+  if (node.kind === "table") return [node.rows === undefined ? "table" : `table, ${number(node.rows)} rows`, ""];
+  if (node.kind === "broken") return ["broken", node.error];
+  if (node.rows === undefined) return ["view", ""];
+  const changed = `${number(node.rows)} rows, ${number(node.rows_changed)} changed`;
+  return [`${node.freshness}, ${changed}`, `${node.refresh_kind}, ${node.strategy}, ${node.tier}`];
+}
+
+function box(node, at) {
+  const state = node.error ? "failing" : node.freshness || "plain";
+  const said = lines(node);
+  const texts = [node.name, ...said].map((text, i) =>
+    shape("text", { x: at.x + 12, y: at.y + 20 + i * 17, class: i ? "soft" : "name" }, clipped(text)));
+  return shape("a", { href: address(node.name), class: `node ${node.kind} ${state}` },
+    shape("title", {}, [node.name, ...said].filter(Boolean).join("\n")),
+    shape("rect", { x: at.x, y: at.y, width: WIDTH, height: HEIGHT, rx: 6 }),
+    shape("rect", { x: at.x, y: at.y, width: 5, height: HEIGHT, rx: 2, class: "state" }),
+    texts);
+}
+
+function edge(from, to) {
+  const x1 = from.x + WIDTH, y1 = from.y + HEIGHT / 2, x2 = to.x, y2 = to.y + HEIGHT / 2;
+  const middle = (x1 + x2) / 2;
+  return shape("path", { class: "edge", d: `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}` });
+}
+
+export function drawn(found) {
+  const nodes = [...found.outside, ...found.nodes];
+  const { places, width, height } = place(nodes);
+  const edges = nodes.flatMap((node) => (node.reads || [])
+    .filter((name) => places.has(name))
+    .map((name) => edge(places.get(name), places.get(node.name))));
+  return shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": "Which view reads what" },
+    edges, nodes.map((each) => box(each, places.get(each.name))));
+}

@@ -1,0 +1,168 @@
+"""The page in a real browser: it loads, it is live, and nothing that it shows is run."""
+
+import os
+import shutil
+import time
+
+import pytest
+
+import viewmill as vm
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+HOSTILE = "<script>alert(1)</script>"
+IMAGE = "<img src=x onerror=\"document.title='owned'\">"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER),
+        reason="needs Chromium and ChromeDriver (Debian: chromium chromium-driver)",
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    options.add_argument("--headless=new")
+    options.add_argument("--disable-dev-shm-usage")
+    options.add_argument("--disable-gpu")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    driver.set_window_size(1280, 900)
+    yield driver
+    driver.quit()
+
+
+def text_of(browser, css="body"):
+    return browser.execute_script("return document.querySelector(arguments[0])?.innerText", css)
+
+
+def wait_for_text(browser, text, css="body", seconds=15.0):
+    end = time.monotonic() + seconds
+    while text not in (text_of(browser, css) or ""):
+        assert time.monotonic() < end, f"{text!r} is not in {text_of(browser, css)!r}"
+        time.sleep(0.1)
+
+
+def complaints(browser):
+    """What the console of the browser has logged: errors of scripts, breaches of the policy."""
+    return [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"]
+
+
+def test_the_page_loads_and_shows_a_change_as_it_is_committed(shop, console, browser):
+    browser.get(console.url)
+    wait_for_text(browser, "1 tables, 2 views")
+    wait_for_text(browser, "live", "#live")
+    assert "token" not in browser.current_url
+    assert browser.execute_script("return document.cookie") == ""
+    assert browser.execute_script("return document.querySelectorAll('svg .edge').length") == 2
+    shop.insert("orders", [(3, "ann", 5)])
+    wait_for_text(browser, f"version {shop.version}", "#version")
+    wait_for_text(browser, "3 rows", ".graph")
+    assert complaints(browser) == []
+
+
+def test_the_page_of_a_view_shows_plan_states_rows_and_new_refreshes(shop, console, browser):
+    browser.get(console.url + "#/of/revenue")
+    wait_for_text(browser, "CREATE MATERIALIZED VIEW revenue")
+    wait_for_text(browser, "bob")
+    wait_for_text(browser, "States")
+    drawn = "return document.querySelector('img')?.naturalWidth > 100"
+    wait_until(lambda: browser.execute_script(drawn))
+    shop.insert("orders", [(4, "cyd", 1234)])
+    wait_for_text(browser, "1234")
+    wait_until(
+        lambda: browser.execute_script(
+            "return document.querySelectorAll('.bar.incremental').length"
+        )
+    )
+    assert complaints(browser) == []
+
+
+def test_the_editor_underlines_the_place_of_an_error(console, browser):
+    browser.get(console.url + "#/sql")
+    wait_for_text(browser, "Ctrl+Enter")
+    write = "const t = document.querySelector('textarea'); t.value = arguments[0];"
+    run = "document.querySelector('main button').click()"
+    browser.execute_script(write + run, "SELECT 'é😀', nope FROM revenue")
+    wait_for_text(browser, "there is no column")
+    assert text_of(browser, "mark") == "nope"
+    marked = "const t = document.querySelector('textarea');"
+    marked += "return t.value.slice(t.selectionStart, t.selectionEnd)"
+    assert browser.execute_script(marked) == "nope"
+    browser.execute_script(write + run, "SELECT customer FROM revenue WHERE revenue = 7")
+    wait_for_text(browser, "bob", "table")
+
+
+def test_nothing_in_names_and_rows_is_run(shop, console, browser):
+    shop.sql(f"CREATE TABLE `{HOSTILE}` (`{IMAGE}` STRING)")
+    shop.sql(f"CREATE MATERIALIZED VIEW `{IMAGE}` AS SELECT * FROM `{HOSTILE}`")
+    shop.insert(HOSTILE, [(IMAGE,), (HOSTILE,), ("javascript:alert(1)",)])
+    browser.get(console.url)
+    wait_for_text(browser, HOSTILE)
+    for name in (HOSTILE, IMAGE):
+        quoted = "return encodeURIComponent(arguments[0])"
+        browser.get(console.url + "#/of/" + browser.execute_script(quoted, name))
+        wait_for_text(browser, HOSTILE, "section table")
+        wait_for_text(browser, name, "h1")
+    run = "const t = document.querySelector('textarea'); t.value = arguments[0];"
+    run += "document.querySelector('main button').click()"
+    browser.get(console.url + "#/sql")
+    wait_for_text(browser, "Ctrl+Enter")
+    browser.execute_script(run, f"SELECT * FROM `{HOSTILE}`")
+    wait_for_text(browser, IMAGE, "table")
+    browser.execute_script(run, f"SELECT `{IMAGE}x` FROM `{HOSTILE}`")
+    wait_for_text(browser, "there is no column")
+    scripts = "return [...document.querySelectorAll('script')].map(s => s.getAttribute('src'))"
+    assert browser.execute_script(scripts) == ["/static/main.js"]
+    assert browser.title == "Viewmill console"
+    assert browser.execute_script("return document.querySelectorAll('img[onerror]').length") == 0
+    allowed = ("400 (Bad Request)", "404 (Not Found)")  # of the wrong SQL above
+    assert [each for each in complaints(browser) if not any(a in each for a in allowed)] == []
+
+
+def test_inline_script_is_refused_by_the_policy(console, browser):
+    """What would stop an attack if a name did become markup."""
+    browser.get(console.url)
+    wait_for_text(browser, "tables")
+    browser.execute_script("document.body.insertAdjacentHTML('beforeend', arguments[0])", IMAGE)
+    wait_until(lambda: any("Content Security Policy" in each for each in complaints(browser)))
+    assert browser.title == "Viewmill console"
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(shop, console, browser):
+    browser.set_window_size(500, 800)
+    try:
+        for page in ("", "#/of/revenue", "#/sql"):
+            browser.get("about:blank")
+            browser.get(console.url + page)
+            wait_for_text(browser, "live", "#live")
+            wait_for_text(browser, "revenue" if page != "#/sql" else "Ctrl+Enter")
+            wide = "return document.documentElement.scrollWidth - window.innerWidth"
+            assert browser.execute_script(wide) <= 0, page
+    finally:
+        browser.set_window_size(1280, 900)
+
+
+def wait_until(what, seconds=15.0):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.1)
+
+
+def test_closing_the_mill_is_said_on_the_page(uncompiled, browser):
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        console = mill.console()
+        browser.get(console.url)
+        wait_for_text(browser, "live", "#live")
+    wait_until(lambda: text_of(browser, "#live") in ("connecting", "stopped"))
+    console.wait(10)
