@@ -137,6 +137,31 @@ def test_inline_script_is_refused_by_the_policy(console, browser):
     assert browser.title == "Viewmill console"
 
 
+def test_a_wrongly_quoted_name_in_the_address_is_said_and_the_page_goes_on(console, browser):
+    browser.get(console.url + "#/sql")
+    wait_for_text(browser, "Ctrl+Enter")
+    browser.execute_script("location.hash = '#/of/%E0%A4%A'")
+    wait_for_text(browser, "no table or materialized view")
+    browser.execute_script("location.hash = '#/'")
+    wait_for_text(browser, "1 tables, 2 views")
+
+
+def test_a_page_that_nobody_sees_pauses_and_then_catches_up(shop, console, browser):
+    hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+    hide += "document.dispatchEvent(new Event('visibilitychange'))"
+    browser.get(console.url)
+    wait_for_text(browser, "live", "#live")
+    browser.execute_script(hide, True)
+    wait_for_text(browser, "paused", "#live")
+    before = text_of(browser, "#version")
+    shop.insert("orders", [(9, "eve", 1)])
+    time.sleep(1.2)  # two looks
+    assert text_of(browser, "#version") == before
+    browser.execute_script(hide, False)
+    wait_for_text(browser, "live", "#live")
+    wait_for_text(browser, f"version {shop.version}", "#version")
+
+
 def test_a_narrow_screen_does_not_scroll_sideways(shop, console, browser):
     browser.set_window_size(500, 800)
     try:

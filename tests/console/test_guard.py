@@ -1,13 +1,16 @@
 """Only who has the link may ask, from a page of the console itself."""
 
 import logging
-import socket
+import sys
+from pathlib import Path
 
 import httpx
 import pytest
 
 import viewmill as vm
 
+TCP = Path("/proc/net/tcp")
+LOOPBACK = (b"\x7f\0\0\x01" if sys.byteorder == "big" else b"\x01\0\0\x7f").hex().upper()
 PATHS = ["/", "/api/mill", "/api/nodes", "/api/live", "/static/main.js", "/nowhere"]
 
 
@@ -80,15 +83,28 @@ def test_every_answer_confines_the_page(client):
         assert headers["referrer-policy"] == "no-referrer"
 
 
+@pytest.mark.skipif(not TCP.exists(), reason="needs Linux's list of sockets")
 def test_it_listens_on_loopback_only(console):
     port = httpx.URL(console.url).port
-    own = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    outside = [each for each in own if not each.startswith("127.")]
-    if not outside:
-        pytest.skip("this machine has no address but loopback")
-    with socket.socket() as asking:
-        asking.settimeout(2)
-        assert asking.connect_ex((outside[0], port)) != 0
+    assert listening_on(port, TCP) == [LOOPBACK]
+    assert listening_on(port, TCP.with_name("tcp6")) == []
+
+
+def listening_on(port, sockets):
+    """The addresses, in hexadecimal, that the kernel says somebody listens on at a port."""
+    if not sockets.exists():
+        return []
+    lines = [each.split() for each in sockets.read_text().splitlines()[1:]]
+    own = [each[1].split(":") for each in lines if each[3] == "0A"]
+    return [address for address, at in own if int(at, 16) == port]
+
+
+def test_cookies_of_other_servers_do_not_hide_ours(client):
+    name, value = next(iter(client.cookies.items()))
+    for other in ('a={"b": [1, 2]}', "@=;;=", "x y z", 'a="b', f"{name}x=1"):
+        cookie = {"cookie": f"{other}; {name}={value}"}
+        assert client.get("/api/mill", headers=cookie).status_code == 200, other
+    assert client.get("/api/mill", headers={"cookie": f"{name}=x{value}"}).status_code == 403
 
 
 def test_a_refusal_is_logged_without_the_token(console, caplog):

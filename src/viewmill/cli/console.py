@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -55,9 +59,21 @@ def _serve(running: Any, browse: bool) -> None:
     with running:
         print_text(running.url)
         remark("Ctrl-C stops it")
-        if browse:
-            webbrowser.open(running.url)
-        try:
-            running.wait()
-        except KeyboardInterrupt:
-            remark("stopped")
+        with _way_in(running.url) if browse else nullcontext():
+            try:
+                running.wait()
+            except KeyboardInterrupt:
+                remark("stopped")
+
+
+@contextmanager
+def _way_in(url: str) -> Iterator[None]:
+    """Open a browser by a file that leads to the link.
+
+    Others on this machine can read the command lines of programs, so that the link is not in one.
+    """
+    with TemporaryDirectory(prefix="viewmill-console-") as folder:
+        page = Path(folder) / "console.html"
+        page.write_text(f'<meta http-equiv="refresh" content="0; url={escape(url)}">\n')
+        webbrowser.open(page.as_uri())
+        yield

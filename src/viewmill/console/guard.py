@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 
 _LOG = logging.getLogger("viewmill")
@@ -102,12 +102,9 @@ class Guard:
         return _is_equal(given, self._access.token)
 
     def _has_cookie(self, headers: Headers) -> bool:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        found = cookies.get(self._access.cookie)
-        return found is not None and _is_equal(found.value, self._access.session)
+        """Other servers of this machine set cookies too, and not all of them are well formed."""
+        found = cookie_parser(headers.get("cookie", "")).get(self._access.cookie, "")
+        return _is_equal(found, self._access.session)
 
     def _confined(self, send: Any, sets_cookie: bool = False) -> Any:
         """Send with the headers that confine the page."""

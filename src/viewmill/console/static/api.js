@@ -24,10 +24,25 @@ export async function post(path, given) {
   return answer(await fetch(path, { method: "POST", body, headers: { "content-type": "application/json" } }));
 }
 
-// Calls `fn(news)` whenever something has changed, and `state(text)` when the connection does.
+// Calls `fn(news)` whenever something has changed, and `state(text)` when the connection does. A page
+// that nobody sees lets its connection go: a browser has only six for all the pages of a server.
 export function listen(fn, state) {
-  const stream = new EventSource("/api/live");
-  stream.onopen = () => state("live");
-  stream.onmessage = (message) => fn(JSON.parse(message.data));
-  stream.onerror = () => state(stream.readyState === EventSource.CLOSED ? "stopped" : "connecting");
+  let stream = null;
+  function start() {
+    stream = new EventSource("/api/live");
+    stream.onopen = () => state("live");
+    stream.onmessage = (message) => fn(JSON.parse(message.data));
+    stream.onerror = ({ target }) => state(target.readyState === EventSource.CLOSED ? "stopped" : "connecting");
+  }
+  function stop() {
+    if (stream) stream.close();
+    stream = null;
+    state("paused");
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) stop();
+    else if (!stream) start();
+  });
+  if (document.hidden) stop();
+  else start();
 }

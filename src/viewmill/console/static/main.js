@@ -13,6 +13,15 @@ let shown = { onNews: () => null };
 
 history.replaceState(null, "", location.pathname + location.hash); // the token leaves the address bar
 
+// A name in an address; one that somebody typed may be wrongly quoted.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function open() {
   const where = location.hash || "#/";
   const of = where.match(/^#\/of\/(.+)$/);
@@ -21,7 +30,7 @@ function open() {
     each.toggleAttribute("aria-current", each.dataset.page === page);
   }
   if (page === "sql") shown = editor(root, mill);
-  else if (page === "of") shown = details(root, decodeURIComponent(of[1]), mill);
+  else if (page === "of") shown = details(root, decoded(of[1]), mill);
   else shown = overview(root);
 }
 
