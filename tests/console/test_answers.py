@@ -175,3 +175,31 @@ def test_a_mill_that_another_process_writes_is_read_again(uncompiled, tmp_path):
                     assert sql(client, "DELETE FROM orders").status_code == 400
             finally:
                 process.terminate()
+
+
+def test_a_source_that_fails_is_told_shown_and_found_and_one_that_heals_too(shop, client, tmp_path):
+    (tmp_path / "1.csv").write_text("customer,amount\nann,1\n")
+    shop.sql("CREATE TABLE sales (customer STRING, amount BIGINT) UNCHECKED")
+    shop.follow("sales", vm.sources.files(tmp_path / "*.csv"), every=0.05)
+
+    def sales():
+        nodes = client.get("/api/nodes", params={"text": "sales"}).json()["nodes"]
+        return nodes[0] if nodes[0]["source_rows"] else None
+
+    found = wait_for(sales)
+    assert (found["freshness"], found["error"], found["source_rows"]) == ("following", None, 1)
+    assert str(tmp_path) in found["source"]
+    assert abs(found["caught_up"] - time.time()) < 60
+    with client.stream("GET", "/api/live") as stream:
+        told = (each for each in stream.iter_lines() if each.startswith("data: "))
+        next(told)
+        (tmp_path / "2.csv").write_text("customer,amount\nann,many\n")
+        next(told)
+    wait_for(lambda: sales()["freshness"] == "retrying")
+    assert "2.csv" in sales()["error"]
+    failing = client.get("/api/nodes", params={"only": "failing"}).json()["nodes"]
+    assert [each["name"] for each in failing] == ["sales"]
+    assert "2.csv" in client.get("/api/details?name=sales").json()["status"]["error"]
+    (tmp_path / "2.csv").unlink()
+    wait_for(lambda: sales()["freshness"] == "following")
+    assert client.get("/api/nodes", params={"only": "failing"}).json()["nodes"] == []

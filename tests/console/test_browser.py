@@ -128,6 +128,46 @@ def test_nothing_in_names_and_rows_is_run(shop, console, browser):
     assert [each for each in complaints(browser) if not any(a in each for a in allowed)] == []
 
 
+def test_a_source_is_drawn_beside_its_table_and_its_name_is_not_run(
+    shop, console, browser, tmp_path
+):
+    folder = tmp_path / IMAGE
+    folder.mkdir()
+    (folder / "1.csv").write_text("customer,amount\nann,1\n")
+    shop.sql("CREATE TABLE sales (customer STRING, amount BIGINT) UNCHECKED")
+    browser.get(console.url)
+    wait_for_text(browser, "2 tables, 2 views")
+    edges = "return document.querySelectorAll('svg .edge').length"
+    before = browser.execute_script(edges)
+    shop.follow("sales", vm.sources.files(folder / "*.csv"), every=0.05)
+    wait_for_text(browser, "following, 1 rows taken", ".graph")
+    assert browser.execute_script(edges) == before + 1
+    (folder / "2.csv").write_text("customer,amount\nann,many\n")
+    wait_for_text(browser, "retrying", ".graph")
+    name = "return document.querySelector('.node.source.failing title').textContent"
+    assert IMAGE in browser.execute_script(name)
+    browser.execute_script("location.hash = '#/of/sales'")
+    wait_for_text(browser, "2.csv", ".fact-error")
+    wait_for_text(browser, IMAGE, ".fact-source")
+    assert browser.title == "Viewmill console"
+    assert complaints(browser) == []
+
+
+def test_what_a_budget_keeps_is_said_in_words(shop, console, browser):
+    shop.sql(
+        "CREATE MATERIALIZED VIEW pairs MEMORY '1 MB' AS SELECT a.customer, SUM(b.amount) AS s "
+        "FROM orders a JOIN orders b ON a.customer = b.customer GROUP BY a.customer"
+    )
+    shop.insert("orders", [(5, "dan", 5)])
+    status = shop["pairs"].status()
+    assert status["kept"]
+    browser.get(console.url + "#/of/pairs")
+    wait_for_text(browser, "1.0 MB", ".fact-budget_bytes")
+    for name, why in status["kept"].items():
+        wait_for_text(browser, f"{name}: {why}", ".fact-kept")
+    assert "[object" not in text_of(browser)
+
+
 def test_inline_script_is_refused_by_the_policy(console, browser):
     """What would stop an attack if a name did become markup."""
     browser.get(console.url)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from viewmill.algebra.names import quoted
-from viewmill.console.nodes import node_facts
+from viewmill.console.nodes import node_facts, source_facts
 from viewmill.console.replies import rows_reply
 from viewmill.console.watch import Watch, is_shown
 from viewmill.errors import UnknownName, nearest
@@ -65,6 +65,7 @@ def mill_table(mill: Mill, entry: TableEntry) -> dict[str, Any]:
         "version": table.version,
         "options": str(table.options),
         "refused": 0 if table.parts is None else table.parts.refused_count,
+        **source_facts(mill, entry),
     }
 
 

@@ -6,6 +6,7 @@ gives  the tables and views of that page with their facts, what they read, and h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -33,9 +34,10 @@ class Asked:
 def page_of_nodes(mill: Mill, asked: Asked) -> dict[str, Any]:
     """One page of tables and views, tables first, and how they hang together."""
     core = mill.core
+    failing = {name for name, each in mill.sources().items() if each["error"]}
     with core.lock:
         everything = _nodes(mill)
-        found = [each for each in everything if _is_asked(each, asked)]
+        found = [each for each in everything if _is_asked(each, asked, failing)]
         found.sort(key=lambda each: (not isinstance(each, TableEntry), each.name.lower()))
         last = max(0, (len(found) - 1) // PAGE)
         page = min(max(0, asked.page), last)
@@ -58,7 +60,7 @@ def _nodes(mill: Mill) -> list[Node]:
     return [*tables, *catalog.views(), *catalog.broken()]
 
 
-def _is_asked(entry: Node, asked: Asked) -> bool:
+def _is_asked(entry: Node, asked: Asked, failing: set[str]) -> bool:
     if asked.text.lower() not in entry.name.lower():
         return False
     match asked.only:
@@ -69,7 +71,7 @@ def _is_asked(entry: Node, asked: Asked) -> bool:
         case "stale":
             return isinstance(entry, ViewEntry) and bool(entry.waiting_rows or entry.outdated)
         case "failing":
-            return _is_failing(entry)
+            return _is_failing(entry) or entry.name in failing
         case _:
             return True
 
@@ -85,7 +87,7 @@ def node_facts(mill: Mill, entry: Node) -> dict[str, Any]:
     match entry:
         case TableEntry():
             facts = {"kind": "table", "rows": entry.table.rows, "version": entry.table.version}
-            return {"name": entry.name, "reads": [], **facts}
+            return {"name": entry.name, "reads": [], **facts, **source_facts(mill, entry)}
         case BrokenEntry():
             facts = {"kind": "broken", "freshness": "broken", "error": entry.reason}
             return {"name": entry.name, "reads": _reads(mill, entry.reads), **facts}
@@ -93,6 +95,20 @@ def node_facts(mill: Mill, entry: Node) -> dict[str, Any]:
             status = mill.view(entry.name).status()
             facts = {"kind": "view", **{name: status[name] for name in FACTS}}
             return {"name": entry.name, "reads": _reads(mill, entry.reads), **facts}
+
+
+def source_facts(mill: Mill, entry: TableEntry) -> dict[str, Any]:
+    """The source that a table follows; nothing if it follows none."""
+    found = mill.sources().get(entry.name)
+    if found is None:
+        return {}
+    return {
+        "source": found["source"],
+        "freshness": found["state"],
+        "error": found["error"],
+        "source_rows": found["rows"],
+        "caught_up": time.time() - found["lag_s"],  # seconds since 1970
+    }
 
 
 def _reads(mill: Mill, names: Iterable[str]) -> list[str]:

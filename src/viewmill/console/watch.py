@@ -59,7 +59,8 @@ class Watch:
         core = mill.core
         with core.lock:
             views = core.catalog.views()
-            others = (mill, core.trouble, *(id(each) for each in core.catalog.tables()))
+            tables = tuple(id(each) for each in core.catalog.tables())
+            others = (mill, core.trouble, _sources(mill), tables)
             version = core.version
         now, before, seen = time.time(), self._seen, dict[str, _Seen]()
         changed = []
@@ -99,6 +100,11 @@ class Watch:
 def is_shown(name: str) -> bool:
     """Whether a table is the user's and not one that we keep notes in."""
     return not name.startswith(OWN)
+
+
+def _sources(mill: Mill) -> tuple[object, ...]:
+    """Whether the sources of tables fail; that they were asked again is no news."""
+    return tuple((name, each["state"], each["error"]) for name, each in mill.sources().items())
 
 
 def _seen(mill: Mill, entry: ViewEntry) -> _Seen:

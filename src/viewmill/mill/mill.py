@@ -589,10 +589,14 @@ class Mill:
                 "state_bytes": sum(each["state_bytes"] for each in views.values()),
                 "tables": tables,
                 "views": views,
-                "sources": {each.name: each.status() for each in self._followers.values()},
+                "sources": self.sources(),
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }
+
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """How far each source is that a table follows, by table."""
+        return {each.name: each.status() for each in [*self._followers.values()]}
 
     def console(self, *, port: int = 0, write: bool = False) -> Any:
         """Show this mill in the browser: a server on loopback, in a thread of its own.

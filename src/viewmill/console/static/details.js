@@ -8,19 +8,27 @@ import { errorBox } from "./errors.js";
 const LARGE = 100000; // from here on rows are read when asked for, not at every change
 const STATUS = ["freshness", "version", "rows", "rows_changed", "refreshes", "refresh_kind", "strategy", "tier",
   "tier_reason", "engine_calls", "lag_s", "waiting_rows", "late_rows", "negative_rows", "next_refresh_s",
-  "policies", "life", "budget_bytes", "shares_with", "error", "bytes", "options", "refused"];
+  "policies", "life", "budget_bytes", "kept", "released", "expects", "next_expected_s", "shares_with", "error", "bytes",
+  "options", "refused", "source", "source_rows", "caught_up"];
 
 function section(title, ...children) {
   return element("section", {}, element("h2", {}, title), children);
 }
 
+// A value as text; empty if there is nothing to say.
+function fact(key, value) {
+  if (value === undefined || value === null) return "";
+  if (key.endsWith("bytes")) return bytes(value);
+  if (key === "caught_up") return new Date(value * 1000).toLocaleString();
+  if (Array.isArray(value)) return value.join(", ");
+  if (typeof value === "object") return Object.entries(value).map(([name, each]) => `${name}: ${each}`).join("\n");
+  return number(value);
+}
+
 function facts(status) {
-  const known = STATUS.filter((key) => ![undefined, null, ""].includes(status[key]) && String(status[key]) !== "");
-  return element("dl", {}, known.flatMap((key) => {
-    const value = status[key];
-    const text = key.endsWith("bytes") ? bytes(value) : Array.isArray(value) ? value.join(", ") : number(value);
-    return [element("dt", {}, key.replaceAll("_", " ")), element("dd", { class: `fact-${key}` }, text)];
-  }));
+  const known = STATUS.map((key) => [key, fact(key, status[key])]).filter(([, text]) => text !== "");
+  return element("dl", {}, known.flatMap(([key, text]) =>
+    [element("dt", {}, key.replaceAll("_", " ")), element("dd", { class: `fact-${key}` }, text)]));
 }
 
 function names(title, list) {

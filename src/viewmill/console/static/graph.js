@@ -4,25 +4,41 @@ import { address, number, shape } from "./dom.js";
 
 const WIDTH = 260, HEIGHT = 62, GAP_X = 60, GAP_Y = 16, LETTERS = 38;
 
+function keyOf(node) {
+  return node.key || node.name;
+}
+
 function clipped(text) {
   const letters = Array.from(text);
   return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : text;
 }
 
+// Each table that follows a source stands to the right of it. The key of a node is its name; that of a
+// source is an object, which equals no name.
+function withSources(nodes) {
+  return nodes.flatMap((each) => {
+    if (!each.source) return [each];
+    const key = ["source", each.name];
+    const source = { key, name: each.source, of: each.name, kind: "source", freshness: each.freshness,
+      error: each.error, rows: each.source_rows };
+    return [source, { ...each, error: null, freshness: null, reads: [key] }];
+  });
+}
+
 // The column of each node: one more than the farthest of what it reads.
 function columns(nodes) {
-  const byName = new Map(nodes.map((each) => [each.name, each]));
+  const byName = new Map(nodes.map((each) => [keyOf(each), each]));
   const found = new Map();
   const visit = (node, above) => {
-    if (found.has(node.name)) return found.get(node.name);
+    if (found.has(keyOf(node))) return found.get(keyOf(node));
     let column = 0;
     for (const name of node.reads || []) {
       const below = byName.get(name);
       if (below && !above.has(name)) {
-        column = Math.max(column, 1 + visit(below, new Set([...above, node.name])));
+        column = Math.max(column, 1 + visit(below, new Set([...above, keyOf(node)])));
       }
     }
-    found.set(node.name, column);
+    found.set(keyOf(node), column);
     return column;
   };
   nodes.forEach((each) => visit(each, new Set()));
@@ -33,17 +49,18 @@ function place(nodes) {
   const heights = [], places = new Map();
   const column = columns(nodes);
   for (const node of nodes) {
-    const x = column.get(node.name);
+    const x = column.get(keyOf(node));
     const y = heights[x] || 0;
     heights[x] = y + 1;
-    places.set(node.name, { x: 10 + x * (WIDTH + GAP_X), y: 10 + y * (HEIGHT + GAP_Y) });
+    places.set(keyOf(node), { x: 10 + x * (WIDTH + GAP_X), y: 10 + y * (HEIGHT + GAP_Y) });
   }
   const width = 20 + heights.length * (WIDTH + GAP_X) - GAP_X;
   const height = 20 + Math.max(1, ...heights.map((each) => each || 0)) * (HEIGHT + GAP_Y);
   return { places, width, height };
 }
 
-export function lines(node) {
+function lines(node) {
+  if (node.kind === "source") return [`${node.freshness}, ${number(node.rows)} rows taken`, node.error || ""];
   if (node.kind === "table") return [node.rows === undefined ? "table" : `table, ${number(node.rows)} rows`, ""];
   if (node.kind === "broken") return ["broken", node.error];
   if (node.rows === undefined) return ["view", ""];
@@ -56,7 +73,7 @@ function box(node, at) {
   const said = lines(node);
   const texts = [node.name, ...said].map((text, i) =>
     shape("text", { x: at.x + 12, y: at.y + 20 + i * 17, class: i ? "soft" : "name" }, clipped(text)));
-  return shape("a", { href: address(node.name), class: `node ${node.kind} ${state}` },
+  return shape("a", { href: address(node.of || node.name), class: `node ${node.kind} ${state}` },
     shape("title", {}, [node.name, ...said].filter(Boolean).join("\n")),
     shape("rect", { x: at.x, y: at.y, width: WIDTH, height: HEIGHT, rx: 6 }),
     shape("rect", { x: at.x, y: at.y, width: 5, height: HEIGHT, rx: 2, class: "state" }),
@@ -70,12 +87,12 @@ function edge(from, to) {
 }
 
 export function drawn(found) {
-  const nodes = [...found.outside, ...found.nodes];
+  const nodes = withSources([...found.outside, ...found.nodes]);
   const { places, width, height } = place(nodes);
   const edges = nodes.flatMap((node) => (node.reads || [])
     .filter((name) => places.has(name))
-    .map((name) => edge(places.get(name), places.get(node.name))));
+    .map((name) => edge(places.get(name), places.get(keyOf(node)))));
   return shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": "Which view reads what" },
-    edges, nodes.map((each) => box(each, places.get(each.name))));
+    edges, nodes.map((each) => box(each, places.get(keyOf(each)))));
 }

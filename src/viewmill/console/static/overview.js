@@ -8,7 +8,7 @@ import { drawn } from "./graph.js";
 const HEADS = ["name", "kind", "freshness", "rows", "rows changed", "refreshes", "last refresh",
   "strategy", "tier", "lag", "state"];
 const CHOICES = [["", "everything"], ["tables", "tables"], ["views", "views"], ["stale", "stale views"],
-  ["failing", "failing views"]];
+  ["failing", "failing"]];
 
 function cells(node) {
   const lag = node.lag_s ? `${node.lag_s.toFixed(1)} s, ${number(node.waiting_rows)} rows wait` : "";
