@@ -16,11 +16,11 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup warm demo test test-spark check format golden fuzz mutate crash bench docs clean
+.PHONY: help setup warm demo test test-fast test-spark check format golden fuzz mutate crash bench docs clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{split($$1, name, ":"); printf "  make %-8s %s\n", name[1], $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{split($$1, name, ":"); printf "  make %-10s %s\n", name[1], $$2}'
 
 setup: $(READY)  ## Create .venv and install Viewmill with everything it can use
 	$(say) "the environment is ready: source $(BIN)/activate"
@@ -50,6 +50,10 @@ demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
 test: $(READY)  ## Run all tests
 	$(say) "running the tests on $(JOBS) processes"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" -q
+
+test-fast: $(READY)  ## Run the short tests of every room: no Spark, nothing compiled, two minutes
+	@VIEWMILL_COMPILER=off HYPOTHESIS_PROFILE=debug $(BIN)/python -m pytest -n $(JOBS) \
+	  --dist loadgroup -m "not slow and not spark and not long" -q
 
 SPARKS ?= 4.1.4 4.2.1
 test-spark: $(READY)  ## Run the tests of Spark on older versions: make test-spark SPARKS="4.1.4 4.2.1"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,7 @@ def scaled(share: float) -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden outputs")
+    parser.addoption("--update-long", action="store_true", help="rewrite tests/long_tests.txt")
 
 
 @pytest.fixture
@@ -64,9 +67,37 @@ def spark() -> Iterator[Any]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's tests go to one worker (`--dist loadgroup`), so that one JVM is started."""
+    long = set(LONG_TESTS.read_text().splitlines())
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if function_of(item.nodeid) in long:
+            item.add_marker(pytest.mark.long)
+
+
+# `make test-fast` leaves these tests out; `pytest --update-long` measures and rewrites the list.
+LONG_TESTS = Path(__file__).with_name("long_tests.txt")
+LONG_SECONDS = 0.7
+_seconds: Counter[str] = Counter()
+
+
+def function_of(test: str) -> str:
+    """The test function, without the parameters of one case."""
+    return test.partition("[")[0]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[function_of(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    on_a_worker = hasattr(session.config, "workerinput")
+    if on_a_worker or not session.config.getoption("--update-long"):
+        return
+    long = [test for test, seconds in _seconds.items() if seconds > LONG_SECONDS]
+    # The golden scripts are long, but cover every strategy.
+    kept = [test for test in long if not test.startswith(("tests/golden/", "src/"))]
+    LONG_TESTS.write_text("".join(f"{test}\n" for test in sorted(kept)))
 
 
 @pytest.fixture

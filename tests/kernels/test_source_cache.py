@@ -35,7 +35,12 @@ print(len(recorder.buffer))
 
 def run(cache: Path, **environment: str) -> int:
     here = str(Path(__file__).parent)
-    variables = {**os.environ, "VIEWMILL_CACHE": str(cache), **environment}
+    variables = {
+        **os.environ,
+        "VIEWMILL_CACHE": str(cache),
+        "VIEWMILL_COMPILER": "now",
+        **environment,
+    }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, here], env=variables, capture_output=True, text=True
     )
