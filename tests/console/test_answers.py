@@ -203,3 +203,21 @@ def test_a_source_that_fails_is_told_shown_and_found_and_one_that_heals_too(shop
     (tmp_path / "2.csv").unlink()
     wait_for(lambda: sales()["freshness"] == "following")
     assert client.get("/api/nodes", params={"only": "failing"}).json()["nodes"] == []
+
+
+def test_completion_offers_names_as_sql_takes_them(shop, client):
+    def offered(word):
+        answer = client.get("/api/complete", params={"word": word}).json()["found"]
+        return [(each["name"], each["kind"], each["insert"]) for each in answer]
+
+    assert offered("REV")[:2] == [("revenue", "view", "revenue"), ("revenue", "column", "revenue")]
+    assert offered("orde")[0] == ("orders", "table", "orders")
+    assert ("sum", "function", "sum(") in offered("sum")
+    assert offered("") == offered("zzz") == []
+    for name in (f"odd`{HOSTILE}", "oddselect", "Select"):
+        shop.sql(f"CREATE TABLE `{name.replace('`', '``')}` (x BIGINT)")
+        insert = offered(name[:6])[0][2]
+        assert sql(client, f"SELECT x FROM {insert}").status_code == 200, insert
+    for i in range(30):
+        shop.sql(f"CREATE TABLE many{i} (x BIGINT)")
+    assert len(offered("`many")) == 20

@@ -128,6 +128,29 @@ def test_nothing_in_names_and_rows_is_run(shop, console, browser):
     assert [each for each in complaints(browser) if not any(a in each for a in allowed)] == []
 
 
+def test_the_editor_completes_a_word_by_keyboard(shop, console, browser):
+    shop.sql(f"CREATE TABLE `cu{IMAGE}` (x BIGINT)")
+    browser.get("about:blank")
+    browser.get(console.url + "#/sql")
+    wait_for_text(browser, "Ctrl+Space")
+    text = browser.find_element("css selector", "textarea")
+    text.clear()
+    text.send_keys("SELECT cu")
+    wait_for_text(browser, f"cu{IMAGE} table", "#completions")
+    wait_for_text(browser, "customer column", "#completions")
+    text.send_keys("st")
+    wait_until(lambda: "table" not in text_of(browser, "#completions"))
+    text.send_keys("\ue004 FROM reve")  # Tab
+    wait_for_text(browser, "revenue view", "#completions")
+    text.send_keys("\ue004 LIMIT nothing")
+    assert text.get_attribute("value") == "SELECT customer FROM revenue LIMIT nothing"
+    text.send_keys("\ue00c\ue004")  # Escape, and Tab leaves the text
+    focused = "return document.activeElement.tagName"
+    assert browser.execute_script(focused) == "BUTTON"
+    assert browser.title == "Viewmill console"
+    assert complaints(browser) == []
+
+
 def test_a_source_is_drawn_beside_its_table_and_its_name_is_not_run(
     shop, console, browser, tmp_path
 ):

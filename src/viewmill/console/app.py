@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from viewmill.console.complete import completions
 from viewmill.console.details import details, first_rows, plan_picture
 from viewmill.console.editor import run_sql
 from viewmill.console.live import Live
@@ -103,6 +104,11 @@ class Answers:
         drawn = await self._read(lambda mill: plan_picture(mill, name))
         return Response(drawn.encode(errors="replace"), media_type="image/svg+xml")
 
+    async def complete(self, request: Request) -> Response:
+        """What a word in the editor may become."""
+        word = request.query_params.get("word", "")
+        return Json({"found": await self._read(lambda mill: completions(mill, word))})
+
     async def sql(self, request: Request) -> Response:
         """What the editor sends."""
         text = await _text(request, "sql")
@@ -148,6 +154,7 @@ def make_app(live: Live, write: bool) -> Starlette:
         Route("/api/rows", answers.rows),
         Route("/api/plan.svg", answers.plan),
         Route("/api/live", answers.live),
+        Route("/api/complete", answers.complete),
         Route("/api/sql", answers.sql, methods=["POST"]),
         Route("/api/verify", answers.verify, methods=["POST"]),
         Route("/api/refresh", answers.refresh, methods=["POST"]),

@@ -1,6 +1,7 @@
 // The SQL editor: Ctrl+Enter runs, an error is shown with its place underlined.
 
 import { post } from "./api.js";
+import { completion } from "./complete.js";
 import { element, number, replace, rowsTable } from "./dom.js";
 import { errorBox } from "./errors.js";
 
@@ -20,8 +21,8 @@ export function editor(root, mill) {
       run();
     }
   });
-  replace(root, element("h1", {}, "SQL"), text,
-    element("div", { class: "bar" }, button, element("span", { class: "soft" }, `Ctrl+Enter; takes ${takes}`)), answer);
+  replace(root, element("h1", {}, "SQL"), text, completion(text),
+    element("div", { class: "bar" }, button, element("span", { class: "soft" }, `Ctrl+Enter runs, Ctrl+Space completes; takes ${takes}`)), answer);
   text.focus();
 
   async function run() {
