@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # `make test-fast` leaves these tests out; `pytest --update-long` measures and rewrites the list.
 LONG_TESTS = Path(__file__).with_name("long_tests.txt")
 LONG_SECONDS = 0.7
-_seconds: Counter[str] = Counter()
+_seconds: dict[str, float] = defaultdict(float)
 
 
 def function_of(test: str) -> str:
