@@ -156,7 +156,6 @@ def test_two_outputs_of_one_name_are_an_error():
     "sql",
     [
         "SELECT x FROM orders LATERAL VIEW explode(array(1, 2)) e AS x",
-        "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n+1 FROM r WHERE n < 3) SELECT n FROM r",
     ],
 )
 def test_what_the_algebra_lacks_becomes_foreign(engine, sql):

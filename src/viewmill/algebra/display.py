@@ -35,6 +35,7 @@ from viewmill.algebra.relations import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -76,10 +77,16 @@ def tree(label: str, children: Sequence[str] = ()) -> str:
 
 def display(relation: Relation) -> str:
     """The relation as a tree; queries inside expressions follow the inputs."""
-    children = [] if isinstance(relation, Foreign) else [display(each) for each in inputs(relation)]
+    children = [display(each) for each in _shown_below(relation)]
     for expression in expressions(relation):
         children += [tree("Subquery", [display(query)]) for query in queries(expression)]
     return tree(_label(relation), children)
+
+
+def _shown_below(relation: Relation) -> tuple[Relation, ...]:
+    if isinstance(relation, Recursion):
+        return relation.base, relation.step
+    return () if isinstance(relation, Foreign) else inputs(relation)
 
 
 def _label(relation: Relation) -> str:
@@ -117,6 +124,9 @@ def _label(relation: Relation) -> str:
         case Foreign():
             tables = ", ".join(dict.fromkeys(each.source for each in relation.scans))
             return f"Foreign: {relation.reason}" + (f" (reads {tables})" if tables else "")
+        case Recursion():
+            word = "Recursion all" if relation.all else "Recursion"
+            return f"{word}: {relation.name}, {relation.limit} steps at most"
 
 
 def _aggregate_label(relation: AggregateRelation) -> str:

@@ -219,6 +219,29 @@ class Foreign:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class Recursion:
+    """A recursive CTE: the rows of `base`, and what `step` makes of rows, again and again.
+
+    `step` reads the rows of the last step by a scan of the source `name`, whose last column is the
+    step that made them; it passes that on as its own last column. Without `all` a row that was made
+    before is not made again. Rows of step number `limit` are an error. `scans` are the tables.
+    """
+
+    name: str
+    base: Relation
+    step: Relation
+    all: bool
+    limit: int
+    scans: tuple[Scan, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The base's names; a step may make any value NULL."""
+        return Schema(tuple(replace(each, nullable=True) for each in self.base.schema))
+
+
 Relation = (
     Scan
     | Values
@@ -232,6 +255,7 @@ Relation = (
     | Sort
     | Limit
     | Foreign
+    | Recursion
 )
 
 
@@ -240,7 +264,7 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
     match relation:
         case Scan() | Values():
             return ()
-        case Foreign():
+        case Foreign() | Recursion():
             return relation.scans
         case Join() | SetOperation():
             return (relation.left, relation.right)
@@ -260,5 +284,6 @@ def one_row() -> Values:
 
 __all__ = [
     "Aggregate", "Distinct", "Filter", "Foreign", "Join", "JoinKind", "Limit", "Literal", "Named",
-    "Project", "Relation", "Scan", "SetOperation", "Sort", "Values", "Window", "inputs", "one_row",
+    "Project", "Recursion", "Relation", "Scan", "SetOperation", "Sort", "Values", "Window",
+    "inputs", "one_row",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from viewmill.algebra.relations import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -84,7 +85,7 @@ def has_subquery(expression: Expression) -> bool:
 def expressions(relation: Relation) -> tuple[Expression, ...]:
     """The expressions that a relation itself evaluates."""
     match relation:
-        case Scan() | Foreign() | Distinct() | SetOperation() | Limit():
+        case Scan() | Foreign() | Recursion() | Distinct() | SetOperation() | Limit():
             return ()
         case Values():
             return tuple(value for row in relation.rows for value in row)
@@ -135,7 +136,7 @@ def sources(relation: Relation) -> tuple[str, ...]:
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """The relation with `change` applied to the relations directly below it."""
     match relation:
-        case Scan() | Values() | Foreign():
+        case Scan() | Values() | Foreign() | Recursion():
             return relation
         case Join() | SetOperation():
             return replace(relation, left=change(relation.left), right=change(relation.right))

@@ -20,6 +20,7 @@ from viewmill.algebra.relations import (
     Limit,
     Named,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -123,6 +124,7 @@ def blame(relation: Relation) -> tuple[str, Span | None]:
         Values: "a list of constant rows",
         Distinct: "DISTINCT inside a query",
         Aggregate: "a group-by over a group-by",
+        Recursion: "a recursive CTE inside a query",
     }
     if isinstance(relation, Foreign):
         return f"the engine alone understands the query: {relation.reason}", relation.span

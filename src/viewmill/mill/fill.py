@@ -32,6 +32,7 @@ from viewmill.program.program import (
     Maintainer,
     Program,
     Queries,
+    Recursive,
     Trigger,
     Triggers,
 )
@@ -45,6 +46,7 @@ _COUNTED_EACH_TIME = 10_000  # rows of a table that are looked at after each cha
 BUILDERS = {
     "arrays": "viewmill.kernels.arrays:build_arrays",
     "rows": "viewmill.kernels.by_row:build",
+    "recursion": "viewmill.kernels.recursion:build",
     "window_parts": "viewmill.kernels.window_parts:WindowPartMaintainer",
     "engine": "viewmill.engines.build:build",
 }
@@ -76,6 +78,12 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     if isinstance(program.body, ByRow):
         rows: Maintainer = pkgutil.resolve_name(BUILDERS["rows"])(program, core.dictionary)
         return rows
+    if isinstance(program.body, Recursive):
+        step, rows_read = program.body.step, _source_rows(core, program)
+        recursion: Maintainer = pkgutil.resolve_name(BUILDERS["recursion"])(
+            program, lambda: core.tiers.build(step, rows_read)
+        )
+        return recursion
     if isinstance(program.body, Windowed):
         window: Maintainer = join_family(core, program, entry)
         return window
@@ -122,7 +130,7 @@ def fill_anew(core: Core, entry: ViewEntry) -> None:
     before = [(block, block.maintainer) for block in _unshared(entry)]
     try:
         for block, _ in before:
-            if isinstance(block.program.body, Triggers | Arrays | ByRow | Queries):
+            if isinstance(block.program.body, Triggers | Arrays | ByRow | Queries | Recursive):
                 block.maintainer = build(core, block.program, entry)
         fill(core, entry)
     except BaseException:
@@ -214,6 +222,9 @@ def _fill_block(
     inner: BlockRows,
 ) -> None:
     maintainer = block.maintainer
+    if isinstance(block.program.body, Recursive):
+        negative[block.name] = _fill_recursion(core, entry, block, own, negative)
+        return
     if _is_fed(core, block):
         negative[block.name] = _feed(core, entry, block, own, negative)
         return
@@ -372,6 +383,34 @@ def _replay(
             rows = _shown(core, entry, read, each.source, negative)
         block.maintainer.apply(each.name, rows)
     return block.maintainer.flush()
+
+
+def _fill_recursion(
+    core: Core,
+    entry: ViewEntry,
+    block: Block,
+    own: Mapping[str, Block],
+    negative: Mapping[str, Delta],
+) -> Delta:
+    """Fill a recursive CTE by feeding its inputs, rows with a negative multiplicity last.
+
+    Gives the output delta that those cause.
+    """
+    recursion: Any = block.maintainer
+    if recursion.is_lost:
+        recursion.clear()
+    late = []
+    for each in block.program.inputs:
+        rows, missing = _fed_rows(core, entry, block, each, own, negative, {})
+        recursion.apply(each.name, rows)
+        late.append((each.name, missing))
+    recursion.flush()
+    recursion.commit()
+    for name, missing in late:
+        recursion.apply(name, missing)
+    change: Delta = recursion.flush()
+    recursion.commit()
+    return change
 
 
 def _shown(

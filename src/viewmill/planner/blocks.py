@@ -17,20 +17,24 @@ from dataclasses import dataclass
 from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.failures import failing_part
+from viewmill.algebra.recursion import over
 from viewmill.algebra.relations import (
     Aggregate,
     Filter,
     Join,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
     Sort,
 )
 from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inputs, scans
+from viewmill.codegen.by_row import compute_by_row
 from viewmill.codegen.join_graph import is_equality
 from viewmill.planner.nested_blocks import separate
 from viewmill.rewrite.correlation import transform_everywhere
+from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -75,6 +79,8 @@ class _Cutter:
 
     def cut(self, query: Relation, name: str) -> list[Cut]:
         """The blocks of a query; the last one, named `name`, reads the others."""
+        if isinstance(query, Recursion):
+            return self._recursion(query, name)
         candidates, rejections = self.match(query)
         if candidates:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
@@ -91,6 +97,27 @@ class _Cutter:
         if candidates:
             return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
         return self._cut_apart(above, name, below, rejections)
+
+    def _recursion(self, query: Recursion, name: str) -> list[Cut]:
+        """A recursive CTE over blocks for its start and for what its step joins."""
+        below: list[Cut] = []
+        base, step = as_blocks(query.base), rewrite(query.step)
+        if base.schema != query.base.schema:
+            raise NotCut(query, [Rejection("dataflow", "numbers wider than 64 bits", query.span)])
+        step = self._step(step, query.name, below)
+        above = over(query, self._block(base, below), step)
+        candidates, rejections = self.match(above)
+        if not candidates:
+            raise NotCut(above, rejections)
+        return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
+
+    def _step(self, relation: Relation, rows: str, below: list[Cut]) -> Relation:
+        reads_rows = any(each.source == rows for each in scans(relation))
+        if is_filtered_scan(relation):
+            return relation
+        if reads_rows or _is_inner_join(relation):
+            return map_inputs(relation, lambda each: self._step(each, rows, below))
+        return self._block(as_blocks(relation), below)
 
     def _join_aggregate(self, query: Relation, name: str) -> list[Cut] | None:
         """Keep a group-by and the inner joins below it in one block, over blocks for the inputs.
@@ -172,6 +199,11 @@ class _Cutter:
         return Scan(name, f"block_{number}", relation.schema, relation.span)
 
 
+def as_blocks(relation: Relation) -> Relation:
+    """A relation that is rewritten apart from the query around it, as strategies want it."""
+    return compute_by_row(decorrelate(rewrite(relation)))
+
+
 def block_name(view: str, number: int) -> str:
     """The name of an inner block; no table can have it."""
     return f"{view}#{number}"
@@ -241,6 +273,9 @@ def inline_blocks(relation: Relation, queries: Mapping[str, Relation]) -> Relati
     def change(each: Relation) -> Relation:
         if isinstance(each, Scan) and each.source in queries:
             return _as_named(inline_blocks(queries[each.source], queries), each)
+        if isinstance(each, Recursion):
+            parts = (inline_blocks(part, queries) for part in (each.base, each.step))
+            return over(each, *parts)
         return each
 
     return transform_everywhere(relation, change)

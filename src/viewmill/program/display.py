@@ -6,7 +6,7 @@ from viewmill.algebra.display import display, tree
 from viewmill.program.arrays import Arrays
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.program import ByRow, Program, Queries, Triggers
+from viewmill.program.program import ByRow, Program, Queries, Recursive, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
@@ -32,6 +32,8 @@ def display_program(program: Program) -> str:
                 f"{head}\n\ninitialize\n{display(first.query)}\n\n"
                 f"update, every {length} s\n{display(following.query)}"
             )
+        case Recursive(step=step):
+            return f"{head}\n\nthe step\n{display_program(step)}"
         case PatternQueries() as body:
             return f"{head}\n\n{display_automaton(body)}"
 

@@ -170,7 +170,34 @@ class ByRow:
     outputs: tuple[Named, ...]
 
 
-Body = Triggers | Arrays | ByRow | Queries | PartQueries | Windowed | WindowParts | PatternQueries
+@dataclass(frozen=True)
+class Recursive:
+    """A body that feeds the output of a program of triggers back to it, until nothing is made.
+
+    `step` reads the rows of the last step as its input `rows`; the last column there and of its
+    output is the number of that step. The rows of the input `base` are step 0. Without `all` a row
+    belongs to the first step that makes it. Rows of step number `limit` are an error.
+    """
+
+    base: str
+    rows: str
+    step: Program
+    all: bool
+    limit: int
+    span: Span | None = field(default=None, repr=False, compare=False)
+
+
+Body = (
+    Triggers
+    | Arrays
+    | ByRow
+    | Queries
+    | PartQueries
+    | Windowed
+    | WindowParts
+    | PatternQueries
+    | Recursive
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from viewmill.algebra.relations import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -56,7 +57,7 @@ def _most_rows(relation: Relation) -> int | None:
             if relation.kind == "union":
                 return None if left is None or right is None else left + right
             return left
-        case Scan() | Foreign():
+        case Scan() | Foreign() | Recursion():
             return None
 
 

@@ -13,6 +13,7 @@ from viewmill.algebra.relations import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -41,7 +42,7 @@ def prune_columns(query: Relation) -> Relation:
 
 def _pruned(relation: Relation, needed: set[str]) -> Relation:
     match relation:
-        case Scan() | Values() | Foreign():
+        case Scan() | Values() | Foreign() | Recursion():
             return relation
         case Filter():
             return replace(relation, input=_pruned(relation.input, needed | _read(relation)))

@@ -180,6 +180,23 @@ class _Parser(_Operators, PatternParser, DatabricksParser):
             error.errors[0].update(start=place.start, end=place.end, at_end=at_end)
             raise
 
+    def _parse_cte(self) -> exp.CTE | exp.FunctionSpecification | None:
+        """Also with Spark's limit: WITH RECURSIVE t(n) MAX RECURSION LEVEL 200 AS (...)."""
+        index = self._index
+        alias = self._parse_table_alias(self.ID_VAR_TOKENS)
+        if alias is None or not self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+            self._retreat(index)
+            return super()._parse_cte()
+        limit = self._parse_number()
+        if limit is None or not str(limit.this).isdecimal() or int(limit.this) < 1:
+            self.raise_error("Expected a whole number of steps, at least one", self._prev)
+        self._match(TokenType.ALIAS)
+        made = self.expression(
+            exp.CTE(this=self._parse_wrapped(self._parse_statement), alias=alias)
+        )
+        made.set("recursion_limit", limit)
+        return made
+
     def _parse_table_parts(self, *args: Any, **options: Any) -> exp.Table | exp.Dot | None:
         table = super()._parse_table_parts(*args, **options)
         plain = not (args or options.get("fast") or options.get("schema"))

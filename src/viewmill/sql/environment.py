@@ -30,6 +30,18 @@ class CommonTable:
 
     node: exp.CTE
     environment: Environment
+    is_recursive: bool = False
+
+
+@dataclass(frozen=True)
+class RecursiveRows:
+    """What the name of a recursive CTE means inside it: the rows of the last step.
+
+    The last column of the schema is the number of the step; the user does not see it.
+    """
+
+    source: str
+    schema: Schema
 
 
 # How a query is lowered: the tree, its surroundings, the prefix of its output columns.
@@ -48,6 +60,7 @@ class Environment:
     names: Names
     lower_query: LowerQuery
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
+    recursive: Mapping[str, RecursiveRows] = field(default_factory=dict)
     outer: Scope | None = None
     given: Mapping[str, tuple[Relation, Scope]] = field(default_factory=dict)  # lowered already
     keeps_order: bool = False  # whether what reads the rows depends on their order

@@ -23,6 +23,7 @@ from viewmill.sql.environment import CommonTable, Describe, Environment, Lowered
 from viewmill.sql.foreign import lower_foreign
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_values, visible
+from viewmill.sql.lower_recursion import references, refuse_mutual
 from viewmill.sql.lower_select import check_unique, lower_select
 from viewmill.sql.lower_stream import has_window
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
@@ -110,15 +111,19 @@ def _with_common_tables(node: exp.Expr, environment: Environment) -> Environment
     if clause is None:
         return environment
     if clause.args.get("recursive"):
-        raise NotModelled("a recursive CTE", environment.span(clause))
+        refuse_mutual(clause, environment)
     seen: set[str] = set()
     for each in clause.expressions:
         if each.alias.lower() in seen:
             raise NameTaken(f'two CTEs are called "{each.alias}"', span=environment.span(each))
         seen.add(each.alias.lower())
         # A CTE sees those before it, and shadows a table of its name.
-        tables = {**environment.common_tables, each.alias.lower(): CommonTable(each, environment)}
-        environment = replace(environment, common_tables=tables)
+        name, is_recursive = each.alias.lower(), bool(clause.args.get("recursive"))
+        is_recursive = is_recursive and bool(references(each.this, name))
+        made = CommonTable(each, environment, is_recursive)
+        rows = {key: value for key, value in environment.recursive.items() if key != name}
+        tables = {**environment.common_tables, name: made}
+        environment = replace(environment, common_tables=tables, recursive=rows)
     return environment
 
 

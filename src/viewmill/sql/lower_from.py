@@ -19,9 +19,10 @@ from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName
 from viewmill.sql import operators
 from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.coercion import unify
-from viewmill.sql.environment import CommonTable, Environment, Lowered
+from viewmill.sql.environment import CommonTable, Environment, Lowered, RecursiveRows
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_pivot import without_pivot
+from viewmill.sql.lower_recursion import lower_recursion
 from viewmill.sql.lower_stream import has_window, no_table, window_of
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.scopes import Scope, Visible, table_scope
@@ -171,6 +172,8 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
     if name in environment.given:
         return environment.given[name]
     alias = node.alias or node.name
+    if (rows := environment.recursive.get(name.lower())) is not None:
+        return _last_step(node, rows, alias, environment)
     common = environment.common_tables.get(name.lower())
     if common is not None and has_window(node):
         raise no_table(name, environment.span(node))
@@ -213,10 +216,25 @@ def _renamed(
     return relation, table_scope(alias, columns, environment.outer)
 
 
+def _last_step(node: exp.Table, rows: RecursiveRows, alias: str, environment: Environment) -> Read:
+    """The rows that the last step of a recursive CTE made."""
+    if has_window(node):
+        raise no_table(node.name, environment.span(node))
+    own = environment.names.fresh_alias(alias)
+    fields = tuple(replace(each, name=f"{own}.{each.name}") for each in rows.schema)
+    relation = Scan(rows.source, own, Schema(fields), environment.span(node))
+    columns = visible(list(rows.schema.names[:-1]), Schema(fields[:-1]))
+    if (written := node.args.get("alias")) is not None and written.args.get("columns"):
+        return relation, _aliased(written, columns, environment)
+    return relation, table_scope(alias, columns, environment.outer)
+
+
 def _common_table(common: CommonTable, alias: str, environment: Environment) -> Lowered:
     # Each use is lowered anew: names stay unique, and a CTE is only a name.
     prefix = environment.names.fresh_alias(alias)
     inside = replace(common.environment, keeps_order=environment.keeps_order)
+    if common.is_recursive:
+        return lower_recursion(common.node, inside, prefix)
     lowered = environment.lower_query(common.node.this, inside, prefix)
     written = [each.name for each in common.node.args["alias"].args.get("columns") or []]
     if written and len(written) != len(lowered.names):

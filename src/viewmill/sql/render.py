@@ -19,6 +19,7 @@ from viewmill.algebra.conditions import conjuncts, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Column, Expression, Literal
 from viewmill.algebra.failures import failing_part
+from viewmill.algebra.recursion import limit_text
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
@@ -28,6 +29,7 @@ from viewmill.algebra.relations import (
     Limit,
     Named,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -37,7 +39,8 @@ from viewmill.algebra.relations import (
 )
 from viewmill.algebra.schema import Field, free_names
 from viewmill.algebra.types import BOOLEAN, Float, Nested, Null
-from viewmill.algebra.walk import columns_of, has_subquery
+from viewmill.algebra.walk import columns_of, has_subquery, scans
+from viewmill.errors import UnsupportedQuery
 from viewmill.sql.render_duckdb import DuckdbExpressions
 from viewmill.sql.render_spark import SparkExpressions
 from viewmill.sql.transpile import transpile
@@ -98,6 +101,7 @@ class _Renderer:
             else SparkExpressions(self.query)
         )
         self._count = 0
+        self._recursions: dict[str, str] = {}  # names of CTEs by the source that reads them
 
     def query(self, relation: Relation) -> str:
         """One SELECT."""
@@ -124,6 +128,8 @@ class _Renderer:
                 return self._set_operation(relation)
             case Foreign():
                 return self._foreign(relation)
+            case Recursion():
+                return self._recursion(relation)
 
     def _name(self, name: str) -> str:
         return self.expressions.name(name)
@@ -145,7 +151,7 @@ class _Renderer:
         for field in scan.schema:
             bare = field.name.removeprefix(f"{scan.alias}.")
             columns.append(f"{self._name(bare)} AS {self._name(field.name)}")
-        table = self._name(self.table_name(scan.source))
+        table = self._recursions.get(scan.source) or self._name(self.table_name(scan.source))
         return f"SELECT {', '.join(columns) or '1 AS ' + self._name('_')} FROM {table}"
 
     def _values(self, values: Values) -> str:
@@ -276,6 +282,52 @@ class _Renderer:
             sides.append(f"SELECT {columns} {self._from(side)}")
         return f"({sides[0]})\n{word}\n({sides[1]})"
 
+    def _recursion(self, relation: Recursion) -> str:
+        """A recursive CTE whose last column is the step that made a row."""
+        if self.dialect == "spark" and not relation.all:
+            raise UnsupportedQuery(
+                "Spark has no UNION in a recursive CTE, only UNION ALL", span=relation.span
+            )
+        name = self._recursions[relation.name] = self._alias()
+        *columns, number = map(self._name, _columns_read(relation))
+        *made, last = map(self._name, relation.step.schema.names)
+        base = f"SELECT *, CAST(0 AS BIGINT) AS {number} {self._from(relation.base)}"
+        again = f"SELECT {', '.join(made)}, {last} + 1 AS {last} {self._from(relation.step)}"
+        given, limit = ", ".join((*columns, number)), relation.limit
+        names = map(self._name, relation.schema.names)
+        shown = ", ".join(f"{a} AS {b}" for a, b in zip(columns, names, strict=True))
+        if self.dialect == "spark":
+            head = f"{name}({given}) MAX RECURSION LEVEL {limit}"
+            body = f"{base}\nUNION ALL\n{again}"
+            return f"WITH RECURSIVE {head} AS (\n{body}\n) SELECT {shown} FROM {name}"
+        head, again = f"{name}({given})", f"{again}\nWHERE {last} < {limit}"
+        body = f"{base}\nUNION ALL\n{again}"
+        if not relation.all:
+            head = f"{head} USING KEY ({', '.join(columns)})"
+            body = self._each_row_once(relation, name, base, again)
+        ended = f"CASE WHEN {number} >= {limit} THEN error('{limit_text(limit)}') ELSE TRUE END"
+        whole = f"WITH RECURSIVE {head} AS (\n{body}\n) SELECT * FROM {name}"
+        return f"SELECT {shown} FROM (\n{whole}\n) AS {self._alias()}\nWHERE {ended}"
+
+    def _each_row_once(self, relation: Recursion, name: str, base: str, again: str) -> str:
+        """Start and step of a UNION in DuckDB: only rows that are new are made."""
+        made, *aliases = (
+            relation.step.schema.names[:-1],
+            self._alias(),
+            self._alias(),
+            self._alias(),
+        )
+        start, new, old = aliases
+        pairs = zip(made, _columns_read(relation), strict=False)  # the number is in the second only
+        same = " AND ".join(
+            f"{new}.{self._name(a)} IS NOT DISTINCT FROM {old}.{self._name(b)}" for a, b in pairs
+        )
+        return (
+            f"SELECT DISTINCT {self._one_zero(relation.base)} FROM (\n{base}\n) AS {start}\n"
+            f"UNION\nSELECT DISTINCT {self._one_zero(relation.step)} FROM (\n{again}\n) AS {new}\n"
+            f"WHERE NOT EXISTS (SELECT 1 FROM recurring.{name} AS {old} WHERE {same})"
+        )
+
     def _foreign(self, relation: Foreign) -> str:
         text = transpile(relation.text, self.dialect, self.table_name)
         columns = []
@@ -285,6 +337,12 @@ class _Renderer:
             type_ = self.expressions.type_name(field.type)
             columns.append(f"CAST({name} AS {type_}) AS {name}" if known else name)
         return f"SELECT {', '.join(columns)} FROM (\n{text}\n) AS {self._alias()}"
+
+
+def _columns_read(relation: Recursion) -> list[str]:
+    """The columns of a recursive CTE as its step calls them."""
+    (read,) = [each for each in scans(relation.step) if each.source == relation.name]
+    return [each.removeprefix(f"{read.alias}.") for each in read.schema.names]
 
 
 def _computed_below(relation: Aggregate) -> Aggregate:

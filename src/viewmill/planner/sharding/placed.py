@@ -20,6 +20,7 @@ from viewmill.algebra.relations import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -80,6 +81,8 @@ def _placed(relation: Relation, variable: Names) -> Names:
             raise NotPlaced("rows written in the query belong to no shard")
         case Foreign():
             raise NotPlaced(relation.reason)
+        case Recursion():
+            raise NotPlaced("a recursive CTE reads rows of all shards")
 
 
 def _scan(scan: Scan, variable: Names) -> Names:

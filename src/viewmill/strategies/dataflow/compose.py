@@ -6,7 +6,18 @@ gives  `Program`, or `NotTaken` with the part that is in the way
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Distinct, Join, Limit, Relation, SetOperation, Sort, Window
+from functools import partial
+
+from viewmill.algebra.relations import (
+    Distinct,
+    Join,
+    Limit,
+    Recursion,
+    Relation,
+    SetOperation,
+    Sort,
+    Window,
+)
 from viewmill.algebra.walk import scans
 from viewmill.codegen.linear import refuse_subqueries, top_of
 from viewmill.codegen.scan_program import emit_program
@@ -17,17 +28,21 @@ from viewmill.strategies.dataflow.operators.difference import emit_difference
 from viewmill.strategies.dataflow.operators.first_rows import emit_first_rows, shown_ranks
 from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
+from viewmill.strategies.dataflow.operators.recursion import emit_recursion
 from viewmill.strategies.dataflow.operators.union import emit_union
 from viewmill.strategies.dataflow.operators.window import emit_window
 
 
 def compose(query: Relation, strategy: str, *, passing: bool, careful: bool = False) -> Program:
     """The program of a query; `passing` if its rows are needed by the next block only."""
-    if not scans(query):
+    if not scans(query) and not isinstance(query, Recursion):
         return emit_constants(query, strategy, passing=passing)
     inner = query.input if isinstance(query, Sort) else query
     if isinstance(inner, Distinct):
         return emit_program(query, strategy, passing=passing)
+    if isinstance(inner, Recursion):
+        step = partial(compose, strategy=strategy, passing=True, careful=careful)
+        return emit_recursion(inner, strategy, step)
     top, bottom = top_of(query)
     refuse_subqueries(top.expressions)
     match bottom:

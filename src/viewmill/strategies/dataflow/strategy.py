@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call
-from viewmill.algebra.relations import Join, Project, Relation
+from viewmill.algebra.relations import Join, Project, Recursion, Relation
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.codegen.by_row import emit_by_row
 from viewmill.codegen.shape import NotTaken
@@ -21,6 +21,9 @@ from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 # Measured on two cores: a call into the kernel, and one row through it.
 _CALL_US = 10.0
 _ROW_US = 0.05
+_RECURSION_US = 300.0  # a few steps of a recursive CTE
+_DERIVED_US = 1.0  # a row of its start, with the few that follow from it
+_DERIVED_BYTES = 300
 _PYTHON_US = 1.0  # a row that Python computes, most being equal to one before
 
 
@@ -37,6 +40,9 @@ class Dataflow:
             program = compose(query, self.name, passing=False, careful=statistics.careful)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
+        if isinstance(query, Recursion):
+            cost = Cost(_RECURSION_US, _DERIVED_US, statistics.row_count("") * _DERIVED_BYTES)
+            return Candidate(self.name, query, cost)
         # At most one entry per row; half of that is a fair guess before any row is seen.
         read = (statistics.row_count(each.source) for each in program.inputs)
         entries = max(read, default=0) // 2

@@ -6,7 +6,7 @@ gives  `Program` without inputs, whose only state the engine fills
 
 from __future__ import annotations
 
-from viewmill.algebra.relations import Foreign, Limit, Relation, Sort
+from viewmill.algebra.relations import Foreign, Limit, Recursion, Relation, Sort
 from viewmill.algebra.walk import walk_relations
 from viewmill.codegen.linear import Top, columns_as
 from viewmill.codegen.shape import NotTaken, blame, require_shown
@@ -20,7 +20,7 @@ def emit_constants(query: Relation, strategy: str, *, passing: bool) -> Program:
     if isinstance(query, Sort):
         require_shown(query)
     for each in walk_relations(query):
-        if isinstance(each, Foreign):
+        if isinstance(each, Foreign | Recursion):
             raise NotTaken(*blame(each))
         if isinstance(each, Limit) and not isinstance(each.input, Sort):
             raise NotTaken("LIMIT without ORDER BY: SQL does not say which rows", each.span)
