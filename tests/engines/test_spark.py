@@ -189,3 +189,29 @@ def test_view_becomes_a_dataframe_with_sparks_types(spark, spark_mill):
         "bigint", "timestamp", "decimal(12,2)",
     ]  # fmt: skip
     assert frame.count() == 6
+
+
+def test_recursive_ctes_are_sparks_under_changes(spark, spark_mill):
+    query = (
+        "WITH RECURSIVE r(id, hops) AS (SELECT id, 0 FROM orders WHERE id < 2 UNION ALL"
+        " SELECT o.id, r.hops + 1 FROM r JOIN orders o ON o.id = r.id + 2) SELECT id, hops FROM r"
+    )
+    spark_mill.insert("orders", spark.sql(SIX))
+    spark_mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    spark_mill.sql(f"CREATE MATERIALIZED VIEW w REFRESH POLICY FULL AS {query}")
+    for gone in ("id = 9", "id = 3"):
+        spark_mill.sql(f"DELETE FROM orders WHERE {gone}")
+        spark.sql(SIX).where(f"NOT {gone}").createOrReplaceTempView("orders")
+        expected = sorted(plain(spark.sql(query)))
+        assert sorted(spark_mill["v"].rows()) == expected
+        assert sorted(spark_mill["w"].rows()) == expected
+        assert spark_mill["v"].verify() == []
+    assert spark_mill["v"].status()["refresh_kind"] == "incremental"
+
+
+def test_union_in_a_recursive_cte_is_not_sparks(spark_mill):
+    with pytest.raises(UnsupportedQuery, match="UNION ALL"):
+        spark_mill.sql(
+            "CREATE MATERIALIZED VIEW v REFRESH POLICY FULL AS WITH RECURSIVE r(id) AS ("
+            "SELECT id FROM orders UNION SELECT id - 1 FROM r WHERE id > 0) SELECT * FROM r"
+        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import duckdb
 import pytest
 
 import viewmill as vm
+from viewmill.kernels import recursion
+from viewmill.kernels.recursion import SetRecursion
 
 Edge = tuple[int | None, int | None]
 
@@ -259,3 +263,129 @@ def test_mutual_recursion_is_refused_with_its_place_and_a_hint() -> None:
         )
     assert caught.value.span is not None
     assert "one CTE" in caught.value.hint
+
+
+def _all_right(mill: vm.Mill, edges: list[Edge], *names: str) -> None:
+    for name in names:
+        assert Counter(mill[name].rows()) == _duckdb_rows(name, edges)
+        assert mill[name].status()["refresh_kind"] != "recompute"
+
+
+def test_a_mill_whose_process_was_killed_has_all_rows_when_it_is_opened(tmp_path: Path) -> None:
+    edges: list[Edge] = [(1, 2), (2, 3), (3, 1), (3, 4)]
+    with _mill(_REACHES, _COUNTED, path=tmp_path / "m") as mill:
+        mill.insert("edges", edges)
+        mill.delete("edges", [(3, 1)])
+        shutil.copytree(tmp_path / "m", tmp_path / "killed")  # nothing was closed
+    edges.remove((3, 1))
+    with vm.connect(tmp_path / "killed", compile="off") as mill:
+        _all_right(mill, edges, "reaches", "counted")
+        mill.insert("edges", [(4, 1)])
+        _all_right(mill, [*edges, (4, 1)], "reaches", "counted")
+
+
+def _overflowing(mill: vm.Mill) -> None:
+    with mill.batch():
+        mill.insert("e", [(2, 3), (1, 4)])
+        mill.insert("f", [(3, 7), (4, 2_000_000_000)])
+
+
+def test_a_step_that_overflows_leaves_what_it_joins_as_it_was() -> None:
+    """What the step was fed in vain was taken back twice."""
+    with vm.connect(compile="off") as mill:
+        mill.sql("CREATE TABLE s (a INT, n INT)")
+        mill.sql("CREATE TABLE e (a INT, b INT)")
+        mill.sql("CREATE TABLE f (b INT, times INT)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(a, n) AS (SELECT a, n FROM s UNION ALL"
+            " SELECT e.b, n * times FROM r JOIN e ON r.a = e.a JOIN f ON f.b = e.b)"
+            " SELECT * FROM r"
+        )
+        assert "dataflow" in mill["v"].status()["strategy"]
+        mill.insert("s", [(1, 5)])
+        mill.insert("e", [(1, 2)])
+        mill.insert("f", [(2, 10)])
+        with pytest.raises(vm.ViewmillError, match="does not fit INT"):
+            _overflowing(mill)
+        assert sorted(mill["v"].rows()) == [(1, 5), (2, 50)]
+        mill.insert("f", [(3, 7)])
+        mill.insert("e", [(2, 3)])
+        assert sorted(mill["v"].rows()) == [(1, 5), (2, 50), (3, 350)]
+
+
+def test_a_recursion_that_runs_out_of_memory_is_filled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edges: list[Edge] = [(1, 2), (2, 3), (3, 1)]
+    with _mill(_REACHES, _COUNTED) as mill:
+        mill.insert("edges", edges)
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SetRecursion, "_feed", fail)
+            with pytest.raises(vm.ViewmillError, match="no memory"):
+                mill.insert("edges", [(3, 4)])
+            _all_right(mill, edges, "reaches", "counted")
+        mill.insert("edges", [(4, 5)])
+        _all_right(mill, [*edges, (4, 5)], "reaches", "counted")
+
+
+def test_strings_that_only_a_recursion_holds_outlive_those_that_nobody_holds() -> None:
+    with vm.connect(compile="off") as mill:
+        mill.sql("CREATE TABLE t (a STRING, b STRING)")
+        query = (
+            "WITH RECURSIVE r(a, path) AS (SELECT b, concat(a, '/', b) FROM t UNION"
+            " SELECT t.b, concat(path, '/', t.b) FROM r JOIN t ON r.a = t.a) SELECT path FROM r"
+        )
+        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+        mill.sql(f"CREATE MATERIALIZED VIEW later REFRESH ON DEMAND AS {query}")
+        mill.core.compact_at = mill.core.compact_at_least = 200
+        held = []
+        for i in range(120):
+            mill.insert("t", [(f"n{i}", f"n{i + 1}")])
+            if i >= 5:
+                mill.delete("t", [(f"n{i - 5}", f"n{i - 4}")])
+            held.append(mill.core.dictionary.held)
+            if i == 60:
+                mill["later"].refresh()
+        assert sum(after < before for before, after in pairwise(held)) >= 2
+        mill["later"].refresh()
+        nodes = [f"n{i}" for i in range(115, 121)]
+        paths = {"/".join(nodes[i:j]) for i in range(6) for j in range(i + 2, 7)}
+        for name in ("v", "later"):
+            assert {path for (path,) in mill[name].rows()} == paths
+            assert mill[name].verify() == []
+
+
+@pytest.mark.parametrize(
+    "clause",
+    ["REFRESH ON DEMAND", "REFRESH EVERY 3 ROWS", "MEMORY '0'", "REFRESH POLICY FULL"],
+)
+def test_policies_and_updates_give_the_same_rows(clause: str) -> None:
+    with _mill(_REACHES.replace(" AS", f" {clause} AS", 1), _COUNTED) as mill:
+        mill.insert("edges", [(1, 2), (2, 3), (3, 1), (3, 4)])
+        mill.sql("UPDATE edges SET b = 9 WHERE a = 3 AND b = 1")
+        mill.sql("DELETE FROM edges WHERE b = 4")
+        mill.sql("REFRESH MATERIALIZED VIEW reaches")
+        edges: list[Edge] = [(1, 2), (2, 3), (3, 9)]
+        assert Counter(mill["reaches"].rows()) == _duckdb_rows("reaches", edges)
+        mill.sql("ALTER MATERIALIZED VIEW reaches REFRESH IMMEDIATE")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW above AS SELECT a, COUNT(*) AS n FROM reaches GROUP BY a"
+        )
+        mill.insert("edges", [(9, 1)])
+        assert Counter(mill["reaches"].rows()) == _duckdb_rows("reaches", [*edges, (9, 1)])
+        assert sorted(mill["above"].rows()) == [(1, 4), (2, 4), (3, 4), (9, 4)]
+
+
+def test_more_rows_than_a_recursion_holds_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recursion, "_MAX_ROWS", 10)
+    with _mill(_REACHES) as mill:
+        mill.insert("edges", [(1, 2), (2, 3)])
+        with pytest.raises(vm.ViewmillError, match="more than 10 rows") as caught:
+            mill.insert("edges", [(3, 4), (4, 5), (5, 6)])
+        assert caught.value.span is not None
+        mill.insert("edges", [(3, 4)])
+        _all_right(mill, [(1, 2), (2, 3), (3, 4)], "reaches")

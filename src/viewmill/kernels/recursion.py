@@ -27,7 +27,7 @@ from viewmill.algebra.recursion import limit_text
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.product import Product
-from viewmill.errors import EvaluationFailed, Overflow
+from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow
 from viewmill.program.program import Maintainer, Program, Recursive
 
 Row = tuple[int, ...]  # the words of a row, and those of its null bits
@@ -56,10 +56,11 @@ class RecursionMaintainer:
         self._rows = next(e.schema for e in body.step.inputs if e.name == body.rows)
         self._derived: dict[Row, dict[int, int]] = {}  # derivations of a row by step
         self._fed: list[tuple[str, Delta]] = []  # to the step, since the commit
+        self._given: list[tuple[str, Delta]] = []  # to the step, which has not committed it yet
         self._noted: list[tuple[int, Row, int]] = []  # derivations since the commit
         self._shown: Changes = defaultdict(int)  # change of the output since the commit
         self._waiting: dict[int, Changes] = {}  # changes of steps that were not gone through yet
-        self._has_changed = False  # the tables that the step joins
+        self._has_ended = False  # memory ran out in the middle of a step
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Take the change of the start, or of a table that the step joins."""
@@ -70,13 +71,19 @@ class RecursionMaintainer:
             self._add(0, zip(_rows_of(change), change.multiplicities().tolist(), strict=True))
             return
         self.step.apply(input, change)
-        self._fed.append((input, _owned(change)))
-        self._has_changed = True
+        self._given.append((input, _owned(change)))
 
     def flush(self) -> Delta:
         """Go through the steps, and give the change of the output since the last commit."""
-        if self._has_changed:
-            self._has_changed = False
+        try:
+            self._go()
+            return _delta(self.program.output, self._shown)
+        except MemoryError:
+            self.is_lost = True
+            raise
+
+    def _go(self) -> None:
+        if self._given:
             self._take(self.step.flush())
         while self._waiting:
             number = min(self._waiting)
@@ -84,7 +91,6 @@ class RecursionMaintainer:
             if moved:
                 self._feed(number, moved)
         self._end_of_steps()
-        return _delta(self.program.output, self._shown)
 
     def commit(self) -> None:
         """Keep what was applied."""
@@ -95,9 +101,11 @@ class RecursionMaintainer:
     def rollback(self) -> None:
         """Undo everything applied since the last commit: the step is fed the opposite."""
         if self.is_lost:
+            self.step.rollback()
             self._clear()
             return
         self.step.rollback()
+        self._given.clear()
         while self._fed:
             input_, change = self._fed.pop()
             self.step.apply(input_, change.negated())
@@ -110,6 +118,11 @@ class RecursionMaintainer:
 
     def contents(self) -> Delta:
         """The output as committed."""
+        if self.is_lost:
+            raise OutOfMemory(
+                "there was no memory for the rows of a recursive CTE, which were dropped",
+                hint="REFRESH MATERIALIZED VIEW ... FULL, or the next change, fills them again.",
+            )
         shown = {row: times for row in self._derived if (times := self._times(row))}
         for row, times in self._shown.items():
             shown[row] = shown.get(row, 0) - times
@@ -133,21 +146,27 @@ class RecursionMaintainer:
     @property
     def is_lost(self) -> bool:
         """Whether memory ran out in the middle of a step."""
-        return bool(getattr(self.step, "is_lost", False))
+        return self._has_ended or bool(getattr(self.step, "is_lost", False))
+
+    @is_lost.setter
+    def is_lost(self, value: bool) -> None:
+        self._has_ended = value
 
     def clear(self) -> None:
         """Forget everything, before a fill."""
         self.step = self._build_step()
+        self._has_ended = False
         self._clear()
 
     def _clear(self) -> None:
         self._derived.clear()
         self._fed.clear()
+        self._given.clear()
         self._noted.clear()
         self._forget()
 
     def _forget(self) -> None:
-        self._shown, self._waiting, self._has_changed = defaultdict(int), {}, False
+        self._shown, self._waiting = defaultdict(int), {}
 
     def _feed(self, number: int, moved: Changes) -> None:
         """Feed changed rows of a step back to it."""
@@ -155,12 +174,14 @@ class RecursionMaintainer:
             self._rows, {_numbered(row, number, self._rows): n for row, n in moved.items()}
         )
         self.step.apply(self._body.rows, rows)
-        self._fed.append((self._body.rows, rows))
+        self._given.append((self._body.rows, rows))
         self._take(self.step.flush())
 
     def _take(self, made: Delta) -> None:
         """Sort what the step made by the number of its step; that is kept of the step then."""
         self.step.commit()
+        self._fed += self._given
+        self._given.clear()
         if not made.size:
             return
         numbers = made.columns[-1].tolist()
