@@ -63,6 +63,7 @@ class Follower:
         """How far it is, for `mill.status()`."""
         return {
             "source": self.source.title,
+            "reads": self.source.reads,
             "state": self._state(),
             "offset": dict(self._offsets or {}),
             "rows": self._rows,

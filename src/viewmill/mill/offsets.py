@@ -94,11 +94,12 @@ def _check_table(core: Core, entry: TableEntry, source: Source) -> None:
         )
     schema = source.schema()
     if schema is not None:
-        _check_columns(core, entry, schema, source.title)
+        if not source.has_more_columns:
+            to_delta(schema.empty_table(), entry.table.schema, core.dictionary)
+        _check_columns(entry, schema, source.title)
 
 
-def _check_columns(core: Core, entry: TableEntry, schema: pa.Schema, title: str) -> None:
-    to_delta(schema.empty_table(), entry.table.schema, core.dictionary)
+def _check_columns(entry: TableEntry, schema: pa.Schema, title: str) -> None:
     known = {each.name.lower(): from_arrow_type(each.type) for each in schema}
     for field in entry.table.schema:
         found = known.get(field.name.lower(), field.type)

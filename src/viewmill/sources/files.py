@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -45,6 +46,9 @@ def files(
 @dataclass(frozen=True)
 class Files:
     """Files that match a pattern."""
+
+    has_more_columns: ClassVar[bool] = False
+    reads: ClassVar[str] = "whole files"
 
     pattern: str
     format: str

@@ -33,6 +33,14 @@ class Source(Protocol):
     """A source; it knows nothing of mills."""
 
     @property
+    def has_more_columns(self) -> bool:
+        """Whether columns that the table lacks are left out, and not an error."""
+
+    @property
+    def reads(self) -> str:
+        """What it reads, for the status."""
+
+    @property
     def title(self) -> str:
         """What it is called in errors and in the status."""
 

@@ -1,0 +1,234 @@
+"""Follow a Delta table through the `deltalake` package, without a JVM.
+
+takes  the path or address of a Delta table
+gives  first the rows of its newest version, then the changes from version to version
+
+With a change data feed (delta.enableChangeDataFeed) the changes are read from it. Without one the
+files that two versions do not share are compared: rows that stand in both cancel each other out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from viewmill.algebra.types import (
+    Boolean,
+    Date,
+    Decimal,
+    Float,
+    Integer,
+    String,
+    Timestamp,
+    Wide,
+)
+from viewmill.deltas.arrow import from_arrow_type
+from viewmill.errors import InvalidArgument, MissingDependency, SourceBroken, TypeMismatch
+from viewmill.sources.source import Offsets, Step
+
+_INSERTED, _DELETED = ["insert", "update_postimage"], ["delete", "update_preimage"]
+_COLUMNS = (Boolean, Integer, Float, Decimal, Wide, String, Date, Timestamp)
+_VERSIONS = 200  # of the feed, at most, in one step
+_GONE = ("not found", "no such file", "no files in log segment", "invalid table version", "404")
+
+
+def delta(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> DeltaTable:
+    """A Delta table; `storage_options` are those of `deltalake` for object stores."""
+    text = os.fspath(path)
+    text = text if "://" in text else os.path.abspath(text)
+    try:
+        package = pkgutil.resolve_name("deltalake")
+    except ImportError as why:
+        raise MissingDependency(
+            "deltalake is not installed", hint="pip install 'viewmill[delta]'"
+        ) from why
+    return DeltaTable(text, dict(storage_options or {}), package)
+
+
+class DeltaTable:
+    """A Delta table that is followed."""
+
+    has_more_columns = True
+
+    def __init__(self, path: str, storage_options: dict[str, str], package: Any) -> None:
+        self._path, self._options, self._package = path, storage_options, package
+        self.reads = "a snapshot"
+
+    @property
+    def title(self) -> str:
+        """What it is called in errors and in the status."""
+        return f"Delta table {self._path}"
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version whose types a mill has."""
+        fields = [pa.field(each.name, each.type) for each in _schema(self._newest())]
+        return pa.schema([each for each in fields if _is_known(each.type)])
+
+    def changes(self, offsets: Offsets, schema: pa.Schema) -> Iterator[Step]:
+        """The table as it is now, or what changed since the version that was reached."""
+        table = self._newest()
+        if "table" not in offsets:
+            columns = _shared(schema, table)
+            self.reads = "a snapshot"
+            yield Step(_plain(_dataset(table).to_table(columns)), _offset(table, columns))
+            return
+        reached = json.loads(offsets["table"])
+        self._check(reached, table)
+        while reached["version"] < table.version():
+            try:
+                step = self._since(reached, table, _shared(schema, table))
+            except (OSError, self._package.exceptions.DeltaError, pa.ArrowInvalid) as why:
+                raise _gone(self.title, reached["version"], why) from why
+            yield step
+            reached = json.loads(step.offsets["table"])
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _newest(self) -> Any:
+        """The table, opened anew: one that is kept does not notice that it was created anew."""
+        try:
+            return self._at(None)
+        except self._package.exceptions.TableNotFoundError as why:
+            raise InvalidArgument(
+                f"{self.title} does not exist", hint="A Delta table is a folder with a _delta_log."
+            ) from why
+
+    def _at(self, version: int | None) -> Any:
+        return self._package.DeltaTable(self._path, version, storage_options=self._options)
+
+    def _check(self, reached: dict[str, Any], table: Any) -> None:
+        """Refuse a table that is not the one that was followed."""
+        if table.metadata().id != reached["id"] or table.version() < reached["version"]:
+            raise SourceBroken(
+                f"{self.title} is not the table that was followed: it was created anew",
+                detail=f"Version {reached['version']} was reached, it is at {table.version()}.",
+                hint=_AGAIN,
+            )
+        known = {each.name.lower() for each in _schema(table)}
+        lost = [name for name in reached["columns"] if name.lower() not in known]
+        if lost:
+            raise SourceBroken(
+                f"{self.title} no longer has the column {', '.join(lost)}",
+                detail="The table that follows it still does.",
+                hint="mill.unfollow(table), then follow into a table without that column.",
+            )
+
+    def _since(self, reached: dict[str, Any], table: Any, columns: list[str]) -> Step:
+        if _has_feed(table):
+            upto = min(reached["version"] + _VERSIONS, table.version())
+            try:
+                found = _feed(table, reached["version"] + 1, upto, columns)
+            except self._package.exceptions.DeltaError as why:
+                if "not enabled" not in str(why).lower():  # when the versions were written
+                    raise
+            else:
+                self.reads = "the change data feed"
+                noted = _offset(table, columns, upto)
+                return Step(_of(found, _INSERTED), noted, _of(found, _DELETED))
+        self.reads = "the difference of files: the table has no change data feed"
+        inserted, deleted = _difference(self._at(reached["version"]), table, columns)
+        return Step(inserted, _offset(table, columns), deleted)
+
+
+_AGAIN = "mill.unfollow(table), DELETE FROM the table, and follow again from a new snapshot."
+
+
+def _gone(title: str, version: int, why: Exception) -> Exception:
+    """What to say of an error: history that was removed does not come back."""
+    if not any(each in str(why).lower() for each in _GONE):
+        return why
+    return SourceBroken(
+        f"{title} no longer has the changes since version {version}",
+        detail=f"They were vacuumed, or the log was cleaned up: {why}",
+        hint=f"{_AGAIN} Keep history for as long as a mill may be away "
+        "(delta.deletedFileRetentionDuration, delta.logRetentionDuration).",
+    )
+
+
+def _offset(table: Any, columns: list[str], version: int | None = None) -> Offsets:
+    reached = table.version() if version is None else version
+    noted = {"version": reached, "id": table.metadata().id, "columns": columns}
+    return {"table": json.dumps(noted)}
+
+
+def _schema(table: Any) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _shared(schema: pa.Schema, table: Any) -> list[str]:
+    """The columns, as the Delta table spells them, that the mill's table has too."""
+    wanted = {name.lower() for name in schema.names}
+    return [each.name for each in _schema(table) if each.name.lower() in wanted]
+
+
+def _is_known(type_: pa.DataType) -> bool:
+    try:
+        return isinstance(from_arrow_type(type_), _COLUMNS)
+    except TypeMismatch:
+        return False
+
+
+def _has_feed(table: Any) -> bool:
+    set_to = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
+    return bool(set_to.lower() == "true")
+
+
+def _feed(table: Any, first: int, last: int, columns: list[str]) -> pa.Table:
+    """What the feed has of some versions."""
+    reader = table.load_cdf(first, last, columns=[*columns, "_change_type"])
+    rows = pa.table(reader)
+    return rows.cast(pa.schema([(each.name, _filtered(each.type)) for each in rows.schema]))
+
+
+def _filtered(type_: pa.DataType) -> pa.DataType:
+    """The type as one that Arrow can filter."""
+    return pa.string() if type_ == pa.string_view() else type_
+
+
+def _of(rows: pa.Table, words: list[str]) -> pa.Table:
+    """The rows that a feed says were inserted, or deleted."""
+    kept = rows.filter(pc.is_in(rows["_change_type"], pa.array(words)))
+    return _plain(kept.drop_columns(["_change_type"]))
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Without the table's own notes, which Arrow would compare."""
+    return rows.replace_schema_metadata(None)
+
+
+def _dataset(table: Any) -> pyarrow.dataset.FileSystemDataset:
+    if pa.table(table.deletion_vectors()).num_rows:
+        raise SourceBroken(
+            "the table has deletion vectors, which are not read yet",
+            hint="REORG TABLE ... APPLY (PURGE) removes them; "
+            "delta.enableDeletionVectors = false prevents new ones.",
+        )
+    return table.to_pyarrow_dataset()
+
+
+def _difference(old: Any, new: Any, columns: list[str]) -> tuple[pa.Table, pa.Table]:
+    """The rows of the files that only the new version has, and of those that only the old has."""
+    before, after = _dataset(old), _dataset(new)
+    shared = {each.path for each in before.get_fragments()}
+    shared &= {each.path for each in after.get_fragments()}
+    return _unshared(after, shared, columns), _unshared(before, shared, columns)
+
+
+def _unshared(
+    dataset: pyarrow.dataset.FileSystemDataset, shared: set[str], columns: list[str]
+) -> pa.Table:
+    files = [each for each in dataset.get_fragments() if each.path not in shared]
+    made = pyarrow.dataset.FileSystemDataset(
+        files, dataset.schema, dataset.format, dataset.filesystem
+    )
+    return _plain(made.to_table([each for each in columns if each in dataset.schema.names]))
