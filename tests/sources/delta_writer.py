@@ -1,9 +1,14 @@
-"""Someone else who writes a Delta table: random commits of every kind."""
+"""Someone else who writes a Delta table: random commits of every kind.
+
+`python delta_writer.py TABLE` writes one that exists until it is killed.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import string
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +35,11 @@ class Writer:
 
     def __init__(self, path: Path, chance: random.Random, *, feed: bool) -> None:
         self.path, self._chance, self._width = path, chance, 0
-        write_deltalake(path, make_rows(chance, 5, 0), configuration=FEED if feed else None)
+        if DeltaTable.is_deltatable(str(path)):
+            newest = DeltaTable(path).version()
+            self._width = sum(name.startswith("added_") for name in _names(path, newest))
+        else:
+            write_deltalake(path, make_rows(chance, 5, 0), configuration=FEED if feed else None)
 
     def commit(self) -> str:
         """Make one commit of a random kind; says which."""
@@ -95,13 +104,19 @@ class Writer:
 
     def restore(self) -> None:
         table = DeltaTable(self.path)
-        names = {version: _names(self.path, version) for version in self._last(table)}
-        now = {version for version, found in names.items() if found == names[table.version()]}
-        table.restore(self._chance.choice(sorted(now)))
-
-    def _last(self, table: DeltaTable) -> range:
-        return range(max(0, table.version() - 3), table.version() + 1)
+        now = _names(self.path, table.version())
+        last = range(max(0, table.version() - 3), table.version())
+        alike = [version for version in last if _names(self.path, version) == now]
+        if alike:
+            table.restore(self._chance.choice(alike))
 
 
 def _names(path: Path, version: int) -> list[str]:
     return [each.name for each in DeltaTable(path, version).schema().fields]
+
+
+if __name__ == "__main__":
+    writer = Writer(Path(sys.argv[1]), random.Random(), feed=False)
+    os.write(1, b"ready\n")
+    while True:
+        writer.commit()

@@ -4,49 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections import Counter
 
-import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.sources.delta_follower import assert_same, follow
 from tests.sources.delta_writer import FEED, Writer
 
 import viewmill as vm
-
-VIEW = "SELECT k, COUNT(*) AS n, SUM(id) AS s, SUM(x) AS f FROM t GROUP BY k"
-
-
-def read(path, columns):
-    """The rows of a Delta table as pyarrow reads them."""
-    table = DeltaTable(path).to_pyarrow_table()
-    missing = [each for each in columns if each not in table.column_names]
-    for name in missing:
-        table = table.append_column(name, pa.nulls(table.num_rows, pa.int32()))
-    return table.select(columns)
-
-
-def assert_same(mill, path, columns=("id", "k", "x")):
-    """The mill's table and view are what pyarrow and DuckDB make of the newest version."""
-    t = read(path, [*columns])
-    expected = Counter(zip(*(t[name].to_pylist() for name in columns), strict=True))
-    shown = mill.sql(f"SELECT {', '.join(columns)} FROM t").rows()
-    assert Counter(shown) == expected
-    with duckdb.connect() as engine:
-        engine.register("t", t)
-        groups = Counter(engine.sql(VIEW).fetchall())
-    assert Counter(mill["v"].rows()) == groups
-    assert mill.status()["tables"]["t"]["negative_rows"] == 0
-
-
-def follow(mill, path, create="CREATE TABLE IF NOT EXISTS t (id BIGINT, k STRING, x DOUBLE, "
-           "added_a INT) UNCHECKED"):  # fmt: skip
-    if create:
-        mill.sql(create)
-    mill.follow("t", vm.sources.delta(path), background=False)
-    if "v" not in mill:
-        mill.sql(f"CREATE MATERIALIZED VIEW v AS {VIEW}")
-    assert mill.catch_up()
 
 
 @pytest.mark.parametrize("feed", [True, False])
@@ -86,7 +51,7 @@ def test_compaction_changes_nothing(tmp_path, mill):
         rows = pa.table({"id": values, "k": ["a"] * len(values), "x": [1.0] * len(values)})
         write_deltalake(tmp_path / "lake", rows, mode="append")
     follow(mill, tmp_path / "lake")
-    changes = []
+    changes: list[vm.Change] = []
     mill["v"].subscribe(changes.append)
     DeltaTable(tmp_path / "lake").optimize.compact()
     assert mill.catch_up()

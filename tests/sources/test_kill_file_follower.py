@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from tests.sources import file_follower
-
-import viewmill as vm
+from tests.sources.killed import killed_after
 
 
 def write_file(folder: Path, number: int, values: list[int]) -> None:
@@ -25,16 +21,10 @@ def write_file(folder: Path, number: int, values: list[int]) -> None:
 
 def kill_follower(folder: Path, chance: random.Random, next_file: int) -> int:
     """Write files for a process that follows them, and kill it at a random moment."""
-    source = str(Path(vm.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": source, "VIEWMILL_COMPILER": "off"}
-    command = [sys.executable, file_follower.__file__, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
+    with killed_after(file_follower, folder):
         for number in range(next_file, next_file + 20):
             write_file(folder, number, [number * 100 + i for i in range(20)])
         time.sleep(chance.uniform(0.0, 0.15))
-        child.kill()
     return next_file + 20
 
 

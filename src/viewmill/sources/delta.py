@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from viewmill.algebra.types import (
     Boolean,
@@ -36,6 +35,7 @@ from viewmill.sources.source import Offsets, Step
 _INSERTED, _DELETED = ["insert", "update_postimage"], ["delete", "update_preimage"]
 _COLUMNS = (Boolean, Integer, Float, Decimal, Wide, String, Date, Timestamp)
 _VERSIONS = 200  # of the feed, at most, in one step
+_DATASET = "pyarrow.dataset:FileSystemDataset"  # it imports pandas, so it is reached by name
 _GONE = ("not found", "no such file", "no files in log segment", "invalid table version", "404")
 
 
@@ -87,6 +87,8 @@ class DeltaTable:
             try:
                 step = self._since(reached, table, _shared(schema, table))
             except (OSError, self._package.exceptions.DeltaError, pa.ArrowInvalid) as why:
+                if not _is_gone(why):
+                    raise
                 raise _gone(self.title, reached["version"], why) from why
             yield step
             reached = json.loads(step.offsets["table"])
@@ -143,10 +145,12 @@ class DeltaTable:
 _AGAIN = "mill.unfollow(table), DELETE FROM the table, and follow again from a new snapshot."
 
 
-def _gone(title: str, version: int, why: Exception) -> Exception:
-    """What to say of an error: history that was removed does not come back."""
-    if not any(each in str(why).lower() for each in _GONE):
-        return why
+def _is_gone(why: Exception) -> bool:
+    """Whether an error says that history was removed: it does not come back."""
+    return any(each in str(why).lower() for each in _GONE)
+
+
+def _gone(title: str, version: int, why: Exception) -> SourceBroken:
     return SourceBroken(
         f"{title} no longer has the changes since version {version}",
         detail=f"They were vacuumed, or the log was cleaned up: {why}",
@@ -206,7 +210,7 @@ def _plain(rows: pa.Table) -> pa.Table:
     return rows.replace_schema_metadata(None)
 
 
-def _dataset(table: Any) -> pyarrow.dataset.FileSystemDataset:
+def _dataset(table: Any) -> Any:
     if pa.table(table.deletion_vectors()).num_rows:
         raise SourceBroken(
             "the table has deletion vectors, which are not read yet",
@@ -224,11 +228,7 @@ def _difference(old: Any, new: Any, columns: list[str]) -> tuple[pa.Table, pa.Ta
     return _unshared(after, shared, columns), _unshared(before, shared, columns)
 
 
-def _unshared(
-    dataset: pyarrow.dataset.FileSystemDataset, shared: set[str], columns: list[str]
-) -> pa.Table:
+def _unshared(dataset: Any, shared: set[str], columns: list[str]) -> pa.Table:
     files = [each for each in dataset.get_fragments() if each.path not in shared]
-    made = pyarrow.dataset.FileSystemDataset(
-        files, dataset.schema, dataset.format, dataset.filesystem
-    )
+    made = pkgutil.resolve_name(_DATASET)(files, dataset.schema, dataset.format, dataset.filesystem)
     return _plain(made.to_table([each for each in columns if each in dataset.schema.names]))
