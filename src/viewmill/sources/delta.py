@@ -126,18 +126,21 @@ class DeltaTable:
             )
 
     def _since(self, reached: dict[str, Any], table: Any, columns: list[str]) -> Step:
-        if _has_feed(table):
-            upto = min(reached["version"] + _VERSIONS, table.version())
+        first = reached["version"] + 1
+        last = min(reached["version"] + _VERSIONS, table.version())
+        why = _why_no_feed(table, first, last)
+        if not why:
             try:
-                found = _feed(table, reached["version"] + 1, upto, columns)
-            except self._package.exceptions.DeltaError as why:
-                if "not enabled" not in str(why).lower():  # when the versions were written
+                found = _feed(table, first, last, columns)
+            except self._package.exceptions.DeltaError as error:
+                if "not enabled" not in str(error).lower():
                     raise
+                why = "the change data feed was off when these versions were written"
             else:
                 self.reads = "the change data feed"
-                noted = _offset(table, columns, upto)
+                noted = _offset(table, columns, last)
                 return Step(_of(found, _INSERTED), noted, _of(found, _DELETED))
-        self.reads = "the difference of files: the table has no change data feed"
+        self.reads = f"the difference of files: {why}"
         inserted, deleted = _difference(self._at(reached["version"]), table, columns)
         return Step(inserted, _offset(table, columns), deleted)
 
@@ -182,9 +185,21 @@ def _is_known(type_: pa.DataType) -> bool:
         return False
 
 
-def _has_feed(table: Any) -> bool:
+def _why_no_feed(table: Any, first: int, last: int) -> str:
+    """Why the feed of some versions is not read; empty if it is."""
     set_to = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
-    return bool(set_to.lower() == "true")
+    if set_to.lower() != "true":
+        return "the table has no change data feed"
+    commits = table.history(table.version() - first + 1)
+    if any(_may_lack_rows(each) for each in commits if first <= each["version"] <= last):
+        return "deltalake's UPDATE leaves rows out of the change data feed"
+    return ""
+
+
+def _may_lack_rows(commit: dict[str, Any]) -> bool:
+    """Whether deltalake wrote an UPDATE: of rows 1, 2 changed to 2, 2 its feed has no new 2."""
+    writer = f"{commit.get('engineInfo')} {commit.get('clientVersion')}"
+    return commit.get("operation") == "UPDATE" and "delta-rs" in writer
 
 
 def _feed(table: Any, first: int, last: int, columns: list[str]) -> pa.Table:
