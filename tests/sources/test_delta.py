@@ -15,7 +15,7 @@ import viewmill as vm
 
 
 @pytest.mark.parametrize("feed", [True, False])
-@pytest.mark.parametrize("commits", [60, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("commits", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_the_view_equals_a_read_of_the_table_after_every_catch_up(
     tmp_path, uncompiled, feed, commits
 ):

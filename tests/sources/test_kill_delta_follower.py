@@ -17,8 +17,8 @@ import viewmill as vm
     ("kills", "feed"),
     [
         (2, True),
-        pytest.param(40, True, marks=pytest.mark.slow),
-        pytest.param(40, False, marks=pytest.mark.slow),
+        pytest.param(30, True, marks=pytest.mark.slow),
+        pytest.param(30, False, marks=pytest.mark.slow),
     ],
 )
 def test_killing_both_sides_loses_nothing_and_doubles_nothing(tmp_path, uncompiled, kills, feed):
