@@ -55,6 +55,7 @@ _LAZY = {
     "Function": "viewmill.algebra.user_functions:Function",
     "Operation": "viewmill.algebra.operations:Operation",
     "Ring": "viewmill.algebra.rings:Ring",
+    "sinks": "viewmill.sinks",
     "sources": "viewmill.sources",
     "spark": "viewmill.pipeline.spark",
 }

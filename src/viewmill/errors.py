@@ -133,6 +133,10 @@ class SourceBroken(ViewmillError):
     """A source that cannot be what it was: rows lost, another checkpoint, another pipeline."""
 
 
+class SinkBroken(ViewmillError):
+    """A target of a view was changed by others, and waiting does not help."""
+
+
 class RefusedCode(ViewmillError):
     """Generated code with anything but triggers in it. It is not run."""
 

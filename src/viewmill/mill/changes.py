@@ -26,6 +26,16 @@ class Change(Readers):
         self._delta, self._dictionary = delta, dictionary
         self._table: Any = None
 
+    @property
+    def delta(self) -> Delta:
+        """The rows in codes of `dictionary`."""
+        return self._delta
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """What the codes of strings stand for."""
+        return self._dictionary
+
     def to_arrow(self) -> Any:
         """A pyarrow.Table with a last column `_multiplicity`."""
         if self._table is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
 from viewmill.mill.servers import OPEN_CONSOLE, server
+from viewmill.mill.sink import Delivery
 from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
@@ -66,6 +68,7 @@ from viewmill.program.program import Body, Program, Triggers
 from viewmill.program.threads import caller
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
+from viewmill.sinks.sink import Sink
 from viewmill.sources.source import Source
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, Query
@@ -99,6 +102,7 @@ class Mill:
             self.writer = caller()
             self.streams: list[Changes] = []
             self._followers: dict[str, Follower] = {}
+            self._deliveries: dict[str, Delivery] = {}
             self._core.plan_carefully = partial(plan_carefully, self._core)
             self._core.pass_on = partial(pass_on, self._core)
             self._core.stale_records = partial(stale_records, self._core)
@@ -496,6 +500,39 @@ class Mill:
         for entry in core.catalog.views():
             note_followers(core, entry)
 
+    # Sinks.
+
+    def sink(self, view: str, sink: Sink, *, name: str | None = None) -> None:
+        """Keep a target equal to a view: `mill.sink("v", vm.sinks.sqlalchemy(url, "v", key="id"))`.
+
+        A thread writes it. A commit does not wait for it and does not fail with it; what failed is
+        tried again, and `status()["sinks"]` says how far it is. A mill that is opened again is
+        given its sinks again. A second sink of a view needs a `name`.
+        """
+        self._core.require_open()
+        self.require_no_batch()
+        called = self.view(view).name if name is None else name
+        if called in self._deliveries:
+            raise InvalidArgument(f'there is a sink "{called}" already', hint="Give it a name=.")
+        made = Delivery(self, view, sink)
+        made.start()
+        self._deliveries[called] = made
+
+    def unsink(self, name: str) -> None:
+        """Stop writing a sink; what was written stays."""
+        if name not in self._deliveries:
+            raise InvalidArgument(f'there is no sink "{name}"')
+        self._deliveries.pop(name).stop()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all sinks have what is committed now; False if it takes over `timeout`.
+
+        An attempt that fails meanwhile is raised.
+        """
+        self._core.require_open()
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        return all(each.flush(deadline) for each in [*self._deliveries.values()])
+
     # Inspection.
 
     @property
@@ -590,6 +627,7 @@ class Mill:
                 "tables": tables,
                 "views": views,
                 "sources": self.sources(),
+                "sinks": {n: each.status() for n, each in self._deliveries.items()},
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }
@@ -715,6 +753,8 @@ class Mill:
         self.clock.stop()
         for each in self._followers.values():
             each.stop()
+        for delivery in self._deliveries.values():
+            delivery.stop()
         with self._core.write_lock:  # it is released once: an interrupt must not come halfway
             self._release()
             for stream in self.streams:

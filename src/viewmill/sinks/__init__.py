@@ -1,0 +1,6 @@
+"""Where views go: `mill.sink("v", vm.sinks.sqlalchemy(url, "v", key="id"))`. One file per sink."""
+
+from viewmill.sinks.function import function
+from viewmill.sinks.sqlalchemy import sqlalchemy
+
+__all__ = ["function", "sqlalchemy"]

@@ -1,0 +1,78 @@
+"""What a sink is: a target that is kept equal to a view, or is told of its changes.
+
+takes  all rows of a view once, then its changes in order, each with the version that made it
+does   brings its target from one version to the next, in one step where the target permits
+
+A sink knows nothing of mills. Whoever calls it calls again what raised, unless `has_taken` says
+that it was done all the same, or the error is a `ViewmillError` that waiting does not heal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+MULTIPLICITY = "_multiplicity"
+
+
+class Change(Protocol):
+    """Rows with multiplicity; a row is there once."""
+
+    @property
+    def version(self) -> int:
+        """The version that the target has with this change."""
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table with a last column `_multiplicity`."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which view is written: its name, its columns, and an id of this definition in this mill."""
+
+    view: str
+    schema: pa.Schema
+    owner: str
+
+
+class OutOfStep(Exception):
+    """The target does not have the rows that it was given: somebody else changed it."""
+
+
+class Sink(Protocol):
+    """One target of one view."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in errors and in the status."""
+
+    @property
+    def guarantee(self) -> str:
+        """ "exactly once" or "at least once"."""
+
+    @property
+    def takes_each_version(self) -> bool:
+        """Whether changes that wait must not be merged into one."""
+
+    def open(self, origin: Origin) -> int | None:
+        """Make the target ready; the version of this origin that it has, None if it has none.
+
+        A target of others is refused.
+        """
+
+    def replace(self, rows: Change) -> None:
+        """Bring the target to exactly these rows, whatever it has."""
+
+    def apply(self, change: Change) -> None:
+        """Bring the target from the last version to the next."""
+
+    def note(self, version: int) -> None:
+        """The view is the same at this later version: it need not be compared again."""
+
+    def has_taken(self, change: Change) -> bool:
+        """Whether a change is in the target although `replace` or `apply` raised."""
+
+    def close(self) -> None:
+        """Release what it holds; `open` may be called again."""

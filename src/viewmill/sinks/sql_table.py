@@ -1,0 +1,307 @@
+"""One table of an SQL database that is kept equal to a view, exactly once.
+
+takes  an engine or URL of SQLAlchemy, the name of the table, the columns of its key
+does   one transaction per change: rows that went and came, and our version in `_viewmill_versions`
+
+Every row carries a fingerprint of its values, `_viewmill_row`, by which it is found again. Names become
+SQL only through SQLAlchemy, which quotes them; parameters are numbered, not named after columns.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.sql import quoted_name
+
+from viewmill.errors import (
+    DuplicateKey,
+    InvalidArgument,
+    NullViolation,
+    SinkBroken,
+    UnknownName,
+    WrongFormat,
+)
+from viewmill.sinks.row_fingerprints import Row, Values, rows_by_fingerprint
+from viewmill.sinks.sink import Change, Origin, OutOfStep
+from viewmill.sinks.sql_types import sql_type
+
+VERSIONS = "_viewmill_versions"
+ROW, COUNT = "_viewmill_row", "_viewmill_count"
+_AT_ONCE = 500  # fingerprints in one IN list
+
+
+class SqlTable:
+    """A table of a database, and its line in `_viewmill_versions`."""
+
+    guarantee, takes_each_version = "exactly once", False
+
+    def __init__(self, url: Any, table: str, key: tuple[str, ...], schema: str | None) -> None:
+        self._is_ours = not isinstance(url, sa.Engine)
+        self._engine: sa.Engine = _engine(url) if self._is_ours else url
+        self._name, self._key, self._schema = table, key, schema
+        self.title = f'table "{table}" in {self._engine.url.render_as_string(hide_password=True)}'
+        self._versions = _versions_table(schema)
+        self._line = self._versions.c.name == table
+        self._token = ""  # of the last change that the table has taken
+        self._tried: tuple[Change | None, str] = (None, "")
+
+    # What is there.
+
+    def open(self, origin: Origin) -> int | None:
+        """Create the table, or check that it is ours."""
+        self._origin = origin
+        self._keys = [_position(origin, each) for each in self._key]
+        self._table = self._define(origin)
+        with self._engine.begin() as connection:
+            self._versions.create(connection, checkfirst=True)
+            found = connection.execute(sa.select(self._versions).where(self._line)).first()
+            is_there = sa.inspect(connection).has_table(self._name, schema=self._schema)
+            if is_there:
+                self._require_ours(connection, found)
+            else:
+                self._table.create(connection)
+            self._token = uuid.uuid4().hex if found is None else found.token
+            if found is None:
+                line = {"name": self._name, "view": origin.view.lower(), "owner": ""}
+                empty = {**line, "version": -1, "token": self._token}
+                connection.execute(sa.insert(self._versions), empty)
+                return None
+        is_known = is_there and found.owner == origin.owner and found.version >= 0
+        return int(found.version) if is_known else None
+
+    def _define(self, origin: Origin) -> sa.Table:
+        columns = [
+            sa.Column(
+                _as_is(field.name), sql_type(origin.view, field), key=f"c{i}",
+                primary_key=i in self._keys, nullable=i not in self._keys, autoincrement=False,
+            )
+            for i, field in enumerate(origin.schema)
+        ]  # fmt: skip
+        is_keyed = bool(self._keys)
+        columns.append(
+            sa.Column(
+                ROW,
+                sa.String(32),
+                primary_key=not is_keyed,
+                unique=is_keyed or None,
+                nullable=False,
+            )
+        )
+        if not is_keyed:
+            columns.append(sa.Column(COUNT, sa.BigInteger, nullable=False))
+        return sa.Table(_as_is(self._name), sa.MetaData(schema=self._schema), *columns)
+
+    def _require_ours(self, connection: sa.Connection, found: Any) -> None:
+        there = {each["name"] for each in sa.inspect(connection).get_columns(
+            self._name, schema=self._schema)}  # fmt: skip
+        lacking = [str(each.name) for each in self._table.columns if each.name not in there]
+        if lacking:
+            raise WrongFormat(
+                f"{self.title} lacks columns: {', '.join(lacking)}",
+                detail=f'The view "{self._origin.view}" has other columns now, or the table is of'
+                " others.",
+                hint="Give another name, or drop the table.",
+            )
+        if found is not None and found.view != self._origin.view.lower():
+            raise WrongFormat(
+                f'{self.title} is the sink of view "{found.view}"', hint="Give another name."
+            )
+        if found is None and connection.execute(sa.select(self._table).limit(1)).first():
+            raise WrongFormat(
+                f"{self.title} holds rows of others", hint="Give another name, or empty it."
+            )
+
+    # Writing.
+
+    def replace(self, rows: Change) -> None:
+        """Write the difference between what is there and these rows."""
+        wanted = rows_by_fingerprint(rows.to_arrow())
+        with self._engine.begin() as connection:
+            self._step(connection, rows)
+            there = dict(self._counts(connection, None))
+            after = dict.fromkeys(there, 0) | {d: row.times for d, row in wanted.items()}
+            self._write(connection, there, after, wanted)
+        self._token = self._tried[1]
+
+    def apply(self, change: Change) -> None:
+        """Write the rows that went and came."""
+        changed = rows_by_fingerprint(change.to_arrow())
+        with self._engine.begin() as connection:
+            self._step(connection, change)
+            there = dict(self._counts(connection, list(changed)))
+            after = {d: there.get(d, 0) + row.times for d, row in changed.items()}
+            if min(after.values(), default=0) < 0:
+                raise OutOfStep(f"{self.title} lacks rows that it was given")
+            self._write(connection, there, after, changed)
+        self._token = self._tried[1]
+
+    def note(self, version: int) -> None:
+        """Set our version, if the last change is ours."""
+        same = self._line & (self._versions.c.token == self._token)
+        with self._engine.begin() as connection:
+            connection.execute(sa.update(self._versions).where(same).values(version=version))
+
+    def has_taken(self, change: Change) -> bool:
+        """Whether the database has the token of this change: it committed before it was lost."""
+        tried, token = self._tried
+        if tried is not change:
+            return False
+        with self._engine.connect() as connection:
+            found = connection.execute(sa.select(self._versions.c.token).where(self._line)).scalar()
+        if found != token:
+            return False
+        self._token = token
+        return True
+
+    def close(self) -> None:
+        """Close the connections, if the engine is ours."""
+        if self._is_ours:
+            self._engine.dispose()
+
+    def _step(self, connection: sa.Connection, change: Change) -> None:
+        """Set version and token, which nobody else may have changed; locks the line."""
+        if self._tried[0] is not change:
+            self._tried = change, uuid.uuid4().hex
+        mine = self._line & (self._versions.c.token == self._token)
+        now = {"version": change.version, "token": self._tried[1], "owner": self._origin.owner}
+        if connection.execute(sa.update(self._versions).where(mine).values(now)).rowcount != 1:
+            raise SinkBroken(
+                f"{self.title} was written by another process since",
+                hint="Let one mill write it; mill.unsink and mill.sink take it over again.",
+            )
+
+    def _counts(
+        self, connection: sa.Connection, fingerprints: Sequence[str] | None
+    ) -> Iterator[tuple[str, int]]:
+        """How often each row is there; of all rows, or of those with these fingerprints."""
+        table = self._table
+        count: Any = sa.literal(1) if self._keys else table.c[COUNT]
+        wanted = sa.select(table.c[ROW], count)
+        queries = [wanted] if fingerprints is None else [
+            wanted.where(table.c[ROW].in_(fingerprints[i : i + _AT_ONCE]))
+            for i in range(0, len(fingerprints), _AT_ONCE)
+        ]  # fmt: skip
+        for query in queries:
+            yield from ((fingerprint, times) for fingerprint, times in connection.execute(query))
+
+    def _write(
+        self,
+        connection: sa.Connection,
+        there: Mapping[str, int],
+        after: Mapping[str, int],
+        rows: Mapping[str, Row],
+    ) -> None:
+        gone = [
+            fingerprint for fingerprint in after if fingerprint in there and not after[fingerprint]
+        ]
+        come = [
+            fingerprint for fingerprint in after if fingerprint not in there and after[fingerprint]
+        ]
+        again = [d for d in after if d in there and after[d] and after[d] != there[d]]
+        if not self._keys:
+            self._delete(connection, gone)
+            self._update(connection, [(d, {COUNT: after[d]}) for d in again])
+            self._insert(connection, [{**_named(rows[d]), ROW: d, COUNT: after[d]} for d in come])
+            return
+        self._require_key(again, come, after, rows)
+        by_key = {self._key_of(rows[d].values): d for d in gone if d in rows}
+        pairs = [(by_key.get(self._key_of(rows[d].values)), d) for d in come]
+        kept = {old for old, _ in pairs if old is not None}
+        self._delete(connection, [fingerprint for fingerprint in gone if fingerprint not in kept])
+        self._update(connection, [(o, {**_named(rows[d]), ROW: d}) for o, d in pairs if o])
+        fresh = [{**_named(rows[d]), ROW: d} for old, d in pairs if old is None]
+        try:
+            self._insert(connection, fresh)
+        except exc.IntegrityError as why:
+            raise self._duplicate(str(why.orig).strip().splitlines()[-1]) from why
+
+    def _key_of(self, values: Values) -> Values:
+        return tuple(values[i] for i in self._keys)
+
+    def _require_key(
+        self, again: Sequence[str], come: Sequence[str], after: Mapping[str, int],
+        rows: Mapping[str, Row],
+    ) -> None:  # fmt: skip
+        seen = set[Values]()
+        for fingerprint in [*again, *come]:
+            key = self._key_of(rows[fingerprint].values)
+            if None in key:
+                raise NullViolation(
+                    f'view "{self._origin.view}" has a row with NULL in the key of {self.title}',
+                    detail=f"the key {', '.join(self._key)} is {key}",
+                    hint="COALESCE it in the view, or leave out key=.",
+                )
+            if after[fingerprint] > 1 or key in seen:
+                raise self._duplicate(f"{', '.join(self._key)} = {key}")
+            seen.add(key)
+
+    def _duplicate(self, detail: str) -> DuplicateKey:
+        return DuplicateKey(
+            f'view "{self._origin.view}" has two rows with one key of {self.title}',
+            detail=detail,
+            hint="Give key= the columns that make a row unique, or leave it out.",
+        )
+
+    def _delete(self, connection: sa.Connection, fingerprints: Sequence[str]) -> None:
+        if fingerprints:
+            statement = sa.delete(self._table).where(self._table.c[ROW] == sa.bindparam("was"))
+            connection.execute(statement, [{"was": each} for each in fingerprints])
+
+    def _update(
+        self, connection: sa.Connection, rows: Iterable[tuple[str, Mapping[str, Any]]]
+    ) -> None:
+        given = [{**values, "was": fingerprint} for fingerprint, values in rows]
+        if given:
+            statement = sa.update(self._table).where(self._table.c[ROW] == sa.bindparam("was"))
+            connection.execute(statement, given)
+
+    def _insert(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            connection.execute(sa.insert(self._table), [dict(each) for each in rows])
+
+
+def _named(row: Row) -> dict[str, Any]:
+    return {f"c{i}": value for i, value in enumerate(row.values)}
+
+
+def _as_is(name: str) -> str:
+    return quoted_name(name, quote=True)
+
+
+def _position(origin: Origin, name: str) -> int:
+    names = [each.lower() for each in origin.schema.names]
+    if name.lower() not in names:
+        raise UnknownName(
+            f'view "{origin.view}" has no column "{name}" for the key',
+            hint=f"One of {', '.join(origin.schema.names)}.",
+        )
+    return names.index(name.lower())
+
+
+def _versions_table(schema: str | None) -> sa.Table:
+    return sa.Table(
+        VERSIONS, sa.MetaData(schema=schema),
+        sa.Column("name", sa.String(255), primary_key=True),
+        sa.Column("view", sa.Text, nullable=False),
+        sa.Column("owner", sa.String(64), nullable=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("token", sa.String(32), nullable=False),
+    )  # fmt: skip
+
+
+def _engine(url: Any) -> sa.Engine:
+    try:
+        return sa.create_engine(url)
+    except exc.NoSuchModuleError as why:
+        raise InvalidArgument(
+            "no such database or driver", detail=str(why), hint='"postgresql+psycopg://...".'
+        ) from why
+    except (exc.ArgumentError, ValueError, TypeError) as why:
+        raise InvalidArgument(
+            "the URL of a database cannot be read",
+            hint='For example "postgresql+psycopg://user@host/database".',
+        ) from why
