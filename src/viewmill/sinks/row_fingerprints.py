@@ -1,4 +1,4 @@
-"""A fingerprint for every row, by which a target that changes values (times, decimals) knows it again.
+"""A fingerprint for every row, by which a target that changes values (decimals) knows it again.
 
 takes  an Arrow table with `_multiplicity`
 gives  rows by fingerprint, each with its values and how often it comes or goes

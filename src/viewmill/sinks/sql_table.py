@@ -3,8 +3,8 @@
 takes  an engine or URL of SQLAlchemy, the name of the table, the columns of its key
 does   one transaction per change: rows that went and came, and our version in `_viewmill_versions`
 
-Every row carries a fingerprint of its values, `_viewmill_row`, by which it is found again. Names become
-SQL only through SQLAlchemy, which quotes them; parameters are numbered, not named after columns.
+Every row carries a fingerprint of its values, `_viewmill_row`, by which it is found again. Names
+become SQL only through SQLAlchemy, which quotes them; parameters are numbered.
 """
 
 from __future__ import annotations
