@@ -19,10 +19,19 @@ class Change(Readers):
     """The delta of a view: rows with multiplicity, at the version that made it.
 
     Iterating gives (row, multiplicity); `to_arrow` has them in a last column `_multiplicity`.
+    If `is_whole`, these are all rows of the view: what came before is to be forgotten.
     """
 
-    def __init__(self, view: str, version: int, delta: Delta, dictionary: Dictionary) -> None:
-        self.view, self.version = view, version
+    def __init__(
+        self,
+        view: str,
+        version: int,
+        delta: Delta,
+        dictionary: Dictionary,
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        self.view, self.version, self.is_whole = view, version, is_whole
         self._delta, self._dictionary = delta, dictionary
         self._table: Any = None
 

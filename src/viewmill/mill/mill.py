@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +52,7 @@ from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
 from viewmill.mill.servers import OPEN_CONSOLE, server
 from viewmill.mill.sink import Delivery
+from viewmill.mill.sink import Delivery, flush
 from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
 from viewmill.mill.store import Store
@@ -527,11 +527,10 @@ class Mill:
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all sinks have what is committed now; False if it takes over `timeout`.
 
-        An attempt that fails meanwhile is raised.
+        All sinks are tried; then the first error, if there is one, is raised.
         """
         self._core.require_open()
-        deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        return all(each.flush(deadline) for each in [*self._deliveries.values()])
+        return flush([*self._deliveries.values()], timeout)
 
     # Inspection.
 

@@ -2,23 +2,24 @@
 
 takes  a view, a sink, and the changes of the view as its subscribers get them
 does   brings the sink to all rows first, then applies what waits, and tries again what failed
+next   outbox, where changes wait; `viewmill.sinks.sink`, what a sink is
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 import threading
 import time
-import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from viewmill.deltas.arrow import arrow_schema
 from viewmill.deltas.consolidate import consolidate
-from viewmill.deltas.delta import concat
-from viewmill.errors import SinkBroken, ViewmillError
+from viewmill.errors import InvalidArgument, SinkBroken, ViewmillError
+from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.changes import Change
+from viewmill.mill.outbox import Outbox, Waiting
 from viewmill.program.threads import one_of_ours
 from viewmill.sinks.sink import Origin, OutOfStep, Sink
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 _FIRST_S, _LONGEST_S = 0.1, 60.0  # between two attempts
 _CLOSING_S = 5.0  # for what waits when a mill is closed
-_MERGED_AT = 256  # changes that wait
+_LOOK_S = 1.0  # how often an idle thread looks whether its view was dropped
+_AT_MOST, _AT_MOST_EACH = 256, 10_000  # changes that wait
 
 
 class Delivery:
@@ -36,29 +38,30 @@ class Delivery:
     def __init__(self, mill: Mill, view: str, sink: Sink) -> None:
         self._mill, self.view, self.sink = weakref.ref(mill), mill[view].name, sink
         self._moved = threading.Condition()
-        self._waiting: list[Change] = []
-        self._current: Change | None = None  # being delivered, or failed
-        self._is_whole = False  # whether it is all rows
+        self._outbox = Outbox(_AT_MOST_EACH if sink.takes_each_version else _AT_MOST)
+        self._current: Waiting | None = None  # being delivered, or failed
+        self._entry: ViewEntry | None = None  # whose changes come; None: to begin anew
+        self._listener: _Listener | None = None
         self._is_urgent = False  # whether somebody waits for the next attempt
-        self._is_level = False  # whether the sink has all but what waits
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._delivered = -1  # how many changes of those that came; -1: not even all rows
         self._version: int | None = None
         self._attempts = self._failed = self._errors = 0  # `_failed`: the last attempt that did
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._stopped = False
-        self._since: float | None = None  # when the oldest change that waits came
+        self._since: float | None = time.monotonic()  # when the oldest change that waits came
         self._thread = threading.Thread(
             target=self._run, name=f"viewmill-sink-{self.view}", daemon=True
         )
-        self._memory_id = uuid.uuid4().hex
         weakref.finalize(mill, self._end)
+        _DELIVERIES.add(self)
 
     def start(self) -> None:
         """Open the sink, and deliver in a thread; what waiting cannot heal is raised here."""
         try:
             self._begin()
         except ViewmillError:
-            self.stop()
+            self._stop_listening()
+            self.sink.close()
             raise
         except Exception as why:  # noqa: BLE001 (a target that cannot be reached may come back)
             self._note_error(why)
@@ -67,8 +70,7 @@ class Delivery:
     def status(self) -> dict[str, Any]:
         """How far it is, for `mill.status()`."""
         with self._moved:
-            count = len(self._waiting) + (self._current is not None)
-            since = self._since if count or not self._is_level else None
+            count = len(self._outbox) + (self._current is not None)
             return {
                 "view": self.view,
                 "sink": self.sink.title,
@@ -76,7 +78,7 @@ class Delivery:
                 "state": self._state(),
                 "version": self._version,
                 "waiting": count,
-                "lag_s": 0.0 if since is None else time.monotonic() - since,
+                "lag_s": 0.0 if self._since is None else time.monotonic() - self._since,
                 "error": None if self._error is None else _text(self._error),
             }
 
@@ -87,52 +89,64 @@ class Delivery:
             return "writing"
         return "failed" if isinstance(self._error, SinkBroken) else "retrying"
 
+    # Waiting for it.
+
     def flush(self, deadline: float) -> bool:
         """Wait until the sink has what is committed now; an attempt that fails is raised."""
+        if threading.current_thread() is self._thread:
+            raise InvalidArgument("a sink cannot wait for itself")
         with self._moved:
-            attempts, self._is_urgent = self._attempts, True
+            attempts, wanted, self._is_urgent = self._attempts, self._outbox.came, True
             self._moved.notify_all()
-            while not self._is_done():
-                if self._error is not None and self._failed > attempts:
-                    raise ViewmillError(f"{self.sink.title}: {_text(self._error)}")
+            while not self._has(wanted):
+                if self._error is not None and (
+                    self._failed > attempts or self._state() == "failed"
+                ):
+                    raise _named(self.sink, self._error)
                 left = deadline - time.monotonic()
-                if left <= 0 or not (self._moved.wait(min(left, 1.0)) or self._is_alive()):
+                if left <= 0 or not self._is_alive():
                     return False
+                self._moved.wait(min(left, _LOOK_S))
         return True
+
+    def _has(self, wanted: int) -> bool:
+        return self._is_level() and self._delivered >= wanted
+
+    def _is_level(self) -> bool:
+        """Whether the sink lacks nothing but what waits."""
+        return self._entry is not None and not self._entry.dropped
 
     def _is_alive(self) -> bool:
         return self._thread.is_alive() and not self._stopped
 
-    def _is_done(self) -> bool:
-        return self._is_level and not self._waiting and self._current is None
-
     def stop(self) -> None:
         """Deliver what waits if that is soon done, and end the thread."""
-        if self._thread.is_alive() and self._error is None:
-            try:
-                if self.flush(time.monotonic() + _CLOSING_S):
-                    self._note_version()
-            except Exception:  # noqa: BLE001 (the next start goes on from what the target has)
-                self._error = None
-        self._unsubscribe()
+        is_other = threading.current_thread() is not self._thread
+        if is_other and self._error is None and self._is_alive():
+            self._flush_at_the_end()
         self._end()
-        if self._thread.is_alive():
+        self._stop_listening()
+        if is_other and self._thread.is_alive():
             self._thread.join(timeout=_CLOSING_S)
-        self.sink.close()
+
+    def _flush_at_the_end(self) -> None:
+        """What cannot be written now is written by the next start: it has all rows."""
+        try:
+            self.flush(time.monotonic() + _CLOSING_S)
+        except ViewmillError:
+            return
 
     def _end(self) -> None:
         with self._moved:
             self._stopped = True
             self._moved.notify_all()
 
-    def _note_version(self) -> None:
-        mill = self._mill()
-        if mill is not None and mill[self.view].is_immediate:
-            with mill.core.lock:
-                version = mill.version
-                is_done = self._is_done()
-            if is_done:
-                self.sink.note(version)
+    def after_fork(self) -> None:
+        """In a forked child: the thread is gone, it may have held the lock, and the connections
+        are the parent's."""
+        self._moved, self._stopped = threading.Condition(), True
+        if self._listener is not None:
+            self._listener.is_over = True
 
     # In the thread.
 
@@ -141,161 +155,177 @@ class Delivery:
             while self._wait():
                 try:
                     self._work()
-                except OutOfStep as why:
-                    self._is_level, self._current = False, None
-                    self._note_error(why)
-                except Exception as why:  # noqa: BLE001 (the target's or the user's)
+                except OutOfStep:
+                    self._begin_anew()
+                except BaseException as why:  # noqa: BLE001 (the target's or the user's)
                     self._note_error(why)
                 else:
                     self._note_success()
+            self.sink.close()
 
     def _wait(self) -> bool:
         """Until there is something to do; False if there never will be."""
         with self._moved:
-            if self._errors and not self._stopped and not self._is_urgent:
-                pause = min(_FIRST_S * 2.0 ** (self._errors - 1), _LONGEST_S)
-                until = time.monotonic() + pause
-                while not (self._stopped or self._is_urgent) and time.monotonic() < until:
-                    self._moved.wait(until - time.monotonic())
+            if self._errors:
+                self._pause(min(_FIRST_S * 2.0 ** (self._errors - 1), _LONGEST_S))
             self._is_urgent = False
-            while not self._stopped and (self._is_done() or self._state() == "failed"):
-                self._moved.wait()
+            while not self._stopped and (not self._is_due() or self._state() == "failed"):
+                self._moved.wait(_LOOK_S)
             self._attempts += 1
             return not self._stopped
 
-    def _note_error(self, why: Exception) -> None:
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not (self._stopped or self._is_urgent) and time.monotonic() < until:
+            self._moved.wait(until - time.monotonic())
+
+    def _is_due(self) -> bool:
+        return not self._is_level() or self._current is not None or len(self._outbox) > 0
+
+    def _note_error(self, why: BaseException) -> None:
         with self._moved:
             self._error, self._errors = why, min(self._errors + 1, 30)
             self._failed = self._attempts
+            if isinstance(why, ViewmillError):
+                self._put_back()
             self._moved.notify_all()
+
+    def _put_back(self) -> None:
+        """A sink that refused a change did not write it: later changes may put it right."""
+        current, self._current = self._current, None
+        if current is None:
+            return
+        if current.change.is_whole:
+            self._entry = None  # its rows are read again
+        else:
+            self._outbox.put_back(current)
 
     def _note_success(self) -> None:
         with self._moved:
             self._error, self._errors = None, 0
-            if self._is_done():
+            if not self._is_due():
                 self._since = None
             self._moved.notify_all()
 
     def _work(self) -> None:
-        if not self._is_level:
+        if not self._is_level():
             self._begin()
-        current = self._current
-        if current is not None and self._errors and self.sink.has_taken(current):
-            self._done(current)
         current = self._take()
         if current is None:
             return
-        if self._is_whole:
-            self.sink.replace(current)
-        else:
-            self.sink.apply(current)
-        self._done(current)
-
-    def _done(self, change: Change) -> None:
+        change = current.change
+        if not self.sink.has_taken(change):
+            (self.sink.replace if change.is_whole else self.sink.apply)(change)
         with self._moved:
-            self._version, self._current, self._is_whole = change.version, None, False
+            self._version, self._delivered, self._current = change.version, current.number, None
 
-    def _take(self) -> Change | None:
+    def _take(self) -> Waiting | None:
         """What to deliver next: all that waits as one change, unless versions come one by one."""
         with self._moved:
-            if self._current is not None and (self._is_whole or self.sink.takes_each_version):
-                return self._current
-            held = [] if self._current is None else [self._current]
-            ready = held + self._waiting
-            if not ready:
-                return None
-            count = 1 if self.sink.takes_each_version else _same_dictionary(ready)
-            self._current, self._waiting = _merged(ready[:count]), ready[count:]
+            if self._current is None and len(self._outbox):
+                take_all = not self.sink.takes_each_version
+                self._current = self._outbox.take_all() if take_all else self._outbox.take_first()
             return self._current
 
+    def _begin_anew(self) -> None:
+        with self._moved:
+            self._entry, self._current = None, None
+
     def _begin(self) -> None:
-        """Open the sink; what it lacks is all rows, unless it has just this version."""
+        """Open the sink and subscribe; what it lacks is the difference to all rows."""
         mill = self._mill()
         if mill is None:
             return
-        view = mill[self.view]
-        entry = mill.core.catalog.view(self.view)
-        owner = self._owner(mill, f"{entry.created} {entry.sql}")
-        found = self.sink.open(Origin(self.view, arrow_schema(entry.schema), owner))
-        self._unsubscribe()
+        self._stop_listening()
         with mill.core.write_lock:
-            listener = _Listener(self)
-            stop = view.subscribe(listener.take)
-            rows = None
-            if found != mill.version or not view.is_immediate:
-                contents = consolidate(entry.block.maintainer.contents())
-                rows = Change(self.view, mill.version, contents, mill.core.dictionary)
-                rows.to_arrow()
-            version = mill.version
-        listener.stop = stop
-        self._unsubscribe = listener.end
-        with self._moved:
-            self._current, self._is_whole, self._is_level = rows, rows is not None, True
-            self._version = found if rows is None else None
-            self._waiting = [each for each in listener.early if each.version >= version]
-            listener.owner, self._since = self, time.monotonic()
+            entry = mill.core.catalog.view(self.view)
+            origin = Origin(entry.name, arrow_schema(entry.schema))
+        self.sink.open(origin)
+        with mill.core.write_lock:
+            if mill.core.catalog.view(self.view) is not entry:
+                raise OutOfStep("the view was replaced")
+            listener = _Listener(self, entry)
+            listener.stop = mill[self.view].subscribe(listener.take)
+            contents = consolidate(entry.block.maintainer.contents())
+            rows = Change(entry.name, mill.version, contents, mill.core.dictionary, is_whole=True)
+            rows.to_arrow()  # here, where nobody changes them
+            with self._moved:
+                self._outbox.clear()
+                self._current, self._delivered = Waiting(self._outbox.came, rows), -1
+                self._entry, self._listener = entry, listener
+                self._since = self._since or time.monotonic()
 
-    def _owner(self, mill: Mill, definition: str) -> str:
-        store = mill.core.store
-        place = self._memory_id if store is None else str(store.path)
-        return hashlib.blake2b(f"{place} {definition}".encode(), digest_size=16).hexdigest()
+    def _stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.end()
 
     def put(self, change: Change) -> None:
         """Let a change wait."""
-        with self._moved:
-            if not self._waiting and self._current is None:
-                self._since = time.monotonic()
-            self._waiting.append(change)
-            if len(self._waiting) >= _MERGED_AT and not self.sink.takes_each_version:
-                count = _same_dictionary(self._waiting)
-                self._waiting = [_merged(self._waiting[:count]), *self._waiting[count:]]
-            self._moved.notify_all()
+        self._since = self._since or time.monotonic()
+        self._outbox.put(change)
+        self._moved.notify_all()
+
+    @property
+    def moved(self) -> threading.Condition:
+        """Held when something changes here."""
+        return self._moved
 
 
 class _Listener:
     """Takes the changes of one subscription; those of an ended one are no longer wanted."""
 
-    def __init__(self, owner: Delivery) -> None:
-        self.owner: Delivery | None = None
-        self.early: list[Change] = []  # that came before `_begin` was done
+    def __init__(self, owner: Delivery, entry: ViewEntry) -> None:
+        self._owner, self._entry = owner, entry
         self.stop: Callable[[], None] = lambda: None
-        self._moved, self._is_over = owner._moved, False
+        self.is_over = False
 
     def take(self, change: Change) -> None:
-        """Pass a change on."""
-        with self._moved:
-            if self._is_over:
-                return
-            if self.owner is None:
-                self.early.append(change)
-            else:
-                self.owner.put(change)
+        """Pass a change on; one of a view that was replaced may have other columns."""
+        with self._owner.moved:
+            if not self.is_over and not self._entry.dropped:
+                self._owner.put(change)
 
     def end(self) -> None:
         """Take no more."""
-        with self._moved:
-            self._is_over = True
+        with self._owner.moved:
+            self.is_over = True
         self.stop()
 
 
-def _same_dictionary(changes: list[Change]) -> int:
-    """How many changes from the first on can be added up."""
-    first = changes[0].dictionary
-    for i, each in enumerate(changes):
-        if each.dictionary is not first:
-            return i
-    return len(changes)
+def flush(deliveries: Sequence[Delivery], timeout: float | None) -> bool:
+    """Wait for all sinks, then raise the first error."""
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    is_complete, first = True, None
+    for each in deliveries:
+        try:
+            is_complete = each.flush(deadline) and is_complete
+        except ViewmillError as why:
+            first = first or why
+    if first is not None:
+        raise first
+    return is_complete
 
 
-def _merged(changes: list[Change]) -> Change:
-    first, last = changes[0], changes[-1]
-    if len(changes) == 1:
-        return first
-    parts = [each.delta for each in changes]
-    return Change(
-        first.view, last.version, consolidate(concat(parts[0].schema, parts)), first.dictionary
-    )
+def _named(sink: Sink, why: BaseException) -> ViewmillError:
+    """The error with the name of its sink."""
+    if not isinstance(why, ViewmillError):
+        return ViewmillError(f"{sink.title}: {_text(why)}")
+    if sink.title in why.message:
+        return why.with_traceback(None)
+    return ViewmillError(f"{sink.title}: {why.message}", detail=why.detail, hint=why.hint)
 
 
-def _text(why: Exception) -> str:
+def _text(why: BaseException) -> str:
     return str(why) if isinstance(why, ViewmillError) else f"{type(why).__name__}: {why}"
+
+
+_DELIVERIES: weakref.WeakSet[Delivery] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_DELIVERIES):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,6 +1,7 @@
 """A Python function as a sink: called with every change, at least once, in order.
 
-The first call of every start has all rows of the view. A call that raises is made again.
+The first call of every start has all rows of the view (`change.is_whole`). A call that raises is
+made again.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from viewmill.sinks.sink import Change, Origin
 def function(fn: Callable[[Any], object]) -> Function:
     """Call `fn(change)` for every version that changes the view; `change.version` says which.
 
-    `change.inserted` and `change.deleted` are its rows. At least once: what raised, and the rows
-    that a restart starts with, come again.
+    `change.inserted` and `change.deleted` are its rows. At least once: what raised comes again, and
+    a start begins with all rows, which `change.is_whole` says.
     """
     if not callable(fn):
         raise InvalidArgument(f"{fn!r} is no function", hint="vm.sinks.function(print)")
@@ -32,9 +33,8 @@ class Function:
         self._fn = fn
         self.title = f"function {getattr(fn, '__qualname__', type(fn).__qualname__)}"
 
-    def open(self, origin: Origin) -> int | None:
+    def open(self, origin: Origin) -> None:
         """Nobody knows what it was told before."""
-        return None
 
     def replace(self, rows: Change) -> None:
         """Tell it all rows."""
@@ -43,9 +43,6 @@ class Function:
     def apply(self, change: Change) -> None:
         """Tell it what changed."""
         self._fn(change)
-
-    def note(self, version: int) -> None:
-        """It is told of changes only."""
 
     def has_taken(self, change: Change) -> bool:
         """A call that raised is made again."""

@@ -4,7 +4,8 @@ takes  all rows of a view once, then its changes in order, each with the version
 does   brings its target from one version to the next, in one step where the target permits
 
 A sink knows nothing of mills. Whoever calls it calls again what raised, unless `has_taken` says
-that it was done all the same, or the error is a `ViewmillError` that waiting does not heal.
+that it was done all the same. A `ViewmillError` says that the change was not written; it may come
+again together with others. After `OutOfStep` all rows come, after `SinkBroken` nothing does.
 """
 
 from __future__ import annotations
@@ -30,11 +31,10 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """Which view is written: its name, its columns, and an id of this definition in this mill."""
+    """Which view is written: its name and its columns."""
 
     view: str
     schema: pa.Schema
-    owner: str
 
 
 class OutOfStep(Exception):
@@ -56,10 +56,10 @@ class Sink(Protocol):
     def takes_each_version(self) -> bool:
         """Whether changes that wait must not be merged into one."""
 
-    def open(self, origin: Origin) -> int | None:
-        """Make the target ready; the version of this origin that it has, None if it has none.
+    def open(self, origin: Origin) -> None:
+        """Make the target ready and take it over from who wrote it before; refuse what is not ours.
 
-        A target of others is refused.
+        `replace` comes next. An open sink may be opened again.
         """
 
     def replace(self, rows: Change) -> None:
@@ -67,9 +67,6 @@ class Sink(Protocol):
 
     def apply(self, change: Change) -> None:
         """Bring the target from the last version to the next."""
-
-    def note(self, version: int) -> None:
-        """The view is the same at this later version: it need not be compared again."""
 
     def has_taken(self, change: Change) -> bool:
         """Whether a change is in the target although `replace` or `apply` raised."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -34,6 +34,14 @@ ROW, COUNT = "_viewmill_row", "_viewmill_count"
 _AT_ONCE = 500  # fingerprints in one IN list
 
 
+class _Attempt(NamedTuple):
+    """A change that is written, the token by which it is known, and the rows owed with it."""
+
+    change: Change
+    token: str
+    owed: Mapping[str, int]
+
+
 class SqlTable:
     """A table of a database, and its line in `_viewmill_versions`."""
 
@@ -47,31 +55,30 @@ class SqlTable:
         self._versions = _versions_table(schema)
         self._line = self._versions.c.name == table
         self._token = ""  # of the last change that the table has taken
-        self._tried: tuple[Change | None, str] = (None, "")
+        self._owed: Mapping[str, int] = {}  # rows that were deleted more often than inserted
+        self._tried: _Attempt | None = None
 
     # What is there.
 
-    def open(self, origin: Origin) -> int | None:
-        """Create the table, or check that it is ours."""
-        self._origin = origin
+    def open(self, origin: Origin) -> None:
+        """Create the table, or check that it is ours; a new token stops who wrote it before."""
+        self._origin, self._tried = origin, None
         self._keys = [_position(origin, each) for each in self._key]
         self._table = self._define(origin)
         with self._engine.begin() as connection:
             self._versions.create(connection, checkfirst=True)
             found = connection.execute(sa.select(self._versions).where(self._line)).first()
-            is_there = sa.inspect(connection).has_table(self._name, schema=self._schema)
-            if is_there:
+            if sa.inspect(connection).has_table(self._name, schema=self._schema):
                 self._require_ours(connection, found)
             else:
                 self._table.create(connection)
-            self._token = uuid.uuid4().hex if found is None else found.token
+            token = uuid.uuid4().hex
             if found is None:
-                line = {"name": self._name, "view": origin.view.lower(), "owner": ""}
-                empty = {**line, "version": -1, "token": self._token}
-                connection.execute(sa.insert(self._versions), empty)
-                return None
-        is_known = is_there and found.owner == origin.owner and found.version >= 0
-        return int(found.version) if is_known else None
+                line = {"name": self._name, "view": origin.view.lower(), "version": -1}
+                connection.execute(sa.insert(self._versions), {**line, "token": token})
+            else:
+                connection.execute(sa.update(self._versions).where(self._line).values(token=token))
+        self._token = token
 
     def _define(self, origin: Origin) -> sa.Table:
         columns = [
@@ -120,59 +127,76 @@ class SqlTable:
     def replace(self, rows: Change) -> None:
         """Write the difference between what is there and these rows."""
         wanted = rows_by_fingerprint(rows.to_arrow())
+        owed = {d: row.times for d, row in wanted.items() if row.times < 0}
+        shown = {d: row.times for d, row in wanted.items() if row.times > 0}
+        attempt = self._attempt(rows, owed)
         with self._engine.begin() as connection:
-            self._step(connection, rows)
-            there = dict(self._counts(connection, None))
-            after = dict.fromkeys(there, 0) | {d: row.times for d, row in wanted.items()}
-            self._write(connection, there, after, wanted)
-        self._token = self._tried[1]
+            if self._step(connection, attempt):
+                there = dict(self._counts(connection, None))
+                self._write(connection, there, dict.fromkeys(there, 0) | shown, wanted)
+        self._took(attempt)
 
     def apply(self, change: Change) -> None:
         """Write the rows that went and came."""
         changed = rows_by_fingerprint(change.to_arrow())
+        attempt = self._attempt(change, self._owed)
         with self._engine.begin() as connection:
-            self._step(connection, change)
-            there = dict(self._counts(connection, list(changed)))
-            after = {d: there.get(d, 0) + row.times for d, row in changed.items()}
-            if min(after.values(), default=0) < 0:
-                raise OutOfStep(f"{self.title} lacks rows that it was given")
-            self._write(connection, there, after, changed)
-        self._token = self._tried[1]
+            if self._step(connection, attempt):
+                there = dict(self._counts(connection, list(changed)))
+                self._write(connection, there, self._after(there, changed), changed)
+        self._took(attempt)
 
-    def note(self, version: int) -> None:
-        """Set our version, if the last change is ours."""
-        same = self._line & (self._versions.c.token == self._token)
-        with self._engine.begin() as connection:
-            connection.execute(sa.update(self._versions).where(same).values(version=version))
+    def _after(self, there: Mapping[str, int], changed: Mapping[str, Row]) -> dict[str, int]:
+        """How often each changed row is there with the change."""
+        if not self._owed.keys().isdisjoint(changed):
+            raise OutOfStep(f"{self.title} is given rows that were deleted before")
+        after = {d: there.get(d, 0) + row.times for d, row in changed.items()}
+        if min(after.values(), default=0) < 0:
+            raise OutOfStep(f"{self.title} lacks rows that it was given")
+        return after
 
     def has_taken(self, change: Change) -> bool:
         """Whether the database has the token of this change: it committed before it was lost."""
-        tried, token = self._tried
-        if tried is not change:
+        attempt = self._tried
+        if attempt is None or attempt.change is not change:
             return False
         with self._engine.connect() as connection:
-            found = connection.execute(sa.select(self._versions.c.token).where(self._line)).scalar()
-        if found != token:
-            return False
-        self._token = token
+            if self._token_there(connection) != attempt.token:
+                return False
+        self._took(attempt)
         return True
+
+    def _token_there(self, connection: sa.Connection) -> Any:
+        return connection.execute(sa.select(self._versions.c.token).where(self._line)).scalar()
 
     def close(self) -> None:
         """Close the connections, if the engine is ours."""
         if self._is_ours:
             self._engine.dispose()
 
-    def _step(self, connection: sa.Connection, change: Change) -> None:
-        """Set version and token, which nobody else may have changed; locks the line."""
-        if self._tried[0] is not change:
-            self._tried = change, uuid.uuid4().hex
+    def _attempt(self, change: Change, owed: Mapping[str, int]) -> _Attempt:
+        if self._tried is None or self._tried.change is not change:
+            self._tried = _Attempt(change, uuid.uuid4().hex, owed)
+        return self._tried
+
+    def _took(self, attempt: _Attempt) -> None:
+        self._token, self._owed, self._tried = attempt.token, attempt.owed, None
+
+    def _step(self, connection: sa.Connection, attempt: _Attempt) -> bool:
+        """Set version and token, which nobody else may have changed; locks the line.
+
+        False if an earlier attempt, which seemed to fail, has committed meanwhile.
+        """
         mine = self._line & (self._versions.c.token == self._token)
-        now = {"version": change.version, "token": self._tried[1], "owner": self._origin.owner}
-        if connection.execute(sa.update(self._versions).where(mine).values(now)).rowcount != 1:
-            raise SinkBroken(
-                f"{self.title} was written by another process since",
-                hint="Let one mill write it; mill.unsink and mill.sink take it over again.",
-            )
+        now = {"version": attempt.change.version, "token": attempt.token}
+        if connection.execute(sa.update(self._versions).where(mine).values(now)).rowcount == 1:
+            return True
+        if self._token_there(connection) == attempt.token:
+            return False
+        raise SinkBroken(
+            f"{self.title} was taken over by another process",
+            hint="Let one mill write it; mill.unsink and mill.sink take it over again.",
+        )
 
     def _counts(
         self, connection: sa.Connection, fingerprints: Sequence[str] | None
@@ -287,7 +311,6 @@ def _versions_table(schema: str | None) -> sa.Table:
         VERSIONS, sa.MetaData(schema=schema),
         sa.Column("name", sa.String(255), primary_key=True),
         sa.Column("view", sa.Text, nullable=False),
-        sa.Column("owner", sa.String(64), nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("token", sa.String(32), nullable=False),
     )  # fmt: skip
