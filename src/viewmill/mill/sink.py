@@ -98,6 +98,8 @@ class Delivery:
         with self._moved:
             attempts, wanted, self._is_urgent = self._attempts, self._outbox.came, True
             self._moved.notify_all()
+            if self._stopped:  # in a forked child
+                return False
             while not self._has(wanted):
                 if self._error is not None and (
                     self._failed > attempts or self._state() == "failed"
