@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -47,7 +48,8 @@ def test_a_commit_whose_answer_was_lost_is_not_made_again(mill, tmp_path, monkey
     mill.sql(NAMES)
     mill.sink("v", vm.sinks.sqlalchemy(f"sqlite:///{file}", "v"))
     assert mill.flush(20)
-    took, lost = SqlTable._took, []
+    took = SqlTable._took
+    lost: list[Any] = []
 
     def lose_first(self, attempt):
         if not lost:
@@ -162,7 +164,7 @@ def test_what_waits_for_a_function_that_keeps_failing_is_bounded(mill, monkeypat
     assert not any(is_whole for is_whole, _, _ in calls[1:])
     assert [version for _, version, _ in calls] == sorted(version for _, version, _ in calls)
     assert calls[-1][1] == mill.version
-    counts = {}
+    counts: dict[Any, Any] = {}
     for _, _, rows in calls:
         for row, times in rows:
             counts[row] = counts.get(row, 0) + times

@@ -51,7 +51,6 @@ from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
 from viewmill.mill.servers import OPEN_CONSOLE, server
-from viewmill.mill.sink import Delivery
 from viewmill.mill.sink import Delivery, flush
 from viewmill.mill.small_commit import commit_small, is_small_commit
 from viewmill.mill.stale_views import stale_records
