@@ -1,4 +1,4 @@
-"""Views in an SQL database: SQLite always, PostgreSQL if its programs are there."""
+"""Views in an SQL database: SQLite here; PostgreSQL is not tested yet."""
 
 from __future__ import annotations
 
