@@ -73,7 +73,9 @@ class DeltaTable:
         fields = [pa.field(each.name, each.type) for each in _schema(self._newest())]
         return pa.schema([each for each in fields if _is_known(each.type)])
 
-    def changes(self, offsets: Offsets, schema: pa.Schema) -> Iterator[Step]:
+    def changes(
+        self, offsets: Offsets, schema: pa.Schema, key: tuple[str, ...] = ()
+    ) -> Iterator[Step]:
         """The table as it is now, or what changed since the version that was reached."""
         table = self._newest()
         if "table" not in offsets:

@@ -69,7 +69,9 @@ class Files:
         except pa.ArrowInvalid as why:
             raise InvalidRow(f"{found[0]} is not a Parquet file", detail=str(why)) from why
 
-    def changes(self, offsets: Offsets, schema: pa.Schema) -> Iterator[Step]:
+    def changes(
+        self, offsets: Offsets, schema: pa.Schema, key: tuple[str, ...] = ()
+    ) -> Iterator[Step]:
         """The rows of the files that were not taken completely."""
         for path in self._paths():
             yield from self._rest(path, offsets.get(path), schema)

@@ -131,10 +131,10 @@ def _read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             value = _object([(spelled[name.lower()], each) for name, each in value.items()])
         rows.append(value)
         if len(rows) == 10_000:
-            yield _text_table(file, rows, names, number - len(rows))
+            yield text_table(file, rows, names, number - len(rows))
             rows = []
     if rows:
-        yield _text_table(file, rows, names, number - len(rows))
+        yield text_table(file, rows, names, number - len(rows))
 
 
 def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
@@ -163,8 +163,8 @@ def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
             raise InvalidRow(f"{file} is not UTF-8 text", detail=str(error)) from error
 
 
-def _text_table(
-    file: Path, rows: list[dict[str, Any]], names: list[str], rows_before: int
+def text_table(
+    file: Path | str, rows: list[dict[str, Any]], names: list[str], rows_before: int
 ) -> pa.Table:
     columns = []
     for name in names:
@@ -179,7 +179,7 @@ def _text_table(
     return pa.table(columns, names=names)
 
 
-def _texts(file: Path, name: str, values: list[Any], first_row: int) -> pa.Array:
+def _texts(file: Path | str, name: str, values: list[Any], first_row: int) -> pa.Array:
     """Strings, which must be UTF-8: JSON can spell half of a character."""
     try:
         return pa.array(values, pa.string())
