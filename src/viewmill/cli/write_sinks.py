@@ -18,8 +18,8 @@ import duckdb
 import pyarrow as pa
 
 from viewmill.cli.spec import Format, Sink
+from viewmill.deltas.arrow_types import in_utc
 from viewmill.errors import InvalidArgument, WrongFormat
-from viewmill.mill.readers import in_utc
 from viewmill.sources.read_files import read_file
 
 if TYPE_CHECKING:

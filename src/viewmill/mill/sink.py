@@ -215,6 +215,11 @@ class Delivery:
         current = self._take()
         if current is None:
             return
+        if self.sink.takes_whole and not current.change.is_whole:
+            self._begin()
+            current = self._take()
+            if current is None:
+                return
         change = current.change
         if not self.sink.has_taken(change):
             (self.sink.replace if change.is_whole else self.sink.apply)(change)

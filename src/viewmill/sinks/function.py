@@ -27,7 +27,7 @@ def function(fn: Callable[[Any], object]) -> Function:
 class Function:
     """A function that is told of changes."""
 
-    guarantee, takes_each_version = "at least once", True
+    guarantee, takes_each_version, takes_whole = "at least once", True, False
 
     def __init__(self, fn: Callable[[Any], object]) -> None:
         self._fn = fn

@@ -56,6 +56,10 @@ class Sink(Protocol):
     def takes_each_version(self) -> bool:
         """Whether changes that wait must not be merged into one."""
 
+    @property
+    def takes_whole(self) -> bool:
+        """Whether it is given all rows for every change: `apply` is never called."""
+
     def open(self, origin: Origin) -> None:
         """Make the target ready and take it over from who wrote it before; refuse what is not ours.
 

@@ -45,7 +45,7 @@ class _Attempt(NamedTuple):
 class SqlTable:
     """A table of a database, and its line in `_viewmill_versions`."""
 
-    guarantee, takes_each_version = "exactly once", False
+    guarantee, takes_each_version, takes_whole = "exactly once", False, False
 
     def __init__(self, url: Any, table: str, key: tuple[str, ...], schema: str | None) -> None:
         self._is_ours = not isinstance(url, sa.Engine)
