@@ -31,8 +31,9 @@ def rows(*pairs: tuple[int, int]) -> Any:
     return pa.table({"k": [k for k, _ in pairs], "x": [x for _, x in pairs]}, schema=SCHEMA)
 
 
-def opened(root: Path, frame: Frame, views: dict[str, str] | None = None) -> Pipeline:
-    pipe: Pipeline = vm.Pipeline(None, storage=root / "storage")
+def opened(root: Path | str, frame: Frame, views: dict[str, str] | None = None) -> Pipeline:
+    storage = f"{root}/storage" if isinstance(root, str) else root / "storage"
+    pipe: Pipeline = vm.Pipeline(None, storage=storage)
     pipe.source("t", frame, schema="k BIGINT, x BIGINT")
     for name, sql in (views or {"spent": SPENT}).items():
         pipe.view(name, sql)
@@ -421,15 +422,27 @@ def test_file_that_came_into_the_changes_is_refused(tmp_path):
             pipe.run_once()
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/spent", "file:///somewhere", "hdfs:/spent"])
-def test_address_is_no_path(tmp_path, path):
+@pytest.mark.parametrize("path", ["s3://bucket/spent", "file://host/spent", "hdfs:/spent"])
+def test_address_on_another_machine_is_refused(tmp_path, path):
     with (
         opened(tmp_path, Frame(rows((1, 10)))) as pipe,
-        pytest.raises(InvalidArgument, match="an address, not a path"),
+        pytest.raises(InvalidArgument, match="not on this machine"),
     ):
-        pipe.sink("spent", path=path)
-    with pytest.raises(InvalidArgument, match="an address, not a path"):
+        pipe.sink("spent", path=path, format="delta")
+    with pytest.raises(InvalidArgument, match="not on this machine"):
         vm.Pipeline(None, storage=path)
+
+
+def test_file_url_is_the_path_that_it_names(tmp_path):
+    place = tmp_path / "a b"
+    with opened((place / "in").as_uri(), Frame(rows((1, 10)))) as pipe:
+        pipe.sink("spent", path=(place / "table").as_uri())
+        pipe.sink("spent", path=(place / "lake").as_uri(), format="delta")
+        pipe.run_once()
+        assert shown_table(place / "table") == delta_rows(place / "lake") == [(1, 10)]
+        with pytest.raises(InvalidArgument, match="a query or a fragment"):
+            pipe.sink("spent", path=f"file://{place}/x#y")
+    assert sorted(each.name for each in place.iterdir()) == ["in", "lake", "table"]
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])

@@ -166,3 +166,20 @@ def test_column_that_changed_its_type_between_runs(spark, tmp_path):
             pipe.source("orders", wider, change="op")
         assert "`amount` BIGINT" in failure.value.detail
         assert "`amount` DECIMAL(12,2)" in failure.value.detail
+
+
+def test_a_view_is_a_table_of_the_catalog_and_never_replaces_one_of_others(spark, tmp_path):
+    spark.sql("DROP TABLE IF EXISTS shown")
+    spark.sql("DROP TABLE IF EXISTS of_others")
+    spark.sql("CREATE TABLE of_others USING parquet AS SELECT 1 AS x")
+    for rows, expected in (([(1, "a"), (2, "b")], 2), ([(1, "a"), (2, "b"), (3, "c")], 3)):
+        with vm.Pipeline(spark, storage=tmp_path / "storage") as pipe:
+            pipe.source("t", spark.createDataFrame(rows, "id INT, k STRING"))
+            pipe.view("v", "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+            with pytest.raises(ViewmillError, match="of_others was not made for the view v"):
+                pipe.sink("v", table="of_others")
+            pipe.sink("v", table="default.shown")
+            pipe.run_once()
+            assert spark.table("shown").count() == expected
+    spark.sql("DROP TABLE shown")
+    spark.sql("DROP TABLE of_others")

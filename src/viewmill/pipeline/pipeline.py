@@ -33,22 +33,24 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
-from viewmill.mill.view import View
 from viewmill.pipeline.dead_letters import TABLE
 from viewmill.pipeline.definitions import definition_number, drop_others, names_below
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
+from viewmill.pipeline.root_cause import root_cause
 from viewmill.pipeline.shards.views import reshape
+from viewmill.pipeline.sinks.catalog_table import CatalogTable
 from viewmill.pipeline.sinks.make import Format, Mode, make_sink
 from viewmill.pipeline.sinks.memory import changes_of
 from viewmill.pipeline.sinks.sink import Sink
 from viewmill.pipeline.sinks.up_to_date import UpToDateSinks
 from viewmill.pipeline.source import Source
-from viewmill.pipeline.storage import Storage, local_path
+from viewmill.pipeline.storage import Storage, is_remote, local_path
 from viewmill.pipeline.take_batch import Ledger, take_batch
 from viewmill.pipeline.tombstones import create_tombstones
+from viewmill.pipeline.view import PipelineView
 
 _LISTENER = "viewmill.pipeline.listener:PipelineListener"  # a subclass of Spark's, so by name
 _SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
@@ -207,10 +209,13 @@ class Pipeline:
         path: str | os.PathLike[str] | None = None,
         format: Format = "parquet",
         mode: Mode = "table",
-        keep_hours: int | None = None,
+        keep_hours: int | None = 168,
+        table: str | None = None,
     ) -> Pipeline:
         """Where a view goes: a directory (`mode` table or changes), or a function of a change.
 
+        A Delta table keeps older versions for `keep_hours`, a week; None keeps them for ever.
+        Or `table`, a name in Spark's catalog ("catalog.schema.v"), which is written with `format`.
         With format="memory", a temporary view of the session: of the view's name, or NAME_changes.
         """
         self._require_idle()
@@ -223,18 +228,30 @@ class Pipeline:
                 hint="Keep it with RESULT LISTED.",
             )
         name = self._mill[view].name
-        path = None if path is None else local_path(path)
-        outbox = self._outbox(name, path)
-        made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
+        if path is not None and not (format == "parquet" and is_remote(path)):
+            path = local_path(path)
+        place = None if path is None else Path(os.fspath(path))
+        outbox = self._outbox(name, place)
+        made: Sink
+        if table is not None:
+            if target is not None or path is not None or mode != "table":
+                raise InvalidArgument(
+                    f'the sink of "{view}" is the table {table}, so it has no path, no function and'
+                    " no other mode"
+                )
+            made = CatalogTable(self._spark, table, format)
+        else:
+            made = make_sink(self._spark, name, target, path, format, mode, keep_hours, outbox)
         shown_as = name if mode == "table" else changes_of(name)
-        if path is not None:
-            self._require_apart(name, path.resolve())
+        if place is not None:
+            self._require_apart(name, place.resolve())
         elif target is None:
+            shown_as = shown_as if table is None else f"table {table}"
             self._require_free(name, shown_as)
         made.open(self._mill[view], self._storage.id)
         self._sinks.append((name, made))
-        if path is not None:
-            self._paths[path.resolve()] = name
+        if place is not None:
+            self._paths[place.resolve()] = name
         elif target is None:
             self._in_memory[shown_as.lower()] = name
         else:
@@ -308,6 +325,7 @@ class Pipeline:
         self._storage.keep_order([*streams])
         self._placement.prepare()
         drop_others(self._mill, self._views)
+        self._placement.forget_others(self._mill)
         self._recover(up_to_date)
         self._progress.recoveries += self._storage.has_batches()
         self._load_batches()
@@ -476,19 +494,17 @@ class Pipeline:
 
     def failure_of(self, why: BaseException) -> ViewmillError:
         """What Spark said when the stream failed for a reason of its own."""
-        lines = [line for line in str(why).splitlines() if line.strip()]
-        said = re.sub(r"^\[[A-Z_.]+\]\s*", "", lines[0]) if lines else type(why).__name__
-        lost = next((line.strip() for line in lines if _LOST.search(line)), None)
+        lost = next((line.strip() for line in str(why).splitlines() if _LOST.search(line)), None)
         if lost is None:
             return SourceBroken(
-                "the stream failed", detail=said, hint="start() goes on from storage."
+                "the stream failed", detail=root_cause(why), hint="start() goes on from storage."
             )
         return _lost_data(lost)
 
     # Looking.
 
-    def __getitem__(self, name: str) -> View:
-        return self._mill[name]
+    def __getitem__(self, name: str) -> PipelineView:
+        return PipelineView(self._mill[name], self._spark, self._placement.distributed)
 
     @property
     def mill(self) -> Mill:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference
+from viewmill.mill.view import View
 from viewmill.pipeline.definitions import define_view
 from viewmill.pipeline.settings import settings
 from viewmill.pipeline.source import Source
@@ -47,6 +48,9 @@ class Placement(Protocol):
     def prepare(self) -> None:
         """Prepare the start, after `check`."""
 
+    def forget_others(self, mill: Mill) -> None:
+        """Drop what belongs to views that are gone, after they were dropped."""
+
     def frame(self, streams: Sequence[Source]) -> Any:
         """The streaming DataFrame whose batches the pipeline takes."""
 
@@ -58,6 +62,9 @@ class Placement(Protocol):
 
     def verify(self, mill: Mill, view: str) -> list[Difference]:
         """Differences in state outside the mill, which the mill cannot verify itself."""
+
+    def distributed(self, view: View) -> Any:
+        """A DataFrame of the rows that executors hold; None if the driver holds them."""
 
     def status(self) -> dict[str, Any]:
         """Status besides that of the views."""
@@ -105,6 +112,9 @@ class InDriver:
     def prepare(self) -> None:
         """Nothing to do."""
 
+    def forget_others(self, mill: Mill) -> None:
+        """Nothing to do."""
+
     def check(self, mill: Mill, streams: Sequence[Source]) -> None:
         """Choose Spark's settings by what the sources do."""
         reading = all(_only_reads(each.frame) for each in streams)
@@ -126,6 +136,9 @@ class InDriver:
     def verify(self, mill: Mill, view: str) -> list[Difference]:
         """Nothing: the mill has all tables."""
         return []
+
+    def distributed(self, view: View) -> Any:
+        """Nothing: the driver holds all rows."""
 
     def status(self) -> dict[str, Any]:
         """Nothing more."""

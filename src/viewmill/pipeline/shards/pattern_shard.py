@@ -27,7 +27,7 @@ from viewmill.mill.pattern_snapshots import (
     load_matches,
     match_tables,
 )
-from viewmill.mill.patterns import MAINTAINERS
+from viewmill.mill.patterns import pattern_maintainer
 from viewmill.mill.table import Table
 from viewmill.pipeline.shards.layout import MULTIPLICITY
 from viewmill.pipeline.shards.patterns import ShardPattern
@@ -51,7 +51,7 @@ class PatternShard:
         body = pattern.program.body
         assert isinstance(body, PatternQueries)
         self._version = 0
-        make = pkgutil.resolve_name(MAINTAINERS[body.is_match_recognize])
+        make = pattern_maintainer(body)
         self._maintainer: Any = make(
             pattern.program, self._parts, _run, dictionary, lambda: self._version, None,
             lambda: False,

@@ -30,15 +30,17 @@ from viewmill.deltas.arrow import arrow_schema
 from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.errors import DamagedFile, ForbiddenChange, ViewmillError
+from viewmill.errors import DamagedFile, ForbiddenChange, UnsupportedQuery, ViewmillError
 from viewmill.kernels.compiler import is_on
 from viewmill.mill.create import as_materialized, describe
 from viewmill.mill.mill import Mill
 from viewmill.mill.patterns import is_pattern, plan_pattern
 from viewmill.mill.verify import Difference
+from viewmill.mill.view import View
 from viewmill.pipeline.definitions import define_view, statement_of
 from viewmill.pipeline.placement import Arrived, Sources
 from viewmill.pipeline.settings import settings
+from viewmill.pipeline.shards.distributed import distributed_rows
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import (
     GIVEN,
@@ -64,6 +66,7 @@ from viewmill.pipeline.storage import Storage, read_json, write_file
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
+from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.spark.programs import ShardProgram
 from viewmill.runtime.spark.shard import Shard
@@ -159,7 +162,13 @@ class InShards:
     def _shard_pattern(
         self, mill: Mill, statement: CreateMaterializedView, text: str, sources: Sources
     ) -> ShardedView | NotSharded:
-        program = plan_pattern(mill.core, statement, text).program
+        try:
+            program = plan_pattern(mill.core, statement, text).program
+        except UnsupportedQuery:  # a subquery, or an error, which define_view tells
+            return NotSharded("it matches the rows of a query, which only the driver keeps")
+        assert isinstance(program.body, PatternQueries)
+        if program.body.own_parts:
+            return NotSharded("it matches the rows of a view, which only the driver keeps")
         table = mill.core.catalog.table(program.inputs[0].source)
         return shard_pattern(statement.name, program, table, self.slots, _kept(mill, sources))
 
@@ -201,6 +210,13 @@ class InShards:
         """Move slots if the number of shards changed, and store the layout's signature."""
         self._repartition()
         self._saved.write(self._signature, self.slots, self._shards)
+
+    def forget_others(self, mill: Mill) -> None:
+        """Drop what was gathered for views that are no longer declared."""
+        wanted = {gathering_table(name) for name in self._views}
+        for table in [each.name for each in mill.core.catalog.tables() if each.is_gathered]:
+            if table not in wanted:
+                mill.sql(f"DROP TABLE {quoted(table)}")
 
     def _driver_sources(self, mill: Mill) -> set[str]:
         views = [mill.core.catalog.view(name) for name in self._views]
@@ -299,6 +315,17 @@ class InShards:
             return []
         assert self._layout is not None
         return verify_shards(mill, self._spark, self._storage.checkpoint, self._layout, made)
+
+    def distributed(self, view: View) -> Any:
+        """A DataFrame of the rows in the slots, as of the last batch that Spark noted as done."""
+        views = {name.lower(): each for name, each in self._views.items()}
+        made = views.get(view.name.lower())
+        batch = self._storage.last_batch()
+        if not isinstance(made, ShardedView) or self._layout is None or batch < 0:
+            return None
+        return distributed_rows(
+            self._spark, self._storage.checkpoint, batch, self._layout, made, view.query
+        )
 
     def status(self) -> dict[str, Any]:
         """The metrics of the slots since the pipeline was created."""
@@ -422,15 +449,14 @@ class _Saved:
     def check(self, signature: dict[str, Any], slots: int) -> None:
         """Refuse what the state in the checkpoint was not made for."""
         before = self._signature
-        if before is None or not self._storage.checkpoint.exists() or before == signature:
+        if before is None or not self._storage.checkpoint.exists():
             return
-        changed = sorted(
-            name
-            for name in before["views"].keys() | signature["views"].keys()
-            if before["views"].get(name) != signature["views"].get(name)
-        )
-        what = f"views changed: {', '.join(changed)}" if changed else "the driver's views changed"
-        raise self._refusal(what)
+        there, wanted = before["views"], signature["views"]
+        changed = sorted(name for name in wanted if there.get(name) != wanted[name])
+        if changed:
+            raise self._refusal(f"views changed: {', '.join(changed)}")
+        if not set(signature["driver"]) <= set(before["driver"]):
+            raise self._refusal("the driver's views changed")
 
     def require_view(self, name: str, view: ShardedView | None) -> None:
         """Refuse a view that shards hold otherwise, before it is defined; None is the driver's."""
@@ -442,7 +468,8 @@ class _Saved:
     def _refusal(self, what: str) -> ForbiddenChange:
         return ForbiddenChange(
             f"the shards in {self._storage.root} hold the state of other views",
-            detail=f"{what}. Shards keep no rows from which a view could be filled.",
+            detail=f"{what}. Shards keep no rows from which a view could be filled; views can only"
+            " be left out.",
             hint="Give the pipeline another storage directory to take its sources anew.",
         )
 

@@ -18,8 +18,8 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference, compare
 from viewmill.pipeline.shards.gathered import gathered_rows
 from viewmill.pipeline.shards.layout import MULTIPLICITY, Layout
-from viewmill.pipeline.shards.slot import HEAD, SNAPSHOT, STATE, made_again
-from viewmill.pipeline.shards.slot_bytes import Entry, Head, read_entry, read_head
+from viewmill.pipeline.shards.slot import STATE, made_again
+from viewmill.pipeline.shards.store_copy import StoreCopy
 from viewmill.pipeline.shards.views import ShardedView, gathering_table
 
 
@@ -39,43 +39,6 @@ def verify_shards(
         expected.append(to_delta(rows, schema, core.dictionary, multiplicity=MULTIPLICITY))
     shown = consolidate(concat(entry.table.schema, expected))
     return compare(core, view.program.query, shown, core.contents(entry.name))
-
-
-class StoreCopy:
-    """One slot's part of the state store, read and not written."""
-
-    def __init__(self) -> None:
-        self.pieces: dict[tuple[int, int], bytes] = {}  # by version and place in it
-
-    def head(self) -> Head:
-        """What the store says about the slot."""
-        content = self._read(HEAD)
-        return read_head(content) if content else Head()
-
-    def set_head(self, head: Head) -> None:
-        """Nothing is written here."""
-        raise AssertionError("a copy is only read")
-
-    def entry(self, version: int) -> Entry:
-        """One batch of the log."""
-        return read_entry(self._read(version))
-
-    def snapshot(self) -> bytes:
-        """The states at the log's beginning."""
-        return self._read(SNAPSHOT)
-
-    def append(self, version: int, entry: Entry) -> None:
-        """Nothing is written here."""
-        raise AssertionError("a copy is only read")
-
-    def replace(self, snapshot: bytes) -> None:
-        """Nothing is written here."""
-        raise AssertionError("a copy is only read")
-
-    def _read(self, version: int) -> bytes:
-        return b"".join(
-            content for place, content in sorted(self.pieces.items()) if place[0] == version
-        )
 
 
 def _read(spark: Any, checkpoint: Path) -> dict[int, StoreCopy]:

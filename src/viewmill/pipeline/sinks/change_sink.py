@@ -29,7 +29,8 @@ from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.files import NewFile, sync_file, sync_folder
 from viewmill.mill.view import View
 from viewmill.pipeline.sinks.owner import Owner
-from viewmill.pipeline.sinks.sink import MULTIPLICITY, with_multiplicity
+from viewmill.sinks.change_rows import with_multiplicity
+from viewmill.sinks.sink import MULTIPLICITY
 
 
 class Delivery(NamedTuple):
@@ -50,7 +51,7 @@ class ChangeSink:
 
     def __init__(self, name: str, folder: Path, delivery: Delivery, shown: str = "") -> None:
         self.name, self._folder, self._delivery = name, folder, delivery
-        self._owner = Owner(folder, shown)
+        self._owner = Owner(folder, *([shown] if shown else []))
 
     @property
     def can_catch_up(self) -> bool:

@@ -17,7 +17,7 @@ from viewmill.deltas.rows import to_delta
 from viewmill.mill.changes import Change
 from viewmill.mill.storage import disk
 from viewmill.pipeline.sinks.change_sink import ChangeSink, Delivery, write_feather
-from viewmill.pipeline.sinks.sink import MULTIPLICITY
+from viewmill.sinks.sink import MULTIPLICITY
 
 
 def function_sink(view: str, fn: Callable[[Change], object], outbox: Path) -> ChangeSink:

@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 from viewmill.errors import InvalidArgument
 from viewmill.mill.changes import Change
-from viewmill.pipeline.sinks.delta_lake import DeltaChanges, DeltaTableSink
+from viewmill.pipeline.sinks.delta_lake import DeltaChanges
+from viewmill.pipeline.sinks.delta_table import DeltaTableSink
 from viewmill.pipeline.sinks.function import function_sink
 from viewmill.pipeline.sinks.memory import MemoryChanges, memory_table
 from viewmill.pipeline.sinks.parquet import ParquetTable, parquet_changes
+from viewmill.pipeline.sinks.remote import RemoteChanges, RemoteTable
 from viewmill.pipeline.sinks.sink import Sink
+from viewmill.pipeline.storage import is_remote
 
 Format = Literal["parquet", "delta", "memory"]
 Mode = Literal["table", "changes"]
@@ -45,6 +48,10 @@ def make_sink(
         return function_sink(view, target, outbox)
     assert path is not None
     match (format, mode):
+        case ("parquet", "table") if is_remote(path):
+            return RemoteTable(os.fspath(path))
+        case ("parquet", "changes") if is_remote(path):
+            return RemoteChanges(os.fspath(path), outbox)
         case ("parquet", "table"):
             return ParquetTable(path)
         case ("parquet", "changes"):

@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from viewmill.algebra.names import quoted
+from viewmill.deltas.arrow_types import in_utc
 from viewmill.mill.changes import Change
-from viewmill.mill.readers import in_utc
 from viewmill.mill.view import View
-from viewmill.pipeline.sinks.sink import TableSink, change_rows, with_multiplicity
+from viewmill.pipeline.sinks.sink import TableSink
+from viewmill.sinks.change_rows import change_rows, with_multiplicity
 
 
 def memory_table(spark: Any, name: str) -> TableSink:

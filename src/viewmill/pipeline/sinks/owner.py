@@ -14,16 +14,17 @@ from viewmill.errors import WrongFormat
 from viewmill.mill.storage.files import make_folders
 from viewmill.pipeline.storage import write_file
 
-_FILE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
+NOTE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
 _FOREIGN = ("_delta_log", "_spark_metadata")  # of tables that others keep, also of empty ones
 
 
 class Owner:
-    """The ownership of one directory; `shown` is a pattern for the files that readers see."""
+    """The ownership of one directory; `shown` are patterns for the files that readers see."""
 
-    def __init__(self, folder: Path, shown: str = "") -> None:
+    def __init__(self, folder: Path, *shown: str) -> None:
         self._folder, self._shown = folder, shown
         self._note: dict[str, str] = {}
+        self.files: dict[str, int] = {}  # those of several that were noted, with their sizes
         self.has_begun = False  # whether the initial rows of the view are prepared completely
 
     def open(self, view: str, pipeline: str) -> None:
@@ -41,7 +42,7 @@ class Owner:
         """Raise if the directory belongs to others; another pipeline may have claimed it since."""
         saved = self._read()
         if saved is None:
-            self._refuse_strangers("")
+            self._refuse_strangers(())
             return
         if {name: str(saved.get(name)).lower() for name in self._note} != self._note:
             raise WrongFormat(
@@ -49,10 +50,11 @@ class Owner:
                 hint="Give another directory, or remove it.",
             )
         self._refuse_strangers(self._shown)
+        self.files = _sizes(saved)
         self.has_begun = bool(saved.get("begun"))
 
     def _read(self) -> dict[str, object] | None:
-        file = self._folder / _FILE
+        file = self._folder / NOTE
         if not file.exists():
             return None
         try:
@@ -61,8 +63,12 @@ class Owner:
             saved = {}
         return saved if isinstance(saved, dict) else {}
 
-    def _refuse_strangers(self, shown: str) -> None:
-        names = [each.name for each in self._folder.iterdir() if not fnmatch(each.name, shown)]
+    def _refuse_strangers(self, shown: tuple[str, ...]) -> None:
+        names = [
+            each.name
+            for each in self._folder.iterdir()
+            if not any(fnmatch(each.name, pattern) for pattern in shown)
+        ]
         others = sorted(each for each in names if each[0] not in "._" or each in _FOREIGN)
         if others:
             raise WrongFormat(
@@ -76,4 +82,14 @@ class Owner:
         if begun and self.has_begun:
             return
         self.has_begun = begun
-        write_file(self._folder / _FILE, json.dumps({**self._note, "begun": begun}).encode())
+        write_file(self._folder / NOTE, self.note(begun=begun))
+
+    def note(self, **more: object) -> bytes:
+        """The content of the ownership file."""
+        return json.dumps({**self._note, **more}).encode()
+
+
+def _sizes(saved: dict[str, object]) -> dict[str, int]:
+    """The files that were noted, with their sizes."""
+    files = saved.get("files")
+    return files if isinstance(files, dict) else {}
