@@ -1,0 +1,1 @@
+"""Serving a mill to clients of Postgres: read-only, over the wire protocol of version 3."""
