@@ -68,14 +68,15 @@ class Chains:
             counts=wide,
         )  # fmt: skip
         self.cuts = Columns(
-            before=one, match=one, known=one, moment=one, row=one,
-            last=np.empty((0, lasts), np.int64), mask=np.empty((0, lasts), np.uint8),
+            before=one, match=one, known=one, moment=one, row=one, context=one, number=one,
+            span=one, last=np.empty((0, lasts), np.int64), mask=np.empty((0, lasts), np.uint8),
         )  # fmt: skip
         self.last_match = np.full(0, NONE, np.int64)  # by group
         self.last_cut = np.full(0, NONE, np.int64)
         self._undo: list[tuple[Ints, Ints, Ints]] = []
         self._sizes = (0, 0)
         self._live = 0
+        self._kept_cuts = 0  # when it was compacted last
         self.ended = 0  # matches that nothing can change any more
         self._live_before = 0
 
@@ -139,12 +140,12 @@ class Chains:
     def commit(self) -> None:
         """Make the matches of the batch permanent."""
         self._undo = []
-        cuts = 2 * (self._live + len(self.last_cut))  # there are not more: see match_groups
         if (
             self.matches.size > 2 * self._live + _COMPACT_SLACK
-            or self.cuts.size > 2 * cuts + _COMPACT_SLACK
+            or self.cuts.size > 2 * self._kept_cuts + _COMPACT_SLACK
         ):
             self._compact()
+            self._kept_cuts = self.cuts.size
         self._sizes = (self.matches.size, self.cuts.size)
         self._live_before = self._live
 

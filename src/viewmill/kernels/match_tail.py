@@ -29,6 +29,8 @@ class MatchTail:
         self.moment: Ints = np.full(0, NEVER, np.int64)  # by group, as all that follows
         self.last: Ints = np.empty((0, lasts), np.int64)
         self.mask: npt.NDArray[np.uint8] = np.empty((0, lasts), np.uint8)
+        self.context: Ints = np.full(0, NEVER, np.int64)  # rows after it are read, if not matched
+        self.number: Ints = np.zeros(0, np.int64)  # of matches before
 
     def make_room(self, groups: int) -> None:
         """Grow the arrays to hold this many groups."""
@@ -36,6 +38,8 @@ class MatchTail:
         if groups > len(self.moment):
             shape = (more, self.last.shape[1])
             self.moment = np.concatenate([self.moment, np.full(more, NEVER, np.int64)])
+            self.context = np.concatenate([self.context, np.full(more, NEVER, np.int64)])
+            self.number = np.concatenate([self.number, np.zeros(more, np.int64)])
             self.last = np.concatenate([self.last, np.zeros(shape, np.int64)])
             self.mask = np.concatenate([self.mask, np.ones(shape, np.uint8)])
 
@@ -66,8 +70,14 @@ class MatchTail:
 
     def settle(self, groups: Ints, moments: Ints, last: Any, mask: Any) -> None:
         """Record that nothing up to these moments can change, and drop those rows."""
-        self.moment[groups], self.last[groups], self.mask[groups] = moments, last, mask
-        is_kept = self.rows.columns[self._time] > self.moment[self.groups]
+        self.last[groups], self.mask[groups] = last, mask
+        self.go_on(groups, moments, moments, self.number[groups])
+
+    def go_on(self, groups: Ints, moments: Ints, contexts: Ints, numbers: Ints) -> None:
+        """Groups go on after a moment, and read what is after their context."""
+        self.moment[groups], self.context[groups] = moments, contexts
+        self.number[groups] = numbers
+        is_kept = self.rows.columns[self._time] > self.context[self.groups]
         self.rows, self.groups = self.rows.take(np.flatnonzero(is_kept)), self.groups[is_kept]
         self.rows.multiplicity = None
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
-from viewmill.deltas.product import Product, rows_of
+from viewmill.deltas.product import Product
 from viewmill.errors import Overflow
 from viewmill.kernels.match_chains import Chains
 from viewmill.kernels.match_kernel import match_groups, measure_matches
@@ -41,18 +41,22 @@ class MatchMaintainer(PatternMaintainer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._sweep = PatternSweep([self._body], self._schema)
-        self._chains = Chains(self._width, len(self._body.read_before))
+        self._chains = Chains(self._measured_width(), len(self._body.read_before))
         self.tail = MatchTail(self._schema, self._body.time, len(self._body.read_before))
         self._coming: list[Delta] = []
         self._index: dict[int, RunsPart] = {}
         self._pieces: list[Delta] = []
         self._change = self._empty
 
+    def _measured_width(self) -> int:
+        """How many values are kept of a match."""
+        return self._width
+
     # The maintainer.
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Stage inserted and deleted rows; rows that retention dropped are ignored."""
-        for part, change in self._source.split(rows_of(delta)):
+        for part, change in self._source.split(self._staged(delta)):
             if self._is_news(part):
                 self._coming.append(change)
 
@@ -75,6 +79,8 @@ class MatchMaintainer(PatternMaintainer):
 
     def commit(self) -> None:
         """Keep the new matches."""
+        if self._body.own_parts:
+            self._source.commit(self._version())
         if self._change.size:
             self._pieces.append(self._change)
             first, *others = (each.size for each in self._pieces)
@@ -86,6 +92,8 @@ class MatchMaintainer(PatternMaintainer):
 
     def rollback(self) -> None:
         """Forget the new matches."""
+        if self._body.own_parts:
+            self._source.rollback()
         self._coming = []
         self._chains.rollback()
         self._change = self._empty
@@ -104,6 +112,10 @@ class MatchMaintainer(PatternMaintainer):
         """False: matches have no parts."""
         return False
 
+    def forget_order(self) -> None:
+        """Parts are cut anew: forget the order of their rows."""
+        self._index.clear()
+
     def forget(self) -> None:
         """Drop the order of parts that are gone."""
         for part in [each for each in self._index if each < self.tail.end]:
@@ -111,7 +123,8 @@ class MatchMaintainer(PatternMaintainer):
 
     def state_bytes(self) -> Mapping[str, int]:
         """What the matches take, and the rows that may become some."""
-        return {"matches": self._chains.nbytes, "tail": self.tail.nbytes}
+        own = self._own_rows()
+        return {"matches": self._chains.nbytes, "tail": self.tail.nbytes, **own}
 
     # What retention ends.
 
@@ -141,10 +154,13 @@ class MatchMaintainer(PatternMaintainer):
         settled: Delta,
         rows: Delta,
         keys: Delta | int,
-        moments: Ints,
+        going_on: tuple[Ints, Ints, Ints],
         lasts: list[Column],
     ) -> None:
-        """Begin behind matches that stay, with rows that ended; groups go on where they say."""
+        """Begin behind matches that stay, with rows that ended.
+
+        Groups go on after a moment, with the rows after another, behind so many matches.
+        """
         if isinstance(keys, int):  # so many, without columns
             keys = Delta(self._groups.schema, (), (), None, keys)
         groups = self._numbers_of(keys)
@@ -152,7 +168,7 @@ class MatchMaintainer(PatternMaintainer):
         self.make_room()
         self._pieces, tail = [settled], self.tail
         self._chains.ended = settled.size
-        tail.moment[groups] = moments
+        tail.moment[groups], tail.context[groups], tail.number[groups] = going_on
         for j, (words, mask) in enumerate(lasts):
             tail.last[groups, j], tail.mask[groups, j] = words.view(np.int64), mask
         by = np.argsort(numbers, kind="stable")
@@ -175,7 +191,9 @@ class MatchMaintainer(PatternMaintainer):
             return
         self.make_room()
         cuts = self._chains.settle(groups, self._source.end_of(limit - 1))
-        groups, cuts = groups[cuts >= 0], cuts[cuts >= 0]
+        self._settle_at(groups[cuts >= 0], cuts[cuts >= 0])
+
+    def _settle_at(self, groups: Ints, cuts: Ints) -> None:
         kept = self._chains.cuts
         self.tail.settle(groups, kept["moment"][cuts], kept["last"][cuts], kept["mask"][cuts])
 

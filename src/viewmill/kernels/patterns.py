@@ -67,8 +67,9 @@ class PatternMaintainer(KeptParts):
         self.compute_steps = row_function(body.step_programs, body.steps, dictionary, run)
         self._compute_shown = row_function(body.show_programs, body.show, dictionary, run)
         keys = Schema(tuple(self._schema[i] for i in self._body.keys))
+        self._ties = body.ties
         self._order: StreamOrder = ({} if shared is None else shared).setdefault(
-            self._body.keys, StreamOrder(keys)
+            (self._body.keys, self._ties), StreamOrder(keys)
         )
         self._groups: Groups = self._order.groups
         self.is_deferred = is_deferred
@@ -94,9 +95,16 @@ class PatternMaintainer(KeptParts):
         """Stage inserted and deleted rows; rows that retention dropped are ignored."""
         if self._is_taken:
             return
-        for part, change in self._source.split(rows_of(delta)):
+        for part, change in self._source.split(self._staged(delta)):
             if self._is_news(part):
                 self._applied.setdefault(part, []).append(change)
+
+    def _staged(self, delta: Delta | Product) -> Delta:
+        """The rows of a change; a source that only this pattern reads takes them."""
+        rows = rows_of(delta)
+        if self._body.own_parts:
+            self._source.stage(rows)
+        return rows
 
     def _is_news(self, part: int) -> bool:
         """Whether a change of a part is more than its end.
@@ -166,6 +174,8 @@ class PatternMaintainer(KeptParts):
 
     def commit(self) -> None:
         """Keep the new runs and parts."""
+        if self._body.own_parts:
+            self._source.commit(self._version())
         super().commit()
         self._runs.commit()
         self._followers = []
@@ -174,6 +184,8 @@ class PatternMaintainer(KeptParts):
 
     def rollback(self) -> None:
         """Forget the new runs and parts."""
+        if self._body.own_parts:
+            self._source.rollback()
         super().rollback()
         followers, self._followers = self._followers, []
         for each in followers:
@@ -183,7 +195,11 @@ class PatternMaintainer(KeptParts):
 
     def state_bytes(self) -> Mapping[str, int]:
         """The matches, and the runs."""
-        return {**super().state_bytes(), "runs": self._runs.nbytes}
+        return {**super().state_bytes(), "runs": self._runs.nbytes, **self._own_rows()}
+
+    def _own_rows(self) -> dict[str, int]:
+        """What the rows take that only this pattern keeps."""
+        return {"rows": self._source.nbytes} if self._body.own_parts else {}
 
     def oldest_shown(self) -> int | None:
         """The oldest part of the source."""
@@ -287,10 +303,12 @@ class PatternMaintainer(KeptParts):
         names = [f.name for f in rows.schema if not isinstance(f.type, Nested) and f.name != time]
         whole = decode_delta(rows.take(order), self._dictionary)
         columns = {" group": pa.array(numbers), time: whole.column(time)}
-        for name in names:
+        ties = {self._schema[i].name: descending for i, descending in self._ties}
+        for name in [*ties, *(each for each in names if each not in ties)]:
             columns[f"{name} is there"] = whole.column(name).is_valid()  # NULL comes first
             columns[name] = whole.column(name)
-        keys = [(name, "ascending") for name in columns]
+        back = {f"{name}{more}" for name in ties if ties[name] for more in ("", " is there")}
+        keys = [(name, "descending" if name in back else "ascending") for name in columns]
         by = pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy()
         found: Ints = order[by.astype(np.int64)]
         return found

@@ -28,6 +28,7 @@ from viewmill.mill.store import Store
 from viewmill.program.parts import PartInfo
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program
+from viewmill.program.row_patterns import RowPatternQueries
 
 # They import Numba, so only where there is a pattern.
 CARRIED = "viewmill.kernels.pattern_runs:Carried"
@@ -141,6 +142,8 @@ def match_tables(maintainer: Any, dictionary: Dictionary, program: Program) -> l
         words = words.view(np.float64) if is_float_word(field.type) else words
         mask = np.ascontiguousarray(tail.mask[groups, j])
         ends.append(decode_column(words, mask, field, dictionary))
+    if isinstance(program.body, RowPatternQueries):
+        ends += [tail.context[groups], tail.number[groups]]
     return [matches, rows, pa.table(ends, names=[f"_{i}" for i in range(len(ends))])]
 
 
@@ -165,8 +168,11 @@ def load_matches(
         words, mask = encode_array(ends.column(width + 1 + i), field, dictionary)
         lasts.append((words, np.zeros(len(words), np.uint8) if mask is None else mask))
     moments = ends.column(width).to_numpy()
+    more = [moments, np.zeros(len(moments), np.int64)]
+    if isinstance(body, RowPatternQueries):
+        more = [ends.column(ends.num_columns - i).to_numpy() for i in (2, 1)]
     maintainer.restore_matches(
-        end, settled, encode_columns(schema, rows, dictionary), known, moments, lasts
+        end, settled, encode_columns(schema, rows, dictionary), known, (moments, *more), lasts
     )
 
 

@@ -25,8 +25,10 @@ from viewmill.mill.refresh import netted
 from viewmill.mill.temporal import part_source, temporal_maintainer
 from viewmill.mill.verify import Difference, compare, definition
 from viewmill.mill.verify_patterns import expected_matches, expected_parts
+from viewmill.mill.verify_row_patterns import expected_rows
 from viewmill.program.parts import PartQuery
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.row_patterns import RowPatternQueries
 from viewmill.program.window_parts import WindowParts
 from viewmill.sql.dialect import PartRangeSuffix, PartSuffix, suffixes_of
 from viewmill.sql.lower import lower
@@ -173,7 +175,8 @@ def _subscript(node: exp.Expr, name: str, i: int) -> int:
 def _verify_pattern(core: Core, entry: ViewEntry) -> list[Difference]:
     maintainer: Any = entry.block.maintainer
     if not maintainer.has_parts:
-        expected = expected_matches(core, entry)
+        is_general = isinstance(entry.plan.program.body, RowPatternQueries)
+        expected = (expected_rows if is_general else expected_matches)(core, entry)
         return compare(core, entry.query, expected, maintainer.matched())
     first, following = maintainer.first, maintainer.next
     if first is None or following is None:

@@ -30,11 +30,12 @@ from viewmill.mill.catalog import ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.pattern_snapshots import RunsLayout, match_tables
 from viewmill.mill.verify import aggregates_floats
+from viewmill.program.patterns import PatternQueries
 from viewmill.sql.dialect import suffixes_of
 from viewmill.sql.lower import lower
 from viewmill.sql.lower_parts import PartCatalog
 from viewmill.sql.parse import parse
-from viewmill.sql.parse_match import PatternSuffix
+from viewmill.sql.parse_match import PatternSuffix, Semantics, as_sequence
 from viewmill.sql.statements import CreateMaterializedView, CreateView
 
 _ROWS = "rows to verify"
@@ -81,7 +82,8 @@ class WrittenPattern:
 
     def _pattern(self) -> PatternSuffix:
         if self.match is not None:
-            found: PatternSuffix = self.match.args["pattern"]
+            found = as_sequence(self.match.args["pattern"])
+            assert found is not None
             return found
         (suffix,) = suffixes_of(self.select.args["from_"].this)
         assert isinstance(suffix, PatternSuffix)
@@ -136,7 +138,7 @@ class WrittenPattern:
             outputs, having = self.select.expressions, self.select.args.get("having")
         else:
             outputs = [exp.column(self.schema[i].name, quoted=True) for i in self.keys]
-            outputs += [each.this for each in self.match.args.get("measures") or []]
+            outputs += self.match.args.get("measures") or []
             having = None
         number = exp.column("match", quoted=True)
         shown = [self._named(each) for each in outputs]
@@ -168,6 +170,8 @@ class WrittenPattern:
         return exp.alias_(made, output.output_name or output.sql(), quoted=True)
 
     def _measured(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, Semantics):  # of one row for each match, both are of its last row
+            return self._measured(node.this)
         if isinstance(node, exp.AggFunc):
             return self._aggregate(node)
         if isinstance(node, exp.Column):
@@ -245,10 +249,9 @@ class Checker:
         self._core = core
         (input_,) = entry.plan.program.inputs
         self._schema = input_.schema
-        parts = core.catalog.table(input_.source).table.parts
-        assert parts is not None
-        at = self._schema.find(parts.options.timestamp_by)
-        assert at is not None
+        body = entry.plan.program.body
+        assert isinstance(body, PatternQueries)
+        at = body.time
         self.written = WrittenPattern(entry.sql, self._schema, self._schema[at].name)
 
     def tests(
@@ -406,18 +409,18 @@ def match_at(
 
 
 def expected_matches(core: Core, entry: ViewEntry) -> Delta:
-    """What a MATCH_RECOGNIZE view should show: matches that stay, and those of the rows left."""
+    """What an automaton should show: matches that stay, and those of the rows left."""
     maintainer: Any = entry.block.maintainer
-    checker, (input_,) = Checker(core, entry), entry.plan.program.inputs
-    source = core.catalog.table(input_.source).table.parts
-    assert source is not None
+    checker = Checker(core, entry)
     tables = match_tables(maintainer, core.dictionary, entry.plan.program)
     width = len(checker.written.keys)
     ended = tables[2].to_pylist() if tables else []
-    moments = {_key(list(row.values())[:width]): list(row.values())[width] for row in ended}
-    known = {_key(list(row.values())[:width]): list(row.values())[width + 1 :] for row in ended}
-    pieces = [maintainer.tail.rows, *_parts(source, maintainer.tail.end)]
-    rows = _Rows(core, checker.written, pieces, moments)
+    moments = {group_key(list(row.values())[:width]): list(row.values())[width] for row in ended}
+    known = {
+        group_key(list(row.values())[:width]): list(row.values())[width + 1 :] for row in ended
+    }
+    pieces = [maintainer.tail.rows, *rows_from(core, entry, maintainer.tail.end)]
+    rows = _ordered(core, checker.written, pieces, moments)
     before = {}
     for j, i in enumerate(entry.plan.program.body.read_before):  # type: ignore[union-attr]
         before[i] = [known[key][j] if key in known else None for key in rows.keys]
@@ -435,19 +438,17 @@ def expected_matches(core: Core, entry: ViewEntry) -> Delta:
 def expected_parts(core: Core, entry: ViewEntry) -> dict[int, Delta]:
     """What the parts of a PATTERN view should show, as far as they can be computed again."""
     maintainer: Any = entry.block.maintainer
-    checker, (input_,) = Checker(core, entry), entry.plan.program.inputs
-    source = core.catalog.table(input_.source).table.parts
-    assert source is not None
+    checker = Checker(core, entry)
     limit, carried = maintainer.carried()
     first = limit if limit is not None else entry.since
     known, lasts = _carried(core, entry, carried)
-    rows = _Rows(core, checker.written, list(_parts(source, first)))
+    rows = _ordered(core, checker.written, list(rows_from(core, entry, first)))
     before = {}
     for j, i in enumerate(entry.plan.program.body.read_before):  # type: ignore[union-attr]
         before[i] = [lasts[key][j] if key in lasts else None for key in rows.keys]
     enter, stay = checker.tests(rows.table, rows.starts, before)
-    subscripts = [source.part_of(moment) for moment in rows.moments]
-    oldest = source.oldest_shown()
+    subscripts = [maintainer.source.part_of(moment) for moment in rows.moments]
+    oldest = maintainer.source.oldest_shown()
     found: list[tuple[int, Dealt]] = []
     taken: dict[int, list[int]] = {}
     for (low, high), key in zip(rows.groups(), rows.keys, strict=True):
@@ -466,7 +467,7 @@ def expected_parts(core: Core, entry: ViewEntry) -> dict[int, Delta]:
 
 
 def _by_part(
-    core: Core, entry: ViewEntry, checker: Checker, rows: _Rows,
+    core: Core, entry: ViewEntry, checker: Checker, rows: OrderedRows,
     found: list[tuple[int, Dealt]], taken: Mapping[int, list[int]],
 ) -> dict[int, Delta]:  # fmt: skip
     maintainer: Any = entry.block.maintainer
@@ -501,46 +502,58 @@ def _carried(
         phases, sizes = each.runs.phase.tolist(), each.runs.rows.tolist()
         for row in layout.groups(each).to_pylist():
             _, count, *values = row.values()
-            key = _key(values[:width])
+            key = group_key(values[:width])
             lasts[key] = values[width:]
             runs[key] = {phases[i] - 1: sizes[i] for i in range(at, at + count)}
             at += count
     return runs, lasts
 
 
-def _parts(source: Any, first: int | None) -> Iterator[Delta]:
-    """The rows of the parts from one on."""
+def rows_from(core: Core, entry: ViewEntry, first: int | None) -> Iterator[Delta]:
+    """The rows that a pattern reads: those of the parts from one on, or all of a view."""
+    (input_,), body = entry.plan.program.inputs, entry.plan.program.body
+    assert isinstance(body, PatternQueries)
+    if body.own_parts:
+        yield core.contents(input_.source)
+        return
+    source = core.catalog.table(input_.source).table.parts
+    assert source is not None
     low, high = source.first_part(), source.newest_part()
     if low is not None and high is not None:
         for part in source.parts_within(low if first is None else max(low, first), high):
             yield source.part(part)
 
 
-def _key(values: Sequence[Any]) -> Any:
+def group_key(values: Sequence[Any]) -> Any:
     return tuple("NaN" if each != each else each for each in values)
 
 
-class _Rows:
+class OrderedRows:
     """Rows by group and time; rows of one moment by their other values, NULL first."""
 
     def __init__(
-        self, core: Core, written: WrittenPattern, pieces: Sequence[Delta],
-        after: Mapping[Any, int] = types.MappingProxyType({}),
+        self, core: Core, schema: Schema, time_name: str, keys_at: Sequence[int],
+        pieces: Sequence[Delta], after: Mapping[Any, int] = types.MappingProxyType({}),
+        ties: Sequence[tuple[str, bool]] = (),
     ) -> None:  # fmt: skip
-        """`after` says from which moment on rows of a group count."""
-        schema = written.schema
+        """`after` says from which moment on rows of a group count; `ties` are ordered by first."""
         whole = expanded(concat(schema, [Delta.empty(schema), *pieces]), core.dictionary)
         columns = [whole.column(i).to_pylist() for i in range(whole.num_columns)]
-        (time,) = [i for i, each in enumerate(schema) if each.name == written.time]
+        (time,) = [i for i, each in enumerate(schema) if each.name == time_name]
         others = [i for i, each in enumerate(schema) if not isinstance(each.type, Nested)]
-        by = [*written.keys, time, *others]
-        ranked = [[(v is not None, v == v, "" if v is None or v != v else v) for v in columns[i]]
-                  for i in by]  # fmt: skip
-        ranks = list(zip(*ranked, strict=True)) if ranked else []
+        by = [(i, False) for i in (*keys_at, time)]
+        for name, descending in ties:
+            at = schema.find(name)
+            assert at is not None
+            by.append((at, descending))
+        by += [(i, False) for i in others]
         moments = _moments(whole.column(time))
-        keys = [_key([columns[i][row] for i in written.keys]) for row in range(whole.num_rows)]
+        keys = [group_key([columns[i][row] for i in keys_at]) for row in range(whole.num_rows)]
         left = [r for r, key in enumerate(keys) if key not in after or moments[r] > after[key]]
-        order = sorted(left, key=ranks.__getitem__)
+        order = left
+        for i, descending in reversed(by):  # sorting is stable
+            ranks = [_rank(each) for each in columns[i]]
+            order = sorted(order, key=ranks.__getitem__, reverse=descending)
         self.table = whole.take(pa.array(order, pa.int64()))
         self.moments = [moments[row] for row in order]
         named = [keys[row] for row in order]
@@ -550,6 +563,19 @@ class _Rows:
     def groups(self) -> Iterator[tuple[int, int]]:
         """Where the rows of each group start and end."""
         return zip(self.starts, [*self.starts[1:], self.table.num_rows], strict=False)
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """NULL comes first, NaN last."""
+    is_number = value is not None and value == value
+    return (value is not None, value is not None and value != value, value if is_number else "")
+
+
+def _ordered(
+    core: Core, written: WrittenPattern, pieces: Sequence[Delta],
+    after: Mapping[Any, int] = types.MappingProxyType({}),
+) -> OrderedRows:  # fmt: skip
+    return OrderedRows(core, written.schema, written.time, written.keys, pieces, after)
 
 
 def _moments(times: Any) -> list[int]:

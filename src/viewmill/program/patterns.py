@@ -72,9 +72,15 @@ class PatternQueries:
     show: Relation  # over MATCHES: the rows of the view
     before: str = PREVIOUS  # how the columns of the row before begin in ROWS
     is_match_recognize: bool = False  # leftmost, greedy, past the last row; all matches are shown
+    own_parts: bool = False  # the source is in no parts: the pattern keeps its rows itself
     # What computes `steps` and `show`; none where only an engine does.
     step_programs: tuple[Program, ...] = ()
     show_programs: tuple[Program, ...] = ()
+
+    @property
+    def ties(self) -> tuple[tuple[int, bool], ...]:
+        """Columns that order rows of one moment, and whether descending."""
+        return ()
 
     @property
     def needs_engine(self) -> bool:

@@ -1,10 +1,12 @@
 """Lower MATCH_RECOGNIZE to the automaton of a pattern.
 
 takes  SELECT ... FROM m MATCH_RECOGNIZE (PARTITION BY ... ORDER BY ... MEASURES ... PATTERN ...)
-gives  program.patterns.PatternQueries, marked: leftmost, greedy, SKIP PAST LAST ROW
-next   kernels.matches
+gives  program.patterns.PatternQueries, marked: leftmost, greedy, SKIP PAST LAST ROW; or
+       program.row_patterns.RowPatternQueries
+next   kernels.matches, kernels.row_matches
 
-The measures become the SELECT of a pattern query, PARTITION BY its GROUP BY, DEFINE its WHERE.
+A sequence of variables becomes an automaton: the measures are the SELECT of a pattern query,
+PARTITION BY its GROUP BY, DEFINE its WHERE. sql.lower_row_pattern lowers every other pattern.
 """
 
 from __future__ import annotations
@@ -22,14 +24,21 @@ from viewmill.sql.catalog import Catalog
 from viewmill.sql.lower import lower
 from viewmill.sql.lower_parts import PartCatalog
 from viewmill.sql.lower_pattern import PatternSource, lower_pattern, refuse_other_clauses
-from viewmill.sql.parse_match import PatternVariable
+from viewmill.sql.lower_row_pattern import lower_row_pattern
+from viewmill.sql.parse_match import (
+    PatternSuffix,
+    PatternVariable,
+    RowPatternMatch,
+    Semantics,
+    as_sequence,
+)
 from viewmill.sql.spans import span_of
 
 
-def find_match(query: exp.Expr) -> exp.MatchRecognize | None:
+def find_match(query: exp.Expr) -> RowPatternMatch | None:
     """The MATCH_RECOGNIZE of a SELECT from one table."""
     found = query.args.get("match") if isinstance(query, exp.Select) else None
-    return found if isinstance(found, exp.MatchRecognize) else None
+    return found if isinstance(found, RowPatternMatch) else None
 
 
 def lower_match(
@@ -39,8 +48,7 @@ def lower_match(
     match = find_match(select)
     assert match is not None
     _check(match, select, source, sql)
-    inner = _as_pattern(match, source, sql)
-    body = lower_pattern(inner, sql, view, source, catalog, is_match=True)
+    body = _body(match, sql, view, source, catalog)
     fields = body.show.schema
     outer = select.copy()
     outer.set("match", None)
@@ -62,6 +70,22 @@ def lower_match(
     return replace(body, show=_over(shown, body.show))
 
 
+def _body(
+    match: RowPatternMatch, sql: str, view: str, source: PatternSource, catalog: Catalog
+) -> PatternQueries:
+    """An automaton, if the pattern is a sequence that one can match; else steps of a matcher."""
+    sequence = as_sequence(match.args["pattern"])
+    has_more = match.args.get("subsets") or match.args.get("within")
+    is_plain = (match.args["rows"], match.args["after"]) == ("one", "past") and not has_more
+    if sequence is not None and is_plain and len(match.args["order"].expressions) == 1:
+        try:
+            inner = _as_pattern(match, sequence, source, sql)
+            return lower_pattern(inner, sql, view, source, catalog, is_match=True)
+        except UnsupportedQuery:
+            pass
+    return lower_row_pattern(match, sql, view, source, catalog)
+
+
 def _over(outer: Relation, inner: Relation) -> Relation:
     """Put the query around MATCH_RECOGNIZE on top of the relation that computes its measures."""
     (scan,) = scans(outer)
@@ -71,11 +95,11 @@ def _over(outer: Relation, inner: Relation) -> Relation:
     return transform(outer, lambda each: named if each == scan else each)
 
 
-def _check(match: exp.MatchRecognize, select: exp.Select, source: PatternSource, sql: str) -> None:
-    refuse_other_clauses(select, ("expressions", "from_", "where", "match"), sql)
+def _check(match: RowPatternMatch, select: exp.Select, source: PatternSource, sql: str) -> None:
+    refuse_other_clauses(select, ("expressions", "from_", "where", "match"), sql, ("alias",))
     order = match.args.get("order")
     keys = [] if order is None else order.expressions
-    is_time = len(keys) == 1 and isinstance(keys[0].this, exp.Column)
+    is_time = bool(keys) and isinstance(keys[0].this, exp.Column)
     if not is_time or keys[0].this.name.lower() != source.timestamp_by.lower():
         raise UnsupportedQuery(
             f"MATCH_RECOGNIZE of this table is ORDER BY {source.timestamp_by}",
@@ -90,13 +114,14 @@ def _check(match: exp.MatchRecognize, select: exp.Select, source: PatternSource,
         )
 
 
-def _as_pattern(match: exp.MatchRecognize, source: PatternSource, sql: str) -> exp.Select:
-    pattern = match.args["pattern"]
+def _as_pattern(
+    match: RowPatternMatch, pattern: PatternSuffix, source: PatternSource, sql: str
+) -> exp.Select:
     groups = [each.copy() for each in match.args.get("partition_by") or []]
     outputs: list[exp.Expr] = [each.copy() for each in groups]
     for each in match.args.get("measures") or []:
         # Of one row for each match, RUNNING and FINAL are the same: both are of its last row.
-        outputs.append(_measure(each.this, sql))
+        outputs.append(_measure(each, sql))
     if not outputs:
         raise UnsupportedQuery(
             "MATCH_RECOGNIZE shows nothing: it has neither PARTITION BY nor MEASURES",
@@ -123,6 +148,8 @@ def _measure(node: exp.Expr, sql: str) -> exp.Expr:
     if not isinstance(node, exp.Alias):
         raise MalformedSQL("a measure needs a name", hint="AS name", span=span_of(node, sql))
     made = node.copy()
+    for each in list(made.find_all(Semantics)):
+        each.replace(each.this)
     for column in list(made.find_all(exp.Column)):
         if column.find_ancestor(exp.AggFunc) is None:
             column.replace(exp.Last(this=column.copy()))

@@ -82,6 +82,7 @@ class PatternSource:
     schema: Schema
     timestamp_by: str
     length: int
+    own_parts: bool = False  # it is in no parts: the pattern keeps its rows itself
 
 
 def lower_pattern(
@@ -97,12 +98,14 @@ def lower_pattern(
     return _Lowering(select, sql, source, catalog, is_match=is_match).lower(view)
 
 
-def refuse_other_clauses(select: exp.Select, allowed: Sequence[str], sql: str) -> None:
+def refuse_other_clauses(
+    select: exp.Select, allowed: Sequence[str], sql: str, of_source: Sequence[str] = ()
+) -> None:
     """Refuse what stands beside a pattern and would be left out."""
     table = select.args["from_"].this
     beside = {key: value for key, value in select.args.items() if key not in allowed}
     if isinstance(table, exp.Table):
-        of_table = ("this", "db", "catalog", "suffixes")
+        of_table = ("this", "db", "catalog", "suffixes", *of_source)
         beside |= {key: value for key, value in table.args.items() if key not in of_table}
     for key, node in beside.items():
         if node:
