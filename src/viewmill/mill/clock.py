@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 
 from viewmill.mill.core import Core
+from viewmill.mill.passing_time import next_deadline, timed_views
 from viewmill.policies.policies import due_at
 from viewmill.program.threads import one_of_ours
 
@@ -27,7 +28,8 @@ class Clock:
     def wake(self) -> None:
         """Recompute when the next view is due, after a change; start the thread if needed."""
         if self._thread is None:
-            if not self._core.catalog.deferred() or self._next_due() is None:
+            core = self._core
+            if not (core.catalog.deferred() or core.time.watched) or self._next_due() is None:
                 return
             self._thread = threading.Thread(target=self._run, name="viewmill-clock", daemon=True)
             self._thread.start()
@@ -38,6 +40,8 @@ class Clock:
         for entry in self._core.catalog.deferred():
             if entry.waiting_rows and entry.failure is None:
                 moments.append(due_at(entry.policies, entry.waits()))
+        if not self._core.time.is_driven:
+            moments.append(next_deadline(timed_views(self._core)))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _run(self) -> None:
