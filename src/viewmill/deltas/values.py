@@ -27,8 +27,10 @@ from viewmill.algebra.types import (
     Wide,
     kept_type,
 )
+from viewmill.deltas.arrow_types import arrow_type, from_arrow_type
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.nested_values import nested_value
 from viewmill.errors import InvalidRow, NullViolation
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -79,15 +81,22 @@ def words_of(
 
 def plain_value(value: Any, type_: Type) -> Any:
     """A value that is not NULL as readers of such a column see it, None if it means NULL;
-    `ValueError` if it does not fit. There are no nested ones."""
+    `ValueError` if it does not fit."""
     dictionary = Dictionary()
     try:
+        if isinstance(type_, Nested):
+            return nested_value(value, arrow_type(type_), plain_arrow_value)
         word = _CONVERT[type(kept_type(type_))][0](value, kept_type(type_), dictionary)
         return _READ[type(kept_type(type_))](word, type_, dictionary)
     except _REFUSED as why:
         if _is_missing(value):
             return None
         raise ValueError(str(why)) from None
+
+
+def plain_arrow_value(value: Any, type_: Any) -> Any:
+    """`plain_value` by a type of Arrow that is not nested."""
+    return plain_value(value, from_arrow_type(type_))
 
 
 def _text_of(id_: int, _: Any, dictionary: Dictionary) -> str:
@@ -258,8 +267,9 @@ def _moment(value: np.datetime64) -> dt.datetime:
     return found
 
 
-def _nested(value: Any, _: Any, dictionary: Dictionary) -> int:
-    return int(dictionary.encode_nested([value])[0])
+def _nested(value: Any, type_: Any, dictionary: Dictionary) -> int:
+    plain = nested_value(value, arrow_type(type_), plain_arrow_value)
+    return int(dictionary.encode_nested([plain])[0])
 
 
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)

@@ -36,6 +36,11 @@ def has_nested_elements(type_: Type | None) -> bool:
     )
 
 
+def is_map(type_: Type) -> bool:
+    """Whether it is a map."""
+    return isinstance(type_, Nested) and _parsed(type_.name).this == exp.DataType.Type.MAP
+
+
 @cache
 def _parsed(name: str) -> exp.DataType:
     return exp.DataType.build(name, dialect="spark")
