@@ -26,10 +26,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from viewmill.errors import InvalidArgument, MillClosed, OutcomeUnknown, StorageFailed
+from viewmill.mill.storage import disk
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.storage.creation import check_folder, create_if_absent
 from viewmill.mill.storage.database import (
     DATABASE,
+    REBUILDABLE,
     WRITE_AHEAD_LOG,
     Contents,
     check_database,
@@ -43,15 +45,18 @@ from viewmill.mill.storage.database import (
 )
 from viewmill.mill.storage.files import (
     ArrowFile,
+    NewFile,
     Piece,
     check_sizes,
     is_arrow_file,
+    map_piece,
+    read_file,
     read_piece,
     remove_files,
     sync_folder,
     to_bytes,
 )
-from viewmill.mill.storage.head import FORMAT, HEAD, Head, HeadFile, read_head
+from viewmill.mill.storage.head import FORMAT, HAS_LOG, HEAD, Head, HeadFile, read_head
 from viewmill.mill.storage.lock import Lock
 from viewmill.mill.storage.log import Entry, Kind, LogRow, link_row, pack_piece, read_entries
 from viewmill.mill.storage.log_file import (
@@ -236,6 +241,12 @@ class Store:
         """Under which names the checkpoint has rows of tables."""
         return [name for kind, name in self._ready().pieces if kind == "table"]
 
+    def table_bytes(self) -> int:
+        """Bytes of the tables and of the log, as they are stored."""
+        held = self._ready()
+        kept = (piece.size for (kind, _), piece in held.pieces.items() if kind == "table")
+        return sum(kept) + held.log_bytes
+
     def load_table(self, name: str) -> pa.Table | None:
         """The rows of a table as of the checkpoint, None if it is not in it."""
         return self._load("table", name)
@@ -243,6 +254,26 @@ class Store:
     def load_state(self, name: str) -> pa.Table | None:
         """The snapshot of a state as of the checkpoint, None if it is not in it."""
         return self._load("state", name)
+
+    def load_words(self, name: str) -> pa.Table | None:
+        """What a checkpoint kept to open views at once, mapped; None if it is not in it."""
+        piece = self._ready().pieces.get((REBUILDABLE, name))
+        return None if piece is None else map_piece(self._folder, piece)
+
+    def write_beside(self, name: str, content: bytes) -> None:
+        """Replace a small file that nothing depends on; it is not synced."""
+        path = self._folder / name
+        draft = path.with_name(f"{name}.new")
+        with reported(path, "write"):
+            with NewFile(draft) as file:
+                file.write(content)
+            disk.replace(draft, path)
+
+    def read_beside(self, name: str) -> bytes | None:
+        """The content of such a file, None if it is not there."""
+        with suppress(OSError):
+            return read_file(self._folder / name)
+        return None
 
     def replay(self) -> Iterator[Entry]:
         """The versions after the checkpoint, in order. Read all before changing the store."""
@@ -290,11 +321,13 @@ class Store:
         tables: Mapping[str, Batches],
         states: Mapping[str, Batches],
         notes: Mapping[str, str] = _NOTHING,
+        words: Mapping[str, Batches] = _NOTHING,
     ) -> None:
         """Replace the checkpoint by this one, and drop the log up to `version`.
 
         A value may be a pa.Table, a RecordBatchReader or any iterable of record batches. An
-        iterable without any batch has no schema: it is loaded as a table without columns.
+        iterable without any batch has no schema: it is loaded as a table without columns. `words`
+        is what could be computed again; its file may be missing later.
         """
         before = self._ready()
         if not before.head.checkpoint_version <= version <= before.head.version:
@@ -304,6 +337,7 @@ class Store:
             )
         pieces = self._write_snapshot(tables, states)
         try:
+            pieces |= self._write_words(words)
             kept = list(self._records_after(before.head, version))
             after = self._after_checkpoint(before, version, pieces, dict(notes))
             with self._head_file.without_readers(_READERS_S):
@@ -440,6 +474,18 @@ class Store:
             for key, batches in named:
                 pieces[key] = file.write(batches)
                 reach("piece written")
+            file.finish()
+        return pieces
+
+    def _write_words(self, words: Mapping[str, Batches]) -> dict[tuple[str, str], Piece]:
+        """Write what can be computed again into a file of its own, as it will be mapped."""
+        if not words:
+            return {}
+        pieces = {}
+        with ArrowFile(self._folder, "states") as file:
+            for name, batches in words.items():
+                pieces[REBUILDABLE, name] = file.write(batches, compressed=False)
+                reach("words written")
             file.finish()
         return pieces
 
@@ -654,15 +700,16 @@ def _check(folder: Path) -> Contents:
             f"version {remembered.version}, commit {remembered.sequence}: it, or "
             f'"{WRITE_AHEAD_LOG}" or "{LOG}" beside it, was cut short, altered or replaced',
         )
-    check_sizes(folder, contents.all_pieces())
+    check_sizes(folder, contents.needed_pieces())
     return contents
 
 
 def _upgrade(folder: Path, connection: sqlite3.Connection, head: Head) -> None:
-    """Upgrade a mill of format 1, which had no `deltas.log`."""
+    """Upgrade a mill of an earlier format, so that an earlier Viewmill refuses it by its number."""
     if head.format >= FORMAT:
         return
-    create_log(folder)
+    if head.format < HAS_LOG:
+        create_log(folder)
     with reported(folder / DATABASE, "write"):
         sync_folder(folder)
         connection.execute("UPDATE head SET body = ? WHERE id = 1", (head.encode(),))

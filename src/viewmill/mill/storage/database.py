@@ -34,7 +34,7 @@ from viewmill.mill.storage.files import (
     sync_file,
     sync_folder,
 )
-from viewmill.mill.storage.head import FORMAT, Head, decode_head
+from viewmill.mill.storage.head import HAS_LOG, Head, decode_head
 from viewmill.mill.storage.log import Kind, LogRow, check_links
 from viewmill.mill.storage.log_file import LoggedVersion, LogReader
 from viewmill.mill.storage.refusals import damaged, is_full, refusal, reported
@@ -44,7 +44,9 @@ DRAFT = "mill.db.new"
 WRITE_AHEAD_LOG = "mill.db-wal"
 SHARED_MEMORY = "mill.db-shm"
 
-Pieces = Mapping[tuple[str, str], Piece]  # ("table" or "state", name) -> piece
+# ("table" or "state", name) -> piece. Those of kind "view" can be computed again.
+Pieces = Mapping[tuple[str, str], Piece]
+REBUILDABLE = "view"
 
 _SCHEMA = """
 CREATE TABLE head (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -79,6 +81,11 @@ class Contents:
     def all_pieces(self) -> list[Piece]:
         """Every piece of a file that the store refers to."""
         return [*self.pieces.values(), *self.deltas]
+
+    def needed_pieces(self) -> list[Piece]:
+        """The pieces without which the mill cannot be opened."""
+        kept = [piece for (kind, _), piece in self.pieces.items() if kind != REBUILDABLE]
+        return [*kept, *self.deltas]
 
 
 def digest_texts(texts: Mapping[str, str]) -> bytes:
@@ -273,7 +280,7 @@ def _read_contents(connection: sqlite3.Connection, path: Path) -> Contents:
 
 
 def _records(head: Head, folder: Path) -> LogReader:
-    return LogReader(folder, is_new=head.format < FORMAT)
+    return LogReader(folder, is_new=head.format < HAS_LOG)
 
 
 def _moved_on(head: Head, last: LoggedVersion | None) -> Head:

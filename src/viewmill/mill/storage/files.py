@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import io
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from viewmill.mill.storage.refusals import damaged, refusal, reported
 DIGEST_BYTES = 16
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS fsync is not enough
+
+_READ_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 16
+_CRC = b"crc1"  # begins such a checksum
 
 # The alignment that Arrow recommends for buffers, in bytes.
 _ALIGNMENT = 64
@@ -46,10 +51,53 @@ class Piece:
 
 def digest(*parts: Any) -> bytes:
     """The checksum of bytes-like `parts`, one after another."""
-    content = hashlib.sha256(parts[0] if parts else b"")  # fast: CPUs have instructions for it
+    content = hashlib.sha256(parts[0] if parts else b"")
     for part in parts[1:]:
         content.update(part)
     return content.digest()[:DIGEST_BYTES]
+
+
+class Checksums:
+    """The checksum of the many bytes of a piece: that of the CRCs of its chunks.
+
+    SHA takes many times longer where the CPU has no instructions for it.
+    """
+
+    def __init__(self) -> None:
+        self._crcs, self._crc, self._room = bytearray(), 0, _CHUNK_BYTES
+
+    def update(self, data: Any) -> None:
+        """Add bytes, in pieces of any size."""
+        rest = memoryview(data).cast("B")
+        while rest:
+            part, rest = rest[: self._room], rest[self._room :]
+            self._crc = zlib.crc32(part, self._crc)
+            self._room -= len(part)
+            if not self._room:
+                self._end_chunk()
+
+    def _end_chunk(self) -> None:
+        self._crcs += self._crc.to_bytes(4, "little")
+        self._crc, self._room = 0, _CHUNK_BYTES
+
+    def digest(self) -> bytes:
+        """The checksum of what was added; nothing can be added afterwards."""
+        self._end_chunk()
+        return (_CRC + hashlib.sha256(self._crcs).digest())[:DIGEST_BYTES]
+
+
+def checksums_like(known: bytes) -> Any:
+    """What computes a checksum of the kind of a known one: of earlier versions it was SHA."""
+    return Checksums() if known.startswith(_CRC) else _Sha()
+
+
+class _Sha:
+    def __init__(self) -> None:
+        self._content = hashlib.sha256()
+        self.update = self._content.update
+
+    def digest(self) -> bytes:
+        return self._content.digest()[:DIGEST_BYTES]
 
 
 class NewFile(io.RawIOBase):
@@ -128,11 +176,13 @@ class ArrowFile:
     def __enter__(self) -> ArrowFile:
         return self
 
-    def write(self, batches: Iterable[pa.RecordBatch] | pa.Table) -> Piece:
-        """Append a stream of `batches`."""
+    def write(
+        self, batches: Iterable[pa.RecordBatch] | pa.Table, *, compressed: bool = True
+    ) -> Piece:
+        """Append a stream of `batches`; only one that is not compressed can be mapped."""
         sink = _DigestingSink(self._file)
         try:
-            _write_stream(sink, batches)
+            _write_stream(sink, batches, _COMPRESSED if compressed else _PLAIN)
             piece = Piece(self.name, self._offset, sink.size, sink.digest())
             padding = -sink.size % _ALIGNMENT
             sink.write(bytes(padding))
@@ -171,7 +221,7 @@ class _DigestingSink:
     closed = False
 
     def __init__(self, file: NewFile) -> None:
-        self._file, self._content = file, hashlib.sha256()
+        self._file, self._content = file, Checksums()
         self.size = 0
         self.error: OSError | None = None
 
@@ -185,7 +235,7 @@ class _DigestingSink:
         return len(data)
 
     def digest(self) -> bytes:
-        return self._content.digest()[:DIGEST_BYTES]
+        return self._content.digest()
 
     def tell(self) -> int:
         return self.size
@@ -197,7 +247,9 @@ class _DigestingSink:
         """The file stays open for the next stream."""
 
 
-def _write_stream(sink: _DigestingSink, batches: Iterable[pa.RecordBatch] | pa.Table) -> None:
+def _write_stream(
+    sink: _DigestingSink, batches: Iterable[pa.RecordBatch] | pa.Table, options: Any
+) -> None:
     schema = getattr(batches, "schema", None)
     rest: Iterator[pa.RecordBatch] = iter(
         batches.to_batches() if isinstance(batches, pa.Table) else batches
@@ -208,7 +260,7 @@ def _write_stream(sink: _DigestingSink, batches: Iterable[pa.RecordBatch] | pa.T
             return
         schema = first.schema
     output = pa.PythonFile(sink, mode="w")
-    with pa.ipc.new_stream(output, schema, options=_COMPRESSED) as stream:
+    with pa.ipc.new_stream(output, schema, options=options) as stream:
         if first is not None:
             stream.write_batch(first)
         for batch in rest:
@@ -240,9 +292,49 @@ def read_piece(folder: Path, piece: Piece) -> pa.Table:
         raise damaged(path, "it is missing") from error
     except OSError as error:
         raise refusal(path, "read", error) from error
-    if found != piece.size or digest(content) != piece.digest:
+    checksums = checksums_like(piece.digest)
+    checksums.update(memoryview(content))
+    if found != piece.size or checksums.digest() != piece.digest:
         raise damaged(path, f"bytes {piece.offset} to {piece.offset + piece.size} have changed")
     return from_bytes(content)
+
+
+def map_piece(folder: Path, piece: Piece) -> pa.Table:
+    """The table in `piece`, which was not compressed, over mapped memory: nothing is copied.
+
+    It is read once to verify its digest, so that what the disk cannot read is an error here and
+    not a signal later.
+    """
+    if piece.size == 0:
+        return pa.table({})
+    path = folder / piece.file
+    try:
+        if _digest_of(path, piece) != piece.digest:
+            raise damaged(path, f"bytes {piece.offset} to {piece.offset + piece.size} have changed")
+        with pa.memory_map(str(path)) as whole:
+            whole.seek(piece.offset)
+            content = whole.read_buffer(piece.size)
+    except FileNotFoundError as error:
+        raise damaged(path, "it is missing") from error
+    except OSError as error:
+        raise refusal(path, "read", error) from error
+    return from_bytes(content)
+
+
+def _digest_of(path: Path, piece: Piece) -> bytes:
+    """The checksum of the bytes of a piece as they are on disk now."""
+    content, rest = checksums_like(piece.digest), piece.size
+    chunk = memoryview(bytearray(min(rest, _READ_BYTES)))
+    descriptor = disk.open_file(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.lseek(descriptor, piece.offset, os.SEEK_SET)
+        while rest and (count := disk.readinto(descriptor, [chunk[:rest]])):
+            content.update(chunk[:count])
+            rest -= count
+    finally:
+        disk.close(descriptor)
+    found: bytes = content.digest()
+    return found
 
 
 def _read_into(path: Path, offset: int, rest: memoryview) -> int:
@@ -279,7 +371,7 @@ def _file_size(path: Path) -> int:
 
 def is_arrow_file(name: str) -> bool:
     """Whether a name is one that ArrowFile makes."""
-    return name.endswith(".arrow") and name.startswith(("delta-", "snapshot-"))
+    return name.endswith(".arrow") and name.startswith(("delta-", "snapshot-", "states-"))
 
 
 def remove_below(root: Path, path: Path) -> None:

@@ -31,7 +31,8 @@ from viewmill.mill.storage.files import (
 )
 from viewmill.mill.storage.refusals import damaged, reported
 
-FORMAT = 2  # 1 had no file deltas.log
+FORMAT = 3  # 1 had no file deltas.log, 2 had other checksums of pieces
+HAS_LOG = 2
 HEAD = "HEAD"
 
 _MAGIC = b"viewmill"
