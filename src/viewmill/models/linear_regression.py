@@ -1,6 +1,6 @@
 """Linear regression over a cofactor view: training costs the same however many rows there are.
 
-takes  a view with a column cofactor(label, features ...); its keys may be categorical features
+takes  a view with a column cofactor(label, features ...); categories are features, too
 gives  coefficients and predictions, brought up to date by `refresh`
 
 method "gradient" descends from where it last stopped, so that a small change of the data takes a
@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from viewmill.deltas.least_squares import Centred, Fit, Pairs, fit, unscaled
+from viewmill.deltas.least_squares import Centred, Fit, fit, inverted, rank, unscaled
 from viewmill.errors import InvalidArgument, UnknownName, nearest
-from viewmill.models.moments import Category, Group, Moments, read_groups, with_categories
+from viewmill.models.moments import Category, Group, Moments
+from viewmill.models.view_model import ViewModel, moments_of, split_columns
 
 Method = OneOf["gradient", "exact"]
 Floats = npt.NDArray[np.float64]
@@ -29,12 +30,14 @@ _STEPS = 10_000
 _NEAR = 1e-12  # of a parameter in units of deviations
 
 
-class LinearRegression:
+class LinearRegression(ViewModel):
     """label = intercept + coefficients · features, as the view is now.
 
-    `l2` adds l2 · coefficients² to the sum of squared errors, as scikit-learn's Ridge does; the
-    intercept is free. `groups` gives values of the view's other keys: a model of those rows only.
-    Without it a view of several rows is one data set.
+    A feature is a column of numbers, or a category: a key of the view, or a column that its
+    cofactor counts by value. `l2` adds l2 · coefficients² to the sum of squared errors, as
+    scikit-learn's Ridge does; the intercept is free. `drop="first"` leaves the first value of each
+    category out, so that the others are relative to it. `groups` gives values of the view's other
+    keys: a model of those rows only. Without it a view of several rows is one data set.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class LinearRegression:
         l2: float = 0.0,
         method: Method = "exact",
         groups: Mapping[str, Any] | None = None,
+        drop: OneOf["first"] | None = None,
     ) -> None:
         if method not in ("gradient", "exact"):
             raise InvalidArgument(
@@ -58,37 +62,61 @@ class LinearRegression:
             raise InvalidArgument(f"l2 must not be negative, got {l2}")
         if label.lower() in {each.lower() for each in features}:
             raise InvalidArgument(f'"{label}" is the label and a feature')
-        self.view, self.label, self.features = view, label, tuple(features)
-        self.l2, self.method, self.groups = float(l2), method, dict(groups or {})
+        if drop not in (None, "first"):
+            raise InvalidArgument(f"drop {drop!r} is neither 'first' nor None")
+        self.label, self.features, self.drop = label, tuple(features), drop
+        self.l2, self.method = float(l2), method
         self.steps = 0  # that the last refresh took
         self._theta: dict[str | Category, float] = {}  # in the label's units per unit of a column
-        self.refresh()
+        super().__init__(view, groups)
 
-    def refresh(self) -> LinearRegression:
-        """Learn from the view as it is now, going on from the last parameters."""
-        moments = self._read()
-        self.n = int(moments.n)
+    def _learn(self, groups: Sequence[Group]) -> None:
+        moments = self._choose(groups)
         self._columns = moments.columns[1:]
-        if moments.n <= 0:
+        self._centred: Centred | None = None
+        if self.n <= 0:
             self._fit = Fit(float("nan"), np.full(len(self._columns), np.nan), float("nan"))
-            return self
-        centred = Centred.from_pairs(moments.matrix, moments.is_known)
+            return
+        centred = self._centred = moments.centred()
         centred.warn([str(each) for each in moments.columns])
         features = list(range(1, len(moments.columns)))
+        self._onehots = [] if self.drop else _onehots(self._columns)
         if self.method == "exact":
-            self._fit = fit(centred, 0, features, self.l2)
+            self._fit = fit(centred, 0, features, self.l2, self._onehots)
         else:
             theta = self._descend(centred)
             self._fit = unscaled(centred, 0, features, theta)
         self._theta = dict(zip(self._columns, self._fit.coefficients.tolist(), strict=True))
-        return self
+
+    def _choose(self, groups: Sequence[Group]) -> Moments:
+        """The label first, then the features, categories as columns of 0 and 1."""
+        label, categories = split_columns(groups, [self.label])
+        if categories:
+            raise InvalidArgument(
+                f'the label "{self.label}" is a category, a regression needs a number',
+                hint="MutualInformation and ChowLiuTree take categories.",
+            )
+        numbers, categories = split_columns(groups, self.features)
+        moments = moments_of(groups, [*label, *numbers], categories)
+        if self.drop is None:
+            return moments
+        first = {
+            name: c for c in reversed(moments.columns) if not isinstance(c, str) for name in c[:1]
+        }
+        kept = [i for i, c in enumerate(moments.columns) if isinstance(c, str) or first[c[0]] != c]
+        at = [0, *(1 + i for i in kept)]
+        columns = tuple(moments.columns[i] for i in kept)
+        return Moments(columns, moments.matrix[np.ix_(at, at)], moments.is_known)
 
     @property
     def coefficients(self) -> dict[str, Any]:
         """By feature; of a category by its values."""
+        return self._by_name(self._fit.coefficients)
+
+    def _by_name(self, values: Floats) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         names = {each.lower(): each for each in self.features}
-        for column, value in zip(self._columns, self._fit.coefficients.tolist(), strict=True):
+        for column, value in zip(self._columns, values.tolist(), strict=True):
             if isinstance(column, str):
                 shown[names[column.lower()]] = value
             else:
@@ -109,9 +137,9 @@ class LinearRegression:
         """The label of each row: of a frame, a table, dicts, or tuples in the features' order."""
         columns = self._by_feature(rows)
         size = len(next(iter(columns.values())))
-        total = np.full(size, self.intercept)
+        total, coefficients = np.full(size, self.intercept), self.coefficients
         for name in self.features:
-            value = self.coefficients[name]
+            value = coefficients.get(name, {})  # a category of one value that was dropped
             if isinstance(value, dict):
                 total += [value.get(each, 0.0) for each in columns[name]]
             else:
@@ -123,34 +151,70 @@ class LinearRegression:
         terms = " ".join(f"{c:+.6g}·{n}" for n, c in self.coefficients.items() if _is_number(c))
         return f"LinearRegression({self.label} = {self.intercept:.6g} {terms}, n = {self.n})"
 
+    # How sure it is.
+
+    @property
+    def standard_errors(self) -> dict[str, Any]:
+        """Of the coefficients, in the same form; that of the intercept is `intercept_error`.
+
+        They are those of ordinary least squares, for errors of one variance that do not depend on
+        one another.
+        """
+        return self._by_name(np.sqrt(np.diagonal(self._covariances())))
+
+    @property
+    def intercept_error(self) -> float:
+        """The standard error of the intercept."""
+        if self._centred is None:
+            return float("nan")
+        means = self._centred.means[1:]
+        spread = float(means @ self._covariances() @ means)
+        return float(np.sqrt(self.residual_variance / self.n + spread))
+
+    @property
+    def residual_variance(self) -> float:
+        """The variance of the errors: their squares by degrees of freedom, NaN without any."""
+        if self._centred is None:
+            return float("nan")
+        free = self.n - 1 - self._rank()
+        variance = float(self._centred.correlations[0, 0]) * float(self._centred.scales[0]) ** 2
+        return (1.0 - self.r2) * variance * self.n / free if free > 0 else float("nan")
+
+    def ridge_path(self, penalties: Sequence[float]) -> list[dict[str, Any]]:
+        """The coefficients for each l2, from one decomposition of the moments.
+
+        Each is a dict of l2, intercept, coefficients and r2.
+        """
+        if self._centred is None:
+            raise InvalidArgument("the view has no rows to learn from")
+        features, path = list(range(1, len(self._columns) + 1)), []
+        for l2 in penalties:
+            if not np.isfinite(l2) or l2 < 0:
+                raise InvalidArgument(f"l2 must not be negative, got {l2}")
+            made = fit(self._centred, 0, features, float(l2), self._onehots)
+            path.append({
+                "l2": float(l2), "intercept": made.intercept, "r2": made.r2,
+                "coefficients": self._by_name(made.coefficients),
+            })  # fmt: skip
+        return path
+
+    def _covariances(self) -> Floats:
+        """Of the coefficients."""
+        centred, size = self._centred, len(self._columns)
+        if centred is None:
+            return np.full((size, size), np.nan)
+        scales = centred.scales[1:]
+        matrix = centred.correlations[1:, 1:]
+        penalty = np.diag(self.l2 / centred.n / np.square(scales))
+        inverse = inverted(matrix + penalty)
+        around = inverse @ matrix @ inverse / np.outer(scales, scales)
+        return np.asarray(around * (self.residual_variance / centred.n))
+
+    def _rank(self) -> int:
+        assert self._centred is not None
+        return rank(self._centred.correlations[1:, 1:])
+
     # Reading.
-
-    def _read(self) -> Moments:
-        """The label first, then the features, categories as columns of 0 and 1."""
-        groups = [group for group in read_groups(self.view) if self._is_wanted(group)]
-        known = groups[0].moments.columns if groups else ()
-        keys = groups[0].keys if groups else {}
-        lower = {name.lower(): name for name in keys}
-        measured = {str(name).lower() for name in known}
-        numbers, categories = [self.label], []
-        for name in self.features:
-            if name.lower() in lower and name.lower() not in measured:
-                categories.append(lower[name.lower()])
-            else:
-                numbers.append(name)
-        if not groups:
-            nothing = np.zeros((1, 1))
-            return Moments((self.label, *self.features), Pairs(nothing, nothing))
-        return with_categories(groups, numbers, categories)
-
-    def _is_wanted(self, group: Group) -> bool:
-        keys = {name.lower(): value for name, value in group.keys.items()}
-        for name, value in self.groups.items():
-            if name.lower() not in keys:
-                raise UnknownName(f'the view has no key "{name}"', hint=nearest(name, group.keys))
-            if keys[name.lower()] != value:
-                return False
-        return True
 
     def _by_feature(self, rows: Any) -> dict[str, list[Any]]:
         if isinstance(rows, Mapping):
@@ -200,6 +264,15 @@ class LinearRegression:
             if float(np.max(np.abs(step * gradient), initial=0.0)) < _NEAR:
                 break
         return np.asarray(theta)
+
+
+def _onehots(columns: Sequence[str | Category]) -> list[list[int]]:
+    """Where the columns of each category are: together they are 1 in every row."""
+    found: dict[str, list[int]] = {}
+    for i, each in enumerate(columns):
+        if not isinstance(each, str):
+            found.setdefault(each[0], []).append(i)
+    return list(found.values())
 
 
 def _is_number(value: Any) -> bool:
