@@ -105,3 +105,51 @@ def test_deletes_are_part_of_what_is_expected() -> None:
         arrivals.note(10, 10, 130, (4 + i) * 10 * SECOND)
     assert arrivals.expect(100, 0).deletes == pytest.approx(0.5)
     assert Arrivals(static=True).expect(5, 0).complete
+
+
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+
+
+def _from(arrivals: Arrivals, moments: list[tuple[int, int]]) -> int:
+    """Feed deltas at moments; gives how many rows the table has then."""
+    held = 0
+    for at, rows in moments:
+        arrivals.note(rows, 0, held, at)
+        held += rows
+    return held
+
+
+def test_a_load_on_workdays_is_expected_on_monday_after_friday() -> None:
+    monday = 4 * DAY + 2 * HOUR  # 5 January 1970, two o'clock
+    nights = [monday + d * DAY for d in range(21) if d % 7 < 5]
+    friday = nights[9]
+    arrivals = Arrivals()
+    held = _from(arrivals, [(0, 5)] + [(at, 1000) for at in nights if at <= friday + 4 * DAY])
+    # Thursday of the third week: the next load is tomorrow.
+    assert arrivals.expect(held, friday + 4 * DAY + HOUR).at == friday + 7 * DAY - 2 * DAY
+    held = _from(arrivals, [(friday + 7 * DAY, 1000)])
+    expected = arrivals.expect(held, friday + 7 * DAY + HOUR)
+    assert (expected.at, expected.basis) == (friday + 10 * DAY, "season")
+
+
+def test_an_hour_of_many_rows_is_expected_to_have_many_again() -> None:
+    # Every 20 minutes: 10 rows, but 500 in the hour from eight o'clock.
+    moments = [
+        (t, 500 if t % DAY // HOUR == 8 else 10) for t in range(HOUR, 4 * DAY, 20 * 60 * SECOND)
+    ]
+    until = 3 * DAY + 8 * HOUR
+    arrivals = Arrivals()
+    held = _from(arrivals, [each for each in moments if each[0] < until])
+    expected = arrivals.expect(held, until - 60 * SECOND)
+    assert (expected.rows, expected.at, expected.basis) == (500.0, until, "season")
+    held = _from(arrivals, [(until + i * 20 * 60 * SECOND, 500) for i in range(3)])
+    assert arrivals.expect(held, until + 41 * 60 * SECOND).rows == 10.0
+
+
+def test_a_hint_for_a_time_outlasts_deltas_and_ends() -> None:
+    arrivals = _history(1000, 10, 10, 10, 10)
+    arrivals.say(Expectation(700.0, basis="hint"), until=100 * SECOND)
+    held = _from(arrivals, [(50 * SECOND, 10), (60 * SECOND, 10)])
+    assert arrivals.expect(held, 99 * SECOND).rows == 700.0
+    assert arrivals.expect(held, 100 * SECOND).basis == "history"

@@ -18,6 +18,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal as OneOf
 
+from viewmill.policies.seasons import HOUR, Seasons
+
 # Assumed for an incomplete table without history, hint or model.
 TYPICAL_ROWS = 1000.0
 TYPICAL_DELTAS = 100.0
@@ -30,7 +32,10 @@ _PATIENCE = 10.0  # a table is silent after a gap of so many times the tail of i
 _QUIET = 20  # and after so many commits of other tables without a delta of its own
 _JUDGED_EVERY = 100_000  # microseconds between checks of a prediction from history
 
-Basis = OneOf["nothing known", "history", "model", "hint", "static"]
+Basis = OneOf["nothing known", "history", "season", "model", "hint", "static"]
+
+_HISTORY: Basis = "history"
+_SEASON: Basis = "season"
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,8 @@ class Arrivals:
         self.model: Model | None = None
         self.hint: Expectation | None = None
         self._hinted = 0  # deltas for which the hint is still valid
+        self._until: int | None = None  # when it ends, if it is for a time
+        self._seasons = Seasons()
         self.accuracy = Accuracy()
         self.version = 0  # changes with every hint, model and delta
 
@@ -183,6 +190,8 @@ class Arrivals:
         if now - self._judged >= _JUDGED_EVERY or self._is_judged_always:
             self._judge(rows, held, now)
         self._deltas.append((now, rows, deletes))
+        if self._count:  # the first one is the load
+            self._seasons.note(now, rows)
         self._count += 1
         self._at = self.commits.count
         self.version += 1
@@ -192,7 +201,7 @@ class Arrivals:
 
     def _use_hint(self) -> None:
         """Count down the deltas of the hint; drop a hint "complete", which was wrong."""
-        if self.hint is None:
+        if self.hint is None or self._until is not None:
             return
         self._hinted -= 1
         if self._hinted < 1 or self.hint.complete:
@@ -217,9 +226,9 @@ class Arrivals:
         """Commits of other tables since its last delta."""
         return self.commits.count - self._at
 
-    def say(self, hint: Expectation | None, *, deltas: int = 1) -> None:
-        """Set a hint for the next `deltas` deltas; None removes it."""
-        self.hint, self._hinted = hint, deltas
+    def say(self, hint: Expectation | None, *, deltas: int = 1, until: int | None = None) -> None:
+        """Set a hint for the next `deltas` deltas, or for all until a moment; None removes it."""
+        self.hint, self._hinted, self._until = hint, deltas, until
         self.version += 1
         self._see_what_is_said()
 
@@ -231,6 +240,8 @@ class Arrivals:
 
     def expect(self, rows: int, now: int) -> Expectation:
         """Predict the next delta of the table, which has this many rows now."""
+        if self._until is not None and now >= self._until:
+            self.hint = self._until = None
         if self.hint is not None:
             return self.hint
         if self.model is not None:
@@ -256,5 +267,13 @@ class Arrivals:
         if is_silent and self._others >= _QUIET:
             return Expectation(0.0, None, basis="history")
         deletes = sum(each[2] for each in known) / max(1, sum(each[1] for each in known))
-        at = known[-1][0] + int(times.next_after(waited))
-        return Expectation(float(rows), at, False, TYPICAL_DELTAS, deletes, "history")
+        last = known[-1][0]
+        at, basis = last + int(times.next_after(waited)), _HISTORY
+        usual = self._seasons.gap_after(last)
+        # Within an hour the last gaps say more than other days do.
+        if usual is not None and usual >= HOUR and last + usual > now:
+            at, basis = last + int(usual), _SEASON
+        if at // HOUR != last // HOUR:
+            seasonal = self._seasons.rows_at(at)
+            rows, basis = (rows, basis) if seasonal is None else (seasonal, _SEASON)
+        return Expectation(float(rows), at, False, TYPICAL_DELTAS, deletes, basis)
