@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup warm demo test test-fast test-spark check format golden fuzz mutate crash bench docs clean
+.PHONY: help setup warm demo test test-fast postgres test-lake test-spark check format golden fuzz mutate crash bench docs site dist clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
@@ -49,11 +49,25 @@ demo: $(READY)  ## Run the order-book demo: views refreshed live in the terminal
 
 test: $(READY)  ## Run all tests
 	$(say) "running the tests on $(JOBS) processes"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" -q
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not lake" -q
 
 test-fast: $(READY)  ## Run the short tests of every room: no Spark, nothing compiled, two minutes
 	@VIEWMILL_COMPILER=off HYPOTHESIS_PROFILE=debug $(BIN)/python -m pytest -n $(JOBS) \
-	  --dist loadgroup -m "not slow and not spark and not long" -q
+	  --dist loadgroup -m "not slow and not spark and not long and not lake" -q
+
+postgres: ## Install PostgreSQL from Debian's packages, for its tests, where that can be done
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	    && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; } \
+	  || echo "viewmill: PostgreSQL is not installed, its tests will be skipped"
+
+LAKE := .cache/lake
+test-lake: $(READY)  ## Run the tests that need jars of Maven Central: a Kafka broker
+	@if command -v mvn >/dev/null; then \
+	  mvn -q -B -f tests/lake/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/$(LAKE)/kafka" || echo "viewmill: the jars cannot be fetched"; \
+	  else echo "viewmill: Maven is not installed (apt install maven), so no jars are fetched"; fi
+	@VIEWMILL_COMPILER=off $(BIN)/python -m pytest -q -rs -m "lake and not slow" tests/lake
 
 SPARKS ?= 4.1.4 4.2.1
 test-spark: $(READY)  ## Run the tests of Spark on older versions: make test-spark SPARKS="4.1.4 4.2.1"
@@ -103,8 +117,19 @@ crash: $(READY)  ## Long sweeps of kills, failing disks and interrupts
 bench: $(READY)  ## Timed workloads, compared with DuckDB
 	@$(BIN)/viewmill bench groupby
 
-docs: $(READY)  ## Run the examples and check what the docs say
+docs: $(READY)  ## Run the examples, check what the docs say, and build the site in site/
 	@$(BIN)/python -m pytest -q tests/docs
+	@$(MAKE) --no-print-directory site
+
+site: $(READY)  ## Build the documentation site in site/, without running its examples
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(say) "the site is site/index.html"
+
+dist: $(READY)  ## Build the wheel and the sdist, and try each in an environment of its own
+	$(say) "building dist/"
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/python tools/check_dist.py dist
 
 clean:   ## Remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
