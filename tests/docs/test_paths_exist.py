@@ -26,3 +26,13 @@ def test_every_make_target_named_in_the_docs_exists():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     named = {name for page in PAGES for name in re.findall(r"`?make ([a-z]+)`", page.read_text())}
     assert named - targets == set()
+
+
+def test_the_index_leads_to_every_page():
+    index = ROOT / "docs" / "index.md"
+    linked = {
+        (index.parent / link).resolve()
+        for link in re.findall(r"\]\(([^)#:]+)\)", index.read_text())
+    }
+    pages = {page.resolve() for page in (ROOT / "docs").rglob("*.md")} - {index.resolve()}
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []

@@ -338,6 +338,16 @@ def test_a_tick_moves_windows_without_rows(mill):
     assert mill["v"].rows() == [(0, None)]
 
 
+def test_rows_come_and_go_by_now_without_any_change_of_a_table():
+    mill = vm.connect(clock="2024-01-01 12:00:00")
+    mill.sql("CREATE TABLE r (id INT, ts TIMESTAMP)")
+    mill.sql("CREATE MATERIALIZED VIEW v AS SELECT id FROM r WHERE ts > now() - INTERVAL 1 HOUR")
+    mill.insert("r", [(1, dt.datetime(2024, 1, 1, 11, 30))])
+    assert mill["v"].rows() == [(1,)]
+    mill.advance(to="2024-01-01 12:30:00")
+    assert mill["v"].rows() == []
+
+
 def test_time_cannot_move_back(mill):
     stream(mill)
     mill.advance("s", to=at(100))

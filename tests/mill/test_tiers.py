@@ -105,6 +105,23 @@ def test_a_float_sum_keeps_every_digit_when_its_view_goes_over() -> None:
         assert mill["v"].rows() == [(1e-300,)]
 
 
+def test_levels_of_floats_keep_every_digit_when_their_view_goes_over() -> None:
+    """The levels of a nested aggregate went over as one rounded float each: 0.0 for 0.1."""
+    query = (
+        "SELECT SUM(x) AS s FROM t a WHERE "
+        "(SELECT SUM(b.w) FROM t b WHERE b.p <= a.p) > (SELECT 0.5 * SUM(c.w) FROM t c)"
+    )
+    with vm.connect(compile="off") as mill:
+        mill.sql("CREATE TABLE t (p BIGINT, w DOUBLE, x DOUBLE)")
+        mill.sql(f"CREATE MATERIALIZED VIEW v STRATEGY aggregate_index AS {query}")
+        mill.insert("t", [(1, 1.0, 0.1), (2, 3.0, 0.7), (2, 1.0, 1e10), (2, 1.0, 3e10)])
+        for block in mill.core.catalog.view("v").blocks:
+            mill.core.tiers.switch_to_compiled(mill.core, block.maintainer)
+        assert mill["v"].status()["tier"] == "compiled"
+        mill.delete("t", [(2, 1.0, 1e10), (2, 1.0, 3e10)])
+        assert mill["v"].rows() == [(0.7,)]
+
+
 COLD = """
 import sys, time
 import viewmill as vm

@@ -107,8 +107,9 @@ def test_policy_changed_with_rows_waiting_survives_a_restart(uncompiled, tmp_pat
         mill.insert("t", [(1, 6)])
     with vm.connect(tmp_path / "m.mill") as mill:
         assert mill["v"].status()["policies"] == ["REFRESH EVERY 100 ROWS"]
-        assert mill["v"].rows() == [(2, 11)]
+        assert (mill["v"].rows(), mill["v"].status()["waiting_rows"]) == ([(0, None)], 2)
         mill["v"].set_policies("IMMEDIATE")
+        assert mill["v"].rows() == [(2, 11)]
         mill.delete("t", [(1, 6)])
         assert mill["v"].rows() == [(1, 5)]
 
@@ -123,6 +124,21 @@ def clock(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: jumping() / 1e9)
     monkeypatch.setattr(time, "monotonic_ns", lambda: steady() + int(passed[0] * 1e9))
     return passed
+
+
+def test_a_view_that_became_immediate_is_fresh_after_a_restart(uncompiled, tmp_path):
+    """Its record still said that it is stale, and the note of its refresh was gone."""
+    with vm.connect(tmp_path / "m.mill") as made:
+        made.sql("CREATE TABLE t (k BIGINT, x BIGINT)")
+        for name in ("a", "b"):
+            made.sql(f"CREATE MATERIALIZED VIEW {name} REFRESH EVERY 100 ROWS AS {FRESH}")
+        made.insert("t", [(1, 5)])
+        made["a"].set_policies("IMMEDIATE")
+        made.insert("t", [(2, 7)])
+        made["b"].refresh()
+    with vm.connect(tmp_path / "m.mill") as made:
+        assert made["a"].status()["freshness"] == "fresh"
+        assert made["a"].rows() == [(2, 12)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

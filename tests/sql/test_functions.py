@@ -155,7 +155,7 @@ def test_type_errors_underline_the_place(expression, message, underlined):
     assert caught.value.span.text == underlined
 
 
-@pytest.mark.parametrize("call", ["rand()", "now()", "current_timestamp", "current_date", "uuid()"])
+@pytest.mark.parametrize("call", ["rand()", "uuid()", "current_user()"])
 def test_what_changes_without_a_row_changing_is_refused(call):
     with pytest.raises(UnsupportedQuery, match="cannot be used in a view"):
         output(call)

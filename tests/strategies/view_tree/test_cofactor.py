@@ -259,7 +259,7 @@ def test_collinear_and_constant_columns_do_not_fail() -> None:
         ("cofactor()", "at least one column"),
         ("linear_regression(x)", "a label and at least one column"),
         ("cofactor(DISTINCT x)", "DISTINCT"),
-        ("cofactor(name)", "number"),
+        ("linear_regression(x, name)", "number"),
         ("cofactor(x) OVER ()", "OVER"),
     ],
     ids=["no column", "no feature", "distinct", "text", "over"],

@@ -173,9 +173,8 @@ def test_reopening_replacing_and_refreshing(tmp_path: Any) -> None:
         ("SELECT h.p FROM h JOIN s ON h.p < s.p", "no equality"),
         ("SELECT h.p FROM h LEFT JOIN s ON h.p = s.p", "left join"),
         ("SELECT h.p FROM h JOIN s ON h.p = s.p ORDER BY h.p", "ORDER BY"),
-        ("SELECT v.p FROM v JOIN s ON v.p = s.p", "list its changes"),
     ],
-    ids=["group", "distinct", "one", "inequality", "outer", "order", "over"],
+    ids=["group", "distinct", "one", "inequality", "outer", "order"],
 )
 def test_what_is_not_taken_is_said_kindly(mill: vm.Mill, query: str, reason: str) -> None:
     star(mill, 1, 1)
