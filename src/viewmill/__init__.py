@@ -70,6 +70,8 @@ def connect(
     register: Mapping[str, Ring | Operation | Function] | None = None,
     compile: str | None = None,
     read_only: bool = False,
+    safe: bool = False,
+    clock: Any = None,
     kernels: str | os.PathLike[str] | None = None,
 ) -> Mill:
     """Open a mill: in memory, or durable in the directory `path`.
@@ -87,6 +89,13 @@ def connect(
 
     `read_only=True` opens a durable mill that another process may be writing, as it is now; opening
     it again shows what came since.
+
+    `safe=True` is for SQL that others write: it reads and changes the tables and views of the mill,
+    and cannot read or write files, attach databases, load extensions, set options of the engine or
+    use Spark. `mill.serve` does not need it: its clients only read.
+
+    `clock` gives the time that `now()` means: a function that gives a datetime (UTC), or a datetime
+    from which only `mill.advance(to=...)` moves on. Without it, it is the time of day.
     """
     if kernels is not None:
         pkgutil.resolve_name("viewmill.kernels.packed:add_kernels")(kernels)
@@ -98,6 +107,8 @@ def connect(
         register=register,
         compile=compile,
         read_only=read_only,
+        safe=safe,
+        clock=clock,
     )
     return mill
 

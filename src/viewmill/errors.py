@@ -184,6 +184,10 @@ class MillClosed(ViewmillError):
     """The mill was closed."""
 
 
+class SnapshotTooOld(ViewmillError):
+    """A version that a transaction reads and that is no longer kept."""
+
+
 OWN = "_viewmill_"  # begins the names of tables that are ours; nobody who errs means them
 
 

@@ -30,6 +30,7 @@ from viewmill.algebra.relations import (
 )
 from viewmill.algebra.relations import (
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -124,6 +125,10 @@ def _label(relation: Relation) -> str:
         case Foreign():
             tables = ", ".join(dict.fromkeys(each.source for each in relation.scans))
             return f"Foreign: {relation.reason}" + (f" (reads {tables})" if tables else "")
+        case Explode():
+            word = relation.form + (" outer" if relation.outer else "")
+            made = ", ".join(each.name for each in relation.made)
+            return f"{word.capitalize()}: {relation.array.name} AS {made}"
         case Recursion():
             word = "Recursion all" if relation.all else "Recursion"
             return f"{word}: {relation.name}, {relation.limit} steps at most"

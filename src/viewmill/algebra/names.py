@@ -13,6 +13,8 @@ _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 _FIELD = re.compile(r"(?:`(?:[^`]|``)*`|[^<>,:()\s`]+)(?=\s*:)")
+_TYPE_TOKEN = re.compile(r"`(?:[^`]|``)*`|[<>,:()]|[^<>,:()\s`]+")
+_PLAIN_FIELD = re.compile(r"[A-Za-z0-9_]+")
 _MOST_BYTES = 160  # of a folder's name; file systems take 255
 
 
@@ -51,6 +53,28 @@ def quoted_fields(type_name: str) -> str:
     'ARRAY<STRUCT<`select`:INT,`a:b`:STRUCT<`c`: INT>>>'
     """
     return _FIELD.sub(lambda found: quoted(unquoted(found[0])), type_name)
+
+
+def type_spelling(name: str) -> str:
+    """A type as Spark spells it, so that equal types have equal names.
+
+    >>> type_spelling("map<string,Struct<A:int,`b c` : decimal(4, 2)>>")
+    'MAP<STRING, STRUCT<A: INT, `b c`: DECIMAL(4,2)>>'
+    """
+    tokens = _TYPE_TOKEN.findall(name)
+    made, inside = [], 0  # of parentheses
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+        inside += (token == "(") - (token == ")")
+        is_name = following == ":" or token.startswith("`")
+        made.append(_field_name(unquoted(token)) if is_name else token.upper())
+        if token == ":" or (token == "," and not inside):
+            made.append(" ")
+    return "".join(made)
+
+
+def _field_name(name: str) -> str:
+    """A field as a type spells it: quoted, where it could be taken for something else."""
+    return name if _PLAIN_FIELD.fullmatch(name) else quoted(name)
 
 
 def visible(text: str) -> str:

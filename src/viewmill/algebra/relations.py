@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Expression, Literal, Over, SortKey
+from viewmill.algebra.expressions import Column, Expression, Literal, Over, SortKey
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BOOLEAN, NULL
 from viewmill.algebra.windows import SlidingWindow
@@ -242,6 +242,31 @@ class Recursion:
         return Schema(tuple(replace(each, nullable=True) for each in self.base.schema))
 
 
+Form = OneOf["explode", "posexplode", "inline"]
+
+
+@dataclass(frozen=True)
+class Explode:
+    """Each row of `input` once for each element of an array, or each entry of a map.
+
+    `made` are the columns of an element: itself, or the fields of a struct with `inline`, or the
+    key and the value of an entry; with `posexplode` the position stands before. With `outer` a row
+    without elements stays once, with NULLs.
+    """
+
+    input: Relation
+    array: Column
+    made: tuple[Field, ...]
+    form: Form
+    outer: bool
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The input's columns, then those of the elements."""
+        return Schema(self.input.schema.fields + self.made)
+
+
 Relation = (
     Scan
     | Values
@@ -256,6 +281,7 @@ Relation = (
     | Limit
     | Foreign
     | Recursion
+    | Explode
 )
 
 
@@ -268,7 +294,16 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
             return relation.scans
         case Join() | SetOperation():
             return (relation.left, relation.right)
-        case Filter() | Project() | Aggregate() | Window() | Distinct() | Sort() | Limit():
+        case (
+            Filter()
+            | Project()
+            | Aggregate()
+            | Window()
+            | Distinct()
+            | Sort()
+            | Limit()
+            | Explode()
+        ):
             return (relation.input,)
 
 
@@ -283,7 +318,25 @@ def one_row() -> Values:
 
 
 __all__ = [
-    "Aggregate", "Distinct", "Filter", "Foreign", "Join", "JoinKind", "Limit", "Literal", "Named",
-    "Project", "Recursion", "Relation", "Scan", "SetOperation", "Sort", "Values", "Window",
-    "inputs", "one_row",
+    "Aggregate",
+    "Distinct",
+    "Explode",
+    "Filter",
+    "Foreign",
+    "Form",
+    "Join",
+    "JoinKind",
+    "Limit",
+    "Literal",
+    "Named",
+    "Project",
+    "Recursion",
+    "Relation",
+    "Scan",
+    "SetOperation",
+    "Sort",
+    "Values",
+    "Window",
+    "inputs",
+    "one_row",
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from viewmill.algebra.names import type_spelling
+
 
 @dataclass(frozen=True)
 class Boolean:
@@ -121,12 +123,16 @@ class Null:
 
 @dataclass(frozen=True)
 class Nested:
-    """BINARY, ARRAY, STRUCT, MAP: carried whole from recompute to reader, never looked into.
+    """BINARY, ARRAY, STRUCT, MAP: kernels carry a value whole, by its id in the dictionary.
 
-    `name` is Spark's spelling, for example ARRAY<INT>.
+    `name` is Spark's spelling: ARRAY<INT>, MAP<STRING, INT>, STRUCT<a: INT, `b c`: DATE>.
     """
 
     name: str
+
+    def __post_init__(self) -> None:
+        if type(self) is Nested:
+            object.__setattr__(self, "name", type_spelling(self.name))
 
     def __str__(self) -> str:
         return self.name

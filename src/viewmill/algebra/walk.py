@@ -10,6 +10,7 @@ from viewmill.algebra.expressions import Expression
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -89,6 +90,8 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
             return ()
         case Values():
             return tuple(value for row in relation.rows for value in row)
+        case Explode():
+            return (relation.array,)
         case Filter():
             return (relation.condition,)
         case Project():
@@ -140,7 +143,16 @@ def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Re
             return relation
         case Join() | SetOperation():
             return replace(relation, left=change(relation.left), right=change(relation.right))
-        case Filter() | Project() | Aggregate() | Window() | Distinct() | Sort() | Limit():
+        case (
+            Filter()
+            | Project()
+            | Aggregate()
+            | Window()
+            | Distinct()
+            | Sort()
+            | Limit()
+            | Explode()
+        ):
             return replace(relation, input=change(relation.input))
 
 

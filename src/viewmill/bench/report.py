@@ -25,6 +25,8 @@ UNITS = {
     "compile_s": "s to first result",
     "first_s": "s from CREATE to the first rows",
     "cpu_ms": "CPU ms",
+    "written_bytes": "bytes written",
+    "written_share": "% of the table",
     "speedup": "times recompute",
     "plan_cost": "plan cost",
     "estimated_throughput": "1 / cost",

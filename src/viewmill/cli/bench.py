@@ -17,6 +17,7 @@ from viewmill.errors import InvalidArgument, UnknownName, nearest
 
 # Loaded when asked for. Each is a `Bench`.
 BENCHES = {
+    "categories": "viewmill.bench.categories:categories",
     "cofactor": "viewmill.bench.cofactor:cofactor",
     "durable": "viewmill.bench.durable:durable",
     "factorized": "viewmill.bench.factorized:factorized",
@@ -26,6 +27,7 @@ BENCHES = {
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
     "retailer": "viewmill.bench.retailer:retailer",
+    "sinks": "viewmill.bench.sinks:sinks",
     "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",
     "start": "viewmill.bench.start:start",

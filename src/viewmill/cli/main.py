@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from viewmill.cli.adopt import adopt
 from viewmill.cli.backup import backup
 from viewmill.cli.bench import bench
 from viewmill.cli.console import console
@@ -23,16 +24,18 @@ from viewmill.cli.export import export
 from viewmill.cli.init import init
 from viewmill.cli.plan import plan
 from viewmill.cli.run import run
+from viewmill.cli.serve import serve
 from viewmill.cli.show import show
 from viewmill.cli.status import status
 from viewmill.cli.terminal import print_error
+from viewmill.cli.test import test
 from viewmill.cli.verify import verify
 from viewmill.cli.warm import warm
 from viewmill.errors import ViewmillError
 
 COMMANDS = (
     init, run, dry_run, plan, explain, show, status, verify, console, doctor, export, backup,
-    warm, demo, bench,
+    serve, test, warm, demo, bench, adopt,
 )  # fmt: skip
 
 app = typer.Typer(

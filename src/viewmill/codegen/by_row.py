@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from viewmill.algebra.clock import is_timed
 from viewmill.algebra.conditions import conjuncts, filtered, together
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, Over
@@ -60,8 +61,8 @@ def compute_by_row(query: Relation) -> Relation:
 
 
 def _lifted(relation: Relation) -> Relation:
-    if not scans(relation):
-        return relation  # the engine computes it, once
+    if not scans(relation) or is_timed(relation):
+        return relation  # the engine computes it, once; or the clock judges it
     match relation:
         case Filter():
             return _filter(relation)

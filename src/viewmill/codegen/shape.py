@@ -14,6 +14,7 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -125,6 +126,7 @@ def blame(relation: Relation) -> tuple[str, Span | None]:
         Distinct: "DISTINCT inside a query",
         Aggregate: "a group-by over a group-by",
         Recursion: "a recursive CTE inside a query",
+        Explode: "a generator inside a query",
     }
     if isinstance(relation, Foreign):
         return f"the engine alone understands the query: {relation.reason}", relation.span

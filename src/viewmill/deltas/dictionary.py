@@ -6,7 +6,7 @@ to another string: the strings that no row holds any more go when a mill takes a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,8 @@ from viewmill.deltas.lazy_columns import FilterTest, PushedFilter
 from viewmill.deltas.wide_codes import OWN, WideCodes, Wides
 
 Ids = npt.NDArray[np.int64]
+
+_SAVED_AT_ONCE = 1 << 16  # strings in a batch
 
 
 class Strings(Protocol):
@@ -208,6 +210,42 @@ class Dictionary:
         nulls = [0] * len(ids) if mask is None else mask.tolist()
         pairs = zip(ids.tolist(), nulls, strict=True)
         return pa.array([None if null else self._nested[i] for i, null in pairs], type_)
+
+    # In snapshots.
+
+    def saved_strings(self) -> Iterator[Any]:
+        """All strings in the order of their ids, as record batches; NULL for nested values."""
+        for start in range(0, len(self), _SAVED_AT_ONCE):
+            ids = np.arange(start, min(start + _SAVED_AT_ONCE, len(self)), dtype=np.int64)
+            mask = None
+            if self._nested:
+                mask = np.isin(ids, np.fromiter(self._nested, np.int64)).astype(np.uint8)
+            yield pa.RecordBatch.from_arrays([self.decode(ids, mask)], names=["string"])
+
+    def saved_wides(self) -> list[Any]:
+        """All wide numbers in the order of their codes, as record batches."""
+        wide = self._wide
+        numbers = string_array([str(wide.number(OWN + i)) for i in range(len(wide))], None)
+        return [pa.RecordBatch.from_arrays([numbers], names=["number"])]
+
+    def restore(self, strings: Any, wides: Any) -> bool:
+        """Give the strings and numbers of a snapshot the ids that they had.
+
+        False if a string gets another one: this dictionary was not empty, or they repeat.
+        """
+        store, wide = self.strings, self.wide
+        for values in strings.column(0).chunks:
+            start = len(store)
+            if values.null_count:
+                for each in values.to_pylist():
+                    _ = store.reserve() if each is None else store.intern(each)
+            elif len(values):
+                store.encode(values)
+            if len(store) != start + len(values):
+                return False
+        for each in wides.column(0).to_pylist():
+            wide.code(int(each))
+        return len(wide) == int(wides.num_rows)
 
 
 def string_array(values: Sequence[str], mask: npt.NDArray[np.uint8] | None) -> pa.Array:

@@ -74,6 +74,11 @@ class LazyColumns:
         self._arrays: Mapping[int, Any] = _NO_ARRAYS if arrays is None else arrays
         self._read: tuple[tuple[int, ...], Sequence[Words]] = ((), ())  # what was read last at once
 
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return int(self.table.num_columns)
+
     def pair(self, i: int) -> Pair:
         """The words and the mask of a column."""
         found = self._known.get(i)
@@ -138,7 +143,7 @@ class LazyWords(Sequence[Words]):
         self.lazy = lazy
 
     def __len__(self) -> int:
-        return int(self.lazy.table.num_columns)
+        return self.lazy.width
 
     @overload
     def __getitem__(self, i: int) -> Words: ...
@@ -159,7 +164,7 @@ class LazyMasks(Sequence["Mask | None"]):
         self.lazy = lazy
 
     def __len__(self) -> int:
-        return int(self.lazy.table.num_columns)
+        return self.lazy.width
 
     @overload
     def __getitem__(self, i: int) -> Mask | None: ...

@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float64]
 _CUTOFF = 1e-11
 
 
+# A system whose pivots are all above this share of the largest needs no search for such directions.
+_SURE = 1e-8
+
 # Shares of a sum of squares: what rounding leaves, to the digits of one float and of two; and what
 # is left of a variance that has lost most of its digits.
 _ROUNDED, _ROUNDED_TWICE, _FEW_DIGITS = 1e-13, 1e-28, 1e-10
@@ -130,14 +133,21 @@ class Centred:
         return cls.from_pairs(*read_pairs(m, numbers, lows))
 
     @classmethod
-    def from_pairs(cls, full: Pairs, is_known: bool) -> Centred:
-        """From the full matrix whose first row is the count and the sums."""
+    def from_pairs(cls, full: Pairs, is_known: bool, numbers: int | None = None) -> Centred:
+        """From the full matrix whose first row is the count and the sums.
+
+        Behind the first `numbers` columns, if that is given, all are 0 or 1.
+        """
         n = float(full.high[0, 0])
         sums, products = full[0, 1:], full[1:, 1:]
         means = np.asarray(sums.high / n)
         # n Σxy - Σx Σy, in twice the digits: of numbers far from zero little else is left.
-        central = products.times(full[0, 0]).minus(sums.outer())
-        covariances = central.high / (n * n)
+        k = len(sums.high) if numbers is None else numbers
+        central = products[:k].times(full[0, 0]).minus(sums[:k, np.newaxis].times(sums[np.newaxis]))
+        # Counts, and the products of counts of fewer than some ten million rows, are exact.
+        covariances = products.high * n - np.outer(sums.high, sums.high)
+        covariances[:k], covariances[:, :k] = central.high, central.high.T
+        covariances /= n * n
         variances = np.diagonal(covariances).copy()
         # What rounding leaves of a constant column is no variance.
         raw = np.abs(np.diagonal(products.high) / n)
@@ -172,14 +182,60 @@ class Fit:
     r2: float
 
 
-def fit(centred: Centred, label: int, features: list[int], l2: float = 0.0) -> Fit:
-    """Regress one column on others, minimizing the sum of squared errors + l2 · coefficients²."""
+def fit(
+    centred: Centred,
+    label: int,
+    features: list[int],
+    l2: float = 0.0,
+    onehots: Sequence[Sequence[int]] = (),
+) -> Fit:
+    """Regress one column on others, minimizing the sum of squared errors + l2 · coefficients².
+
+    `onehots` has positions among the features whose columns add up to 1 in every row.
+    """
     matrix = centred.correlations[np.ix_(features, features)]
     target = centred.correlations[features, label]
+    scales = centred.scales[features]
     # theta is in units of deviations: b = theta * s_y / s_x, so the penalty scales along.
-    penalty = l2 / centred.n / np.square(centred.scales[features])
-    theta = shortest(matrix + np.diag(penalty), target)
-    return unscaled(centred, label, features, theta)
+    if l2:
+        matrix = matrix + np.diag(l2 / centred.n / np.square(scales))
+        theta = _solved(matrix, target)
+    else:
+        theta = _without_one_each(matrix, target, scales, onehots)
+    return unscaled(centred, label, features, shortest(matrix, target) if theta is None else theta)
+
+
+def _without_one_each(
+    matrix: Floats, target: Floats, scales: Floats, onehots: Sequence[Sequence[int]]
+) -> Floats | None:
+    """The shortest solution where the only dependencies are those of one-hot columns: one column of
+    each category is left out, and what a category could be shifted by is taken back."""
+    dropped = [max(each, key=lambda i: scales[i]) for each in onehots if len(each)]
+    kept = np.setdiff1d(np.arange(len(target)), dropped)
+    solved = _solved(matrix[np.ix_(kept, kept)], target[kept])
+    if solved is None:
+        return None
+    theta = np.zeros(len(target))
+    theta[kept] = solved
+    for each in onehots:
+        own = list(each)
+        way = scales[own]  # the same coefficient for each value, in units of deviations
+        theta[own] -= way * float(way @ theta[own]) / float(way @ way)
+    return theta
+
+
+def _solved(matrix: Floats, target: Floats) -> Floats | None:
+    """The solution of a system that is positive definite beyond rounding, else None."""
+    if not len(target):
+        return np.zeros(0)
+    try:
+        triangle = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    diagonal = np.diagonal(triangle)
+    if float(diagonal.min()) ** 2 < _SURE * float(diagonal.max()) ** 2:
+        return None
+    return np.asarray(np.linalg.solve(matrix, target))
 
 
 def unscaled(centred: Centred, label: int, features: list[int], theta: Floats) -> Fit:
@@ -199,6 +255,25 @@ def shortest(matrix: Floats, target: Floats) -> Floats:
     if not len(target):
         return np.zeros(0)
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > _CUTOFF * max(float(values[-1]), 1e-300)
+    kept = _has_variance(values)
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     return np.asarray(vectors @ (inverse * (vectors.T @ target)))
+
+
+def inverted(matrix: Floats) -> Floats:
+    """The inverse of a symmetric matrix over the directions that have variance."""
+    if not len(matrix):
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(matrix)
+    kept = _has_variance(values)
+    inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
+    return np.asarray((vectors * inverse) @ vectors.T)
+
+
+def rank(matrix: Floats) -> int:
+    """The number of directions that have variance."""
+    return int(_has_variance(np.linalg.eigvalsh(matrix)).sum()) if len(matrix) else 0
+
+
+def _has_variance(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    return np.asarray(values > _CUTOFF * max(float(values[-1]), 1e-300))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -97,15 +98,33 @@ def _define_user_function(connection: Any, name: str, call: UserCall) -> None:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class QueryLimits:
+    """At most so many rows; `watch` is told how to interrupt the query while it runs."""
+
+    rows: int
+    watch: Callable[[Callable[[], None]], AbstractContextManager[object]]
+
+
 class DuckdbEngine:
     """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Sequence[str] = ()) -> None:
         with Hearing():
             self._connection = connect()
+            for setting in settings:
+                self._connection.execute(setting)
         self._has_exact_floats = False
         self._user_functions: set[str] = set()
         self._lock = threading.Lock()
+
+    def run_limited(
+        self, relation: Relation, tables: Mapping[str, pa.Table], limits: QueryLimits
+    ) -> pa.Table:
+        """The rows of `relation`, one more than allowed at most."""
+        self._define_user_functions(relation)
+        text = render(relation, "duckdb", _internal)
+        return _typed(self._execute(text, tables, limits), relation)
 
     def run(self, relation: Relation, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of `relation`, in exactly the types of its schema."""
@@ -158,14 +177,19 @@ class DuckdbEngine:
         """Close the database; what runs is interrupted."""
         self._connection.close()
 
-    def _execute(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    def _execute(
+        self, sql: str, tables: Mapping[str, pa.Table], limits: QueryLimits | None = None
+    ) -> pa.Table:
         cursor = self._connection.cursor()
+        watching = nullcontext() if limits is None else limits.watch(cursor.interrupt)
         try:
-            with Hearing(cursor.interrupt) as heard, _translated_errors():
+            with Hearing(cursor.interrupt) as heard, _translated_errors(), watching:
                 for name, table in tables.items():
                     cursor.register(_internal(name), table)
                 bound = cursor.sql(sql)
                 heard.check()  # before it runs there is nothing to interrupt
+                if limits is not None:
+                    bound = bound.limit(limits.rows + 1)
                 return _within_the_calendar(bound.to_arrow_table())
         finally:
             cursor.close()

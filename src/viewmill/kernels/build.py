@@ -429,10 +429,20 @@ class TriggerMaintainer:
         self.products, self.is_lost = other.products, other.is_lost
         if other.is_lost:
             return
-        other._settle()
-        for each in self.program.states:
-            if not each.derived:
-                self._load_words(each.name, *other._stores[each.name].export_payload())
+        self.load_all(other.export_all())
+
+    def export_all(self) -> dict[str, tuple[npt.NDArray[np.int64], payloads.Payload]]:
+        """The words of all states that are not derived, as committed."""
+        self._settle()
+        names = [each.name for each in self.program.states if not each.derived]
+        return {name: self._stores[name].export_payload() for name in names}
+
+    def load_all(
+        self, states: Mapping[str, tuple[npt.NDArray[np.int64], payloads.Payload]]
+    ) -> None:
+        """Hold the words of states that are not derived; the inverse of `export_all`."""
+        for name, (keys, payload) in states.items():
+            self._load_words(name, keys, payload)
         self._settle()
         self.commit()
 

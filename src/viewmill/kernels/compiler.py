@@ -27,7 +27,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
 from viewmill.kernels.checked_files import check_files
 from viewmill.kernels.source import (
@@ -118,6 +118,12 @@ def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
     _cache_with_library(dispatcher, _LoopLocator)
     loop: Callable[..., Any] = dispatcher
     return loop
+
+
+def also_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that loops call, compiled into them; from Python it is called as it is."""
+    made: Callable[..., Any] = register_jitable(function)
+    return made
 
 
 def inlined(function: Callable[..., Any], *, reorder_sums: bool = False) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -85,12 +85,12 @@ class OrderedStore:
         """Replace everything."""
         self.clear()
         inside, is_null = to_levels(self.kind, keys)
-        words = to_words(self.kind.payload, payload)
-        if is_null.any():
-            for row in np.ascontiguousarray(words[is_null]):
-                kernel(ordered_kernels.ordered_load_null)(self.handle, address_of(row))
-        rows = np.ascontiguousarray(np.concatenate([inside, words], axis=1)[~is_null])
-        kernel(ordered_kernels.ordered_load)(self.handle, address_of(rows), len(rows))
+        for words in to_words(self.kind.payload, payload):
+            if is_null.any():
+                for row in np.ascontiguousarray(words[is_null]):
+                    kernel(ordered_kernels.ordered_load_null)(self.handle, address_of(row))
+            rows = np.ascontiguousarray(np.concatenate([inside, words], axis=1)[~is_null])
+            kernel(ordered_kernels.ordered_load)(self.handle, address_of(rows), len(rows))
 
     def export_payload(self) -> tuple[IntArray, Payload]:
         """Keys, and an array for each slot, as committed."""
@@ -168,33 +168,40 @@ def from_levels(kind: Ordered, levels: IntArray) -> IntArray:
     return _in_order(kind, keys)
 
 
-def to_words(slots: Sequence[Slot], payload: Payload) -> IntArray:
-    """One word for each slot, three for a float; what is wider is an error."""
+def to_words(slots: Sequence[Slot], payload: Payload) -> Iterator[IntArray]:
+    """What to add to the levels, one after the other: a sum of floats comes in parts.
+
+    A slot has one word, a float three; what is wider is an error.
+    """
     count = sum(slot.words if slot.kind == "sum" else 1 for slot in slots)
-    words, j = np.zeros((len(payload[0]) if payload else 0, count), np.int64), 0
+    passes = max(
+        (v.shape[1] for s, v in zip(slots, payload, strict=True) if s.kind == "sum"), default=1
+    )
+    words = np.zeros((passes, len(payload[0]) if payload else 0, count), np.int64)
+    j = 0
     for slot, values in zip(slots, payload, strict=True):
         if slot.kind == "sum":
-            words[:, j] = values.sum(axis=1, dtype=np.float64).view(np.int64)
+            words[: values.shape[1], :, j] = np.ascontiguousarray(values.T).view(np.int64)
             j += 3
             continue
         if slot.kind == "wide":
-            words[:, j] = values[:, 0]
-            if (values[:, 1] != words[:, j] >> 63).any():
+            words[0, :, j] = values[:, 0]
+            if (values[:, 1] != words[0, :, j] >> 63).any():
                 raise Outgrown(f"a sum ({slot.name}) in an ordered state is wider than 64 bits")
         else:
-            words[:, j] = values
+            words[0, :, j] = values
         j += 1
-    return words
+    yield from words
 
 
 def from_words(slots: Sequence[Slot], words: IntArray) -> Payload:
-    """The inverse."""
+    """The payload of levels: of a sum of floats both parts."""
     payload, j = Payload(), 0
     for slot in slots:
         column = np.ascontiguousarray(words[:, j])
         if slot.kind == "sum":
             low = np.ascontiguousarray(words[:, j + 1])
-            payload.append((column.view(np.float64) + low.view(np.float64)).reshape(-1, 1))
+            payload.append(np.stack([column.view(np.float64), low.view(np.float64)], axis=1))
             j += 3
             continue
         wide = np.stack([column, column >> 63], axis=1) if slot.kind == "wide" else column

@@ -99,6 +99,7 @@ class ViewEntry:
     state_reads: tuple[Plan, list[set[str]]] | None = None  # the sources of each state of a plan
     budget: int | None = None  # bytes, from MEMORY
     budgeted: BudgetedStates | None = None  # None: all states are always in memory
+    opened: str | None = None  # how it was opened: from its snapshot, or why it was computed
     careful: bool = False  # whether its plan avoids speculative evaluation
     sharding: tuple[str, ...] = ()  # how a pipeline shards it, in words
 
@@ -190,6 +191,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self.generation = 0  # how often an entry was added or removed
         # A hint how to import a table of Spark's catalog under a name; None if there is no such.
         self.bring_in: Callable[[str, str], str | None] | None = None
         self._tables: dict[str, TableEntry] = {}
@@ -264,6 +266,7 @@ class Catalog:
     def add(self, entry: Entry) -> None:
         """Add or replace."""
         key = entry.name.lower()
+        self.generation += 1
         if key in self._entries:
             self._forget_readings(key)
             self._views = None
@@ -281,6 +284,7 @@ class Catalog:
     def remove(self, name: str) -> None:
         """Forget a name."""
         key = name.lower()
+        self.generation += 1
         self._forget_readings(key)
         entry = self._entries.pop(key)
         if isinstance(entry, ViewEntry) and self._views is not None:

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from viewmill.algebra.relations import Relation
+from viewmill.algebra.clock import CLOCK, clock_reads, with_moment
+from viewmill.algebra.recursion import over
+from viewmill.algebra.relations import Recursion, Relation
 from viewmill.algebra.walk import sources, user_calls
 from viewmill.deltas.consolidate import consolidate, without
 from viewmill.deltas.delta import Delta, concat
@@ -24,7 +26,9 @@ from viewmill.deltas.product import as_delta
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
+from viewmill.mill.mill_time import MillTime
 from viewmill.mill.read_only_store import ReadOnlyStore, refused
+from viewmill.mill.snapshots import Noting
 from viewmill.mill.storage.part_files import PartFiles
 from viewmill.mill.store import Store
 from viewmill.mill.tiers import Tiers
@@ -34,6 +38,7 @@ from viewmill.planner.operators import Costs
 from viewmill.policies.arrivals import COMPLETE, Arrivals, Commits, Expectation
 from viewmill.program.compiler_setting import compiler_setting
 from viewmill.program.patterns import PatternQueries
+from viewmill.rewrite.correlation import map_expressions, transform_everywhere
 from viewmill.runtime.runtime import Runtime
 
 _LOG = logging.getLogger("viewmill")
@@ -86,6 +91,7 @@ class Core:
         selection: Selector = "dynamic",
         reshape: Reshape | None = None,
         compile: str | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.tiers = Tiers(self, compiler_setting(compile))
         self.dictionary = Dictionary()
@@ -94,6 +100,10 @@ class Core:
         self.runtime: Runtime = pkgutil.resolve_name(RUNTIMES["in-process"])()
         self.store = store
         self.version = 0
+        self.time = MillTime(clock)
+        # Lets time pass, and gives the record of the time with the views that are being created.
+        self.tick: Callable[[], None] = lambda: None
+        self.time_record: Callable[[Iterable[ViewEntry]], dict[str, str]] = lambda created: {}
         self._epoch = time.time_ns() - time.monotonic_ns()
         self.trouble: str | None = None  # what failed after a commit, for the status
         self.lock = threading.RLock()
@@ -103,6 +113,8 @@ class Core:
         self.is_delivering = False
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
+        self.is_safe = False  # whether SQL comes from people who are not trusted
+        self.noting: list[Noting] = []  # those who read older versions, or keep rows of now
         # By temporal view: what gives its catalog record, if the current batch starts the view.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
         # During recovery: restores the runs of a pattern view before it is filled.
@@ -113,6 +125,8 @@ class Core:
         self.is_releasing_states = False  # whether states are being selected
         # The catalog records of the deferred views that a change of these tables makes stale.
         self.stale_records: Callable[[Iterable[str]], dict[str, str]] = lambda tables: {}
+        # Notes in the directory that a view is no longer stale.
+        self.note_refreshed: Callable[[ViewEntry], None] = lambda entry: None
         self._given: dict[str, Delta] = {}  # rows to read in place of sources, by lower-case name
         # The Parquet files of what is in parts, by name.
         self.part_files: dict[str, PartFiles] = {}
@@ -152,7 +166,8 @@ class Core:
         """The bulk engine, imported when it is first needed."""
         if self._engine is None:
             if self.spark is None:
-                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+                locked = ("SET lock_configuration = true",) if self.is_safe else ()
+                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])(locked)
             else:
                 self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
         return self._engine
@@ -211,6 +226,8 @@ class Core:
 
     def now(self) -> int:
         """UTC microseconds that only go forward: the wall clock is read once, on opening."""
+        if self.time.is_driven:
+            return max(self.time.reached, self.time.read())
         return (time.monotonic_ns() + self._epoch) // 1000
 
     @contextmanager
@@ -321,12 +338,7 @@ class Core:
         `tables` replaces the rows of some sources, `reached` the watermarks of some. Exactly means
         without rounding on the way to an aggregate of floats, which takes much longer.
         """
-        cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
-        relation, given = cut(self, relation, tables or {}, reached or {})
-        names = sources(relation)
-        read = {name: given.get(name.lower(), None) for name in names}
-        with self.write_lock:  # reading may put rows in order: Ctrl-C waits for that
-            read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
+        relation, read = self.gather(relation, tables or {}, reached or {})
         if view is not None:
             view.engine_calls += 1
         if exactly:
@@ -334,6 +346,31 @@ class Core:
         # The user's functions run in this process, so Spark cannot call them.
         is_local = self.spark is not None and any(True for _ in user_calls(relation))
         return (self.local_engine if is_local else self.engine).run(relation, read)
+
+    def gather(
+        self, relation: Relation, tables: Mapping[str, Any], reached: Mapping[str, int | None]
+    ) -> tuple[Relation, dict[str, Any]]:
+        """A relation without windows, and its sources as Arrow tables, which never change."""
+        relation = _at(relation, reached.get(CLOCK) or self.time.reached)
+        cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
+        relation, given = cut(self, relation, tables, reached)
+        read = {name: given.get(name.lower(), None) for name in sources(relation)}
+        with self.write_lock:  # reading may put rows in order: Ctrl-C waits for that
+            read = {n: self.arrow(n) if table is None else table for n, table in read.items()}
+        return relation, read
+
+
+def _at(relation: Relation, moment: int) -> Relation:
+    """A relation as of a moment, where it reads the clock."""
+
+    def change(each: Relation) -> Relation:
+        if isinstance(each, Recursion):
+            return over(each, _at(each.base, moment), _at(each.step, moment))
+        return map_expressions(each, lambda expression: with_moment(expression, moment))
+
+    if next(clock_reads(relation), None) is None:
+        return relation
+    return transform_everywhere(relation, change)
 
 
 _CORES: weakref.WeakSet[Core] = weakref.WeakSet()

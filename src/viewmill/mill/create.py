@@ -34,13 +34,24 @@ from viewmill.mill.adaptive_recompute import note_bulk
 from viewmill.mill.archive import attach_archive
 from viewmill.mill.catalog import PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
-from viewmill.mill.fill import build, fill, fill_anew, fill_blocks, restore_lost, unbuilt_blocks
+from viewmill.mill.fill import (
+    build,
+    fill,
+    fill_anew,
+    fill_blocks,
+    fill_from_snapshot,
+    restore_lost,
+    unbuilt_blocks,
+)
 from viewmill.mill.memory import attach, refresh_blocks, release_states
+from viewmill.mill.pattern_rows import Rows, kept_rows_of, rows_to_keep
 from viewmill.mill.patterns import is_pattern, plan_pattern, prepare_pattern_view
 from viewmill.mill.refresh import notify, publish, refresh_view, speculates
 from viewmill.mill.sharing import own_blocks, share_blocks, unshare
+from viewmill.mill.state_snapshots import SavedStates
 from viewmill.mill.statistics import statistics
 from viewmill.mill.table import Table
+from viewmill.mill.through_factorized import inline_factorized
 from viewmill.mill.window_families import leave_families, note_readers, window_of, windows_in
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import PlanOptions, plan
@@ -54,12 +65,14 @@ from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.common_tables import is_common_table
 from viewmill.sql.lower import lower
+from viewmill.sql.parse import parse
 from viewmill.sql.statements import (
     CreateMaterializedView,
     CreateTable,
     CreateTemporalView,
     CreateView,
 )
+from viewmill.strategies.strategy import Statistics
 
 # Tables.
 
@@ -124,6 +137,13 @@ def _check_old_parts(statement: CreateTable) -> None:
         )
 
 
+def drop_kept_rows(core: Core, entry: ViewEntry) -> None:
+    """Drop the view that was made to keep the rows of a pattern, which is gone."""
+    below = kept_rows_of(core, entry)
+    if below is not None:
+        drop(core, below)
+
+
 def drop(core: Core, name: str) -> None:
     """Drop a table or view that no view reads."""
     entry = core.catalog.get(name)
@@ -137,6 +157,7 @@ def drop(core: Core, name: str) -> None:
         core.runtime.remove(entry.name)
         note_readers(core, entry)
         core.starting.pop(entry.name.lower(), None)
+        drop_kept_rows(core, entry)
 
 
 # Views.
@@ -185,12 +206,17 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
         core.catalog.require_free(statement.name)
     if isinstance(existing, ViewEntry):
         statement = replace(statement, name=existing.name)
+    if is_pattern(statement.query):
+        rows = rows_to_keep(core, statement.name, own_text(statement, sql))
+        if rows is not None:
+            _create_over_rows(core, statement, rows)
+            return
     entry = prepare_view(core, statement, sql)
     if isinstance(existing, ViewEntry):
         replace_view(core, existing, entry, view_record, install_view)
         return
     try:
-        save(core, {entry.name: view_record(entry)})
+        save(core, {entry.name: view_record(entry), **core.time_record((entry,))})
     except BaseException:
         leave_families(entry)
         raise
@@ -198,15 +224,36 @@ def create_view(core: Core, statement: CreateMaterializedView, sql: str) -> None
     release_states(core)
 
 
+def _create_over_rows(core: Core, statement: CreateMaterializedView, rows: Rows) -> None:
+    """Create a view that keeps the rows of a pattern, then the pattern over it."""
+    for text in (rows.create, rows.pattern):
+        (made,) = parse(text)
+        if isinstance(made, CreateView):
+            made = as_materialized(made)
+        assert isinstance(made, CreateMaterializedView)
+        try:
+            create_view(core, replace(made, span=None), text)
+        except BaseException:
+            if core.catalog.get(rows.name) is not None:
+                drop(core, rows.name)
+            raise
+
+
 def prepare_view(
-    core: Core, statement: CreateMaterializedView, sql: str, *, careful: bool = False
+    core: Core,
+    statement: CreateMaterializedView,
+    sql: str,
+    *,
+    careful: bool = False,
+    saved: SavedStates | None = None,
 ) -> ViewEntry:
-    """Plan, build and fill a view that is not in the catalog yet."""
+    """Plan, build and fill a view that is not in the catalog yet; `saved` are states to load."""
     if is_pattern(statement.query) and _elsewhere(core, statement, sql) is None:
         return prepare_pattern_view(core, statement, sql)
     names = names_in(core, statement.query)
     _refuse_cycle(core, statement.name, names)
-    made, query = plan_view(core, statement, sql, careful=careful)
+    known = None if saved is None else saved.known
+    made, query = plan_view(core, statement, sql, careful=careful, known=known)
     entry = ViewEntry(
         name=statement.name,
         sql=own_text(statement, sql),
@@ -221,11 +268,17 @@ def prepare_view(
         budget=statement.memory_bytes,
         careful=careful,
     )
+    if saved is not None:
+        saved.check(entry)
     attach(core, entry)
     share_blocks(core, entry)
     if entry.budgeted is None or entry.budgeted.mode == "incremental":
         for block in own_blocks(entry):
-            block.maintainer = build(core, block.program, entry)
+            rows = None if saved is None else saved.entries
+            block.maintainer = build(core, block.program, entry, rows)
+    if saved is not None:
+        fill_from_snapshot(core, entry, saved)
+        return entry
     start = time.perf_counter()
     try:
         fill(core, entry)
@@ -239,9 +292,14 @@ def prepare_view(
 
 
 def plan_view(
-    core: Core, statement: CreateMaterializedView, sql: str, *, careful: bool = False
+    core: Core,
+    statement: CreateMaterializedView,
+    sql: str,
+    *,
+    careful: bool = False,
+    known: Statistics | None = None,
 ) -> tuple[Plan, Relation]:
-    """The plan of a view, without creating it."""
+    """The plan of a view, without creating it; `known` is what it was planned with before."""
     query = _elsewhere(core, statement, sql)
     if query is None and is_pattern(statement.query):
         made = plan_pattern(core, statement, sql)
@@ -250,7 +308,7 @@ def plan_view(
         query = rewrite(lower(statement.query, sql, core.catalog, describe(core)))
         query = core.reshape(statement.name, query)
     _check_columns(query.schema, statement.span)
-    _refuse_factorized_sources(core, query)
+    query = _over_factorized(core, query)
     if statement.result == "factorized" and statement.memory_bytes is not None:
         raise UnsupportedQuery(
             "RESULT FACTORIZED does not go with MEMORY",
@@ -260,7 +318,7 @@ def plan_view(
     options = PlanOptions(
         statement.refresh_policy, statement.strategy, statement.hints, statement.result
     )
-    known = replace(statistics(core, query), careful=careful)
+    known = replace(statistics(core, query) if known is None else known, careful=careful)
     made = plan(statement.name, query, known, options)
     if careful:
         why = "a faster plan failed where the query does not"
@@ -300,16 +358,23 @@ def _check_columns(schema: Schema, span: Span | None) -> None:
         check_name(name, "a column", span)
 
 
-def _refuse_factorized_sources(core: Core, query: Relation) -> None:
-    """Refuse views over a factorized view, which does not list its changes."""
+def _over_factorized(core: Core, query: Relation) -> Relation:
+    """A query over factorized views is one over what they read: they do not list their changes.
+
+    Those with a policy of their own would show other rows than the tables, and arrays have none.
+    """
     for name in sources(query):
         entry = core.catalog.get(name)
-        if isinstance(entry, ViewEntry) and entry.enumerator is not None:
+        if not isinstance(entry, ViewEntry) or entry.enumerator is None:
+            continue
+        if entry.policies or entry.enumerator.form != "factorized":
             raise UnsupportedQuery(
                 f'view "{entry.name}" is {entry.enumerator.form}, so no view can be kept over it',
                 detail="It does not list its changes.",
                 hint="Read the tables that it reads, or keep it listed.",
             )
+    inlined = inline_factorized(core, query)
+    return query if inlined is query else rewrite(inlined)
 
 
 def install_view(core: Core, entry: ViewEntry) -> None:
@@ -361,6 +426,7 @@ def replace_view(
             core.starting[old.name.lower()] = starting
         raise
     old.dropped = True
+    drop_kept_rows(core, old)
     new.version = core.version
     _publish_change(core, new, change, outputs)
     release_states(core)
@@ -551,10 +617,14 @@ def alter_policies(
     if is_immediate(policies) or moves:
         refresh_view(core, entry)
     core.catalog.set_policies(entry, policies)
+    stored = entry.stored_version
+    if entry.is_immediate:
+        entry.stored_version = None  # it is never stale again under this policy
     try:
         save(core, {entry.name: (recorded or view_record)(entry)})
     except BaseException:
         core.catalog.set_policies(entry, before)
+        entry.stored_version = stored
         raise
     if moves:
         _build_windows_again(core, entry)

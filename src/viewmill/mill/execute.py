@@ -6,7 +6,6 @@ gives  a Result for SELECT, EXPLAIN and VERIFY, None for all others
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -18,10 +17,15 @@ from sqlglot import exp
 from viewmill.algebra.expressions import Cast, Column, Literal
 from viewmill.algebra.relations import Project, Relation
 from viewmill.algebra.schema import Schema
-from viewmill.algebra.walk import sources
 from viewmill.deltas.arrow import encode_columns, shown
 from viewmill.deltas.delta import Delta, concat
-from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery, nearest
+from viewmill.errors import (
+    InvalidArgument,
+    UnknownName,
+    UnsupportedQuery,
+    ViewmillError,
+    nearest,
+)
 from viewmill.mill.broken_views import repair, replacing_broken
 from viewmill.mill.catalog import BrokenEntry, PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.core import Core
@@ -34,11 +38,12 @@ from viewmill.mill.create import (
     drop,
     plan_view,
 )
-from viewmill.mill.histories import history_table, length_of
 from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
+from viewmill.mill.reading import history_tables, plan_select, refresh_sources, utc_now
 from viewmill.mill.refresh import deliver_notices, refresh_due
 from viewmill.mill.temporal import create_temporal_view, temporal_record
+from viewmill.mill.through_factorized import read_through
 from viewmill.mill.unfit_values import FAILURES, unfit_insert, unfit_rows
 from viewmill.mill.verify import Difference
 from viewmill.planner.explain import explain
@@ -46,7 +51,6 @@ from viewmill.program.parts import PartQueries
 from viewmill.rewrite.rules import rewrite
 from viewmill.sql import statements as s
 from viewmill.sql.lower import lower
-from viewmill.sql.read_parts import read_parts
 from viewmill.sql.spans import span_of
 
 if TYPE_CHECKING:
@@ -116,6 +120,13 @@ def _define(core: Core, statement: Definition, sql: str) -> None:
         return
     match statement:
         case s.CreateTable():
+            if statement.archive is not None and core.is_safe:
+                raise UnsupportedQuery(
+                    "ARCHIVE is not possible in a safe mill",
+                    detail="It names a folder that is written to, and the SQL may be anybody's.",
+                    hint="Open the mill without safe=True to create this table.",
+                    span=statement.span,
+                )
             create_table(core, statement, sql)
         case s.AlterRefresh():
             if statement.refresh_policy is not None:
@@ -177,23 +188,32 @@ def _drop(core: Core, name: str, if_exists: bool, kinds: Any, word: str) -> None
 def select(core: Core, query: exp.Query | exp.Values, sql: str) -> Result:
     """Run any SELECT over tables and views, at the last version."""
     with core.lock:
-        lengths = partial(length_of, core)
-        tree, catalog, histories = read_parts(query, sql, core.catalog, lengths)
-        lowered = lower(tree, sql, catalog, describe(core), _now())  # type: ignore[arg-type]
-        relation = rewrite(lowered)
-        names = {*sources(relation), *(each.source for each in histories)}
-        with core.write_lock:
-            refresh_due(core, reading=names)
-        tables = {each.name.lower(): history_table(core, each) for each in histories}
+        planned = plan_select(core, query, sql)
+        relation = planned.relation
+        refresh_sources(core, planned)
+        tables = history_tables(core, planned)
         counted = counted_view(core, relation)
         if counted is not None:
             result = Result(pa.table({counted[0]: [counted[1]]}))
         else:
-            tables |= rows_for_limit(core, relation)
-            table = core.run(relation, tables=tables)
+            limited = rows_for_limit(core, relation)
+            table = _run_through(core, relation, tables | limited, is_limited=bool(limited))
             result = Result(shown(table, relation.schema, core.dictionary))
     deliver_notices(core)
     return result
+
+
+def _run_through(
+    core: Core, relation: Relation, tables: dict[str, Any], *, is_limited: bool
+) -> Any:
+    """The rows of a query, through the definitions of the factorized views that it reads."""
+    through = relation if is_limited else read_through(core, relation)
+    if through is relation:
+        return core.run(relation, tables=tables)
+    try:
+        return core.run(through, tables=tables)
+    except ViewmillError:  # sums of parts may overflow where the sum of all does not
+        return core.run(relation, tables=tables)
 
 
 def _explain(mill: Mill, core: Core, statement: s.Explain, sql: str) -> Result:
@@ -229,12 +249,8 @@ def _delta_of(core: Core, statement: s.Insert | s.Delete | s.Update, sql: str) -
             return _updated(core, statement, schema, sql)
 
 
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
-
-
 def _run(core: Core, sql: str, query: s.QueryTree, shape: Callable[[Relation], Relation]) -> Any:
-    relation = lower(query, sql, core.catalog, describe(core), _now())
+    relation = lower(query, sql, core.catalog, describe(core), utc_now(core))
     return core.run(rewrite(shape(relation)))
 
 

@@ -20,7 +20,7 @@ from viewmill.mill.memory import release_states
 from viewmill.planner.allot import SELECTORS, Selector
 from viewmill.policies.arrivals import Expectation, Late, Model, Periodic
 
-_WORDS = ("rows", "complete", "deletes", "at", "every", "total", "late", "deltas")
+_WORDS = ("rows", "complete", "deletes", "at", "every", "total", "late", "deltas", "lasting")
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -37,10 +37,15 @@ def expect(core: Core, table: str, said: Mapping[str, Any]) -> None:
         arrivals.say(None)
         arrivals.declare(None)
     elif "every" in given or "late" in given:
+        if "lasting" in given:
+            raise InvalidArgument("lasting= is for hints, every= and late= are models")
         arrivals.declare(_model(given))
         arrivals.say(None)
     else:
-        arrivals.say(_hint(given), deltas=_deltas(given))
+        until = core.now() + _duration(given["lasting"]) if "lasting" in given else None
+        if until is not None and "deltas" in given:
+            raise InvalidArgument("a hint is for some deltas= or lasting= a time, not both")
+        arrivals.say(_hint(given), deltas=_deltas(given), until=until)
     if arrivals.model != before:  # a hint is about the next deltas only and is not kept on disk
         _save(core, entry, before)
     release_states(core)

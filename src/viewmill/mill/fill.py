@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from viewmill.algebra.clock import CLOCK
 from viewmill.algebra.relations import Values
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
@@ -21,18 +22,21 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.block_rows import BlockRows
 from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
+from viewmill.mill.state_snapshots import SavedStates
 from viewmill.mill.table import Table
 from viewmill.mill.window_families import join_family, window_of
-from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.plan import Plan
 from viewmill.program.arrays import Arrays
 from viewmill.program.program import (
     ByRow,
+    Exploded,
     Input,
     Maintainer,
+    MomentParts,
     Program,
     Queries,
     Recursive,
+    Timed,
     Trigger,
     Triggers,
 )
@@ -45,11 +49,18 @@ _COUNTED_EACH_TIME = 10_000  # rows of a table that are looked at after each cha
 
 BUILDERS = {
     "arrays": "viewmill.kernels.arrays:build_arrays",
+    "timed": "viewmill.kernels.timed:build",
+    "explode": "viewmill.kernels.explode:build",
     "rows": "viewmill.kernels.by_row:build",
     "recursion": "viewmill.kernels.recursion:build",
+    "mixed_moments": "viewmill.kernels.mixed_moments:build",
     "window_parts": "viewmill.kernels.window_parts:WindowPartMaintainer",
     "engine": "viewmill.engines.build:build",
 }
+
+
+# Bodies whose maintainers are made anew when a view is filled again.
+_REBUILT = (Triggers, Arrays, ByRow, Queries, Recursive, Timed, Exploded, MomentParts)
 
 
 def unbuilt_blocks(plan: Plan) -> list[Block]:
@@ -64,10 +75,14 @@ class _Unbuilt:
         raise AssertionError(f"{name} before the view was built")
 
 
-def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
-    """The maintainer of a program."""
+def build(
+    core: Core, program: Program, entry: ViewEntry, filled_from: int | None = None
+) -> Maintainer:
+    """The maintainer of a program that is filled from so many rows; None means all it reads."""
     if isinstance(program.body, Triggers):
-        made = core.tiers.build(program, _source_rows(core, program))
+        made = core.tiers.build(
+            program, _source_rows(core, program) if filled_from is None else filled_from
+        )
         chosen = next((b.chosen for b in entry.plan.blocks if b.program is program), None)
         made.products = None if chosen is None else chosen.product_trigger
         triggers: Maintainer = made
@@ -75,6 +90,9 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
     if isinstance(program.body, Arrays):
         arrays: Maintainer = pkgutil.resolve_name(BUILDERS["arrays"])(program, core.dictionary)
         return arrays
+    if isinstance(program.body, Exploded):
+        exploded: Maintainer = pkgutil.resolve_name(BUILDERS["explode"])(program, core.dictionary)
+        return exploded
     if isinstance(program.body, ByRow):
         rows: Maintainer = pkgutil.resolve_name(BUILDERS["rows"])(program, core.dictionary)
         return rows
@@ -84,6 +102,16 @@ def build(core: Core, program: Program, entry: ViewEntry) -> Maintainer:
             program, lambda: core.tiers.build(step, rows_read)
         )
         return recursion
+    if isinstance(program.body, Timed):
+        timed: Maintainer = pkgutil.resolve_name(BUILDERS["timed"])(
+            program, lambda: core.time.reached
+        )
+        return timed
+    if isinstance(program.body, MomentParts):
+        moments: Maintainer = pkgutil.resolve_name(BUILDERS["mixed_moments"])(
+            program, core.dictionary
+        )
+        return moments
     if isinstance(program.body, Windowed):
         window: Maintainer = join_family(core, program, entry)
         return window
@@ -121,6 +149,14 @@ def fill(core: Core, entry: ViewEntry) -> None:
     entry.has_taken_all()
 
 
+def fill_from_snapshot(core: Core, entry: ViewEntry, saved: SavedStates) -> None:
+    """Fill a view with the states of a checkpoint, as of its version then."""
+    saved.load(entry)
+    entry.rows = saved.rows
+    entry.version, entry.refreshed = saved.version, core.now()
+    entry.refresh_kind = "backfill"
+
+
 def _unshared(entry: ViewEntry) -> list[Block]:
     return [each for each in entry.blocks if each.views <= {entry.name}]
 
@@ -130,7 +166,7 @@ def fill_anew(core: Core, entry: ViewEntry) -> None:
     before = [(block, block.maintainer) for block in _unshared(entry)]
     try:
         for block, _ in before:
-            if isinstance(block.program.body, Triggers | Arrays | ByRow | Queries | Recursive):
+            if isinstance(block.program.body, _REBUILT):
                 block.maintainer = build(core, block.program, entry)
         fill(core, entry)
     except BaseException:
@@ -222,8 +258,8 @@ def _fill_block(
     inner: BlockRows,
 ) -> None:
     maintainer = block.maintainer
-    if isinstance(block.program.body, Recursive):
-        negative[block.name] = _fill_recursion(core, entry, block, own, negative)
+    if isinstance(block.program.body, Recursive | Timed | MomentParts):
+        negative[block.name] = _fill_by_feeding(core, entry, block, own, negative)
         return
     if _is_fed(core, block):
         negative[block.name] = _feed(core, entry, block, own, negative)
@@ -338,7 +374,7 @@ def _fed_rows(
     source = block.renamed.get(input_.source, input_.source)
     if source in own:
         missing = negative.get(source) or Delta.empty(input_.schema)
-        shown = _shown(core, entry, own[source], input_.source, negative, tables)
+        shown = _shown(core, entry, own, own[source], negative, tables or None)
         if not missing.size:
             return shown, missing
         return consolidate(concat(input_.schema, [shown, missing.negated()])), missing
@@ -380,56 +416,54 @@ def _replay(
         if read is None:
             rows = core.contents(each.source)
         else:
-            rows = _shown(core, entry, read, each.source, negative)
+            rows = _shown(core, entry, own, read, negative)
         block.maintainer.apply(each.name, rows)
     return block.maintainer.flush()
 
 
-def _fill_recursion(
+def _fill_by_feeding(
     core: Core,
     entry: ViewEntry,
     block: Block,
     own: Mapping[str, Block],
     negative: Mapping[str, Delta],
 ) -> Delta:
-    """Fill a recursive CTE by feeding its inputs, rows with a negative multiplicity last.
+    """Fill a block by feeding its inputs, rows with a negative multiplicity last.
 
     Gives the output delta that those cause.
     """
-    recursion: Any = block.maintainer
-    if recursion.is_lost:
-        recursion.clear()
+    fed: Any = block.maintainer
+    if fed.is_lost:
+        fed.clear()
     late = []
     for each in block.program.inputs:
+        if each.source == CLOCK:
+            continue
         rows, missing = _fed_rows(core, entry, block, each, own, negative, {})
-        recursion.apply(each.name, rows)
+        fed.apply(each.name, rows)
         late.append((each.name, missing))
-    recursion.flush()
-    recursion.commit()
+    fed.flush()
+    fed.commit()
     for name, missing in late:
-        recursion.apply(name, missing)
-    change: Delta = recursion.flush()
-    recursion.commit()
+        fed.apply(name, missing)
+    change: Delta = fed.flush()
+    fed.commit()
     return change
 
 
 def _shown(
     core: Core,
     entry: ViewEntry,
+    own: Mapping[str, Block],
     block: Block,
-    name: str,
     negative: Mapping[str, Delta],
     tables: Mapping[str, Any] | None = None,
 ) -> Delta:
-    """The rows of a block; recomputed if it does not store them or its states are released.
-
-    `name` is the block's name in the plan.
-    """
+    """The rows of a block; recomputed if it does not store them or its states are released."""
     program = block.program
     if not _passes_rows_on(program) and not _is_away(entry, block):
         return block.maintainer.contents()
-    queries = {each.name: each.query for each in entry.plan.blocks[:-1]}
-    rows = core.run(inline_blocks(queries[name], queries), view=entry, tables=tables)
+    rows = BlockRows(core, entry, list(own.values())).run(block, program.query, tables)
     named = rows.rename_columns(list(program.output.names))
     there = to_delta(named, program.output, core.dictionary)
     less = negative.get(block.name)
@@ -454,7 +488,7 @@ def _is_away(entry: ViewEntry, block: Block) -> bool:
 def _passes_rows_on(program: Program) -> bool:
     """Whether a block does not store its output rows, because only the next block reads them."""
     is_passing = any(isinstance(state.kind, Passing) for state in program.states)
-    return is_passing or isinstance(program.body, ByRow)
+    return is_passing or isinstance(program.body, ByRow | Exploded)
 
 
 def _fill_window(block: Block) -> Delta:

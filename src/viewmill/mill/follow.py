@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,13 @@ from viewmill.deltas.arrow import arrow_schema
 from viewmill.errors import ViewmillError
 from viewmill.mill.offsets import commit_step, read_offsets
 from viewmill.program.threads import one_of_ours
-from viewmill.sources.source import Source, Step
+from viewmill.sources.source import Source, Step, Stream
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
 
 _LONGEST_S = 60.0  # between two attempts
+_SLICE_S = 0.25  # how long a stream waits before it looks whether it was stopped
 
 
 class Follower:
@@ -37,6 +39,8 @@ class Follower:
         self._stopped = False
         self._rows, self._errors, self._caught_up = 0, 0, time.monotonic()
         self._error: ViewmillError | None = None
+        if isinstance(source, Stream):
+            source.begin(is_durable=mill.core.store is not None)
         _FOLLOWERS.add(self)
 
     def start(self) -> None:
@@ -53,6 +57,16 @@ class Follower:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
         self.source.close()
+
+    def forget(self) -> None:
+        """Nobody goes on from here; what a source keeps at its server is given up."""
+        mill = self._mill()
+        if mill is None or not isinstance(self.source, Stream):
+            return
+        try:
+            self.source.forget(read_offsets(mill, self.name))
+        except ViewmillError as why:  # it can be away forever, and following has to end
+            warnings.warn(f"{why.message}; what it keeps for us stays", stacklevel=3)
 
     def after_fork(self) -> None:
         """In a forked child: the thread is gone, and it may have held the lock."""
@@ -104,10 +118,11 @@ class Follower:
         return is_complete
 
     def _take(self, mill: Mill, deadline: float) -> bool:
-        schema = arrow_schema(mill.core.catalog.table(self.name).table.schema)
+        table = mill.core.catalog.table(self.name).table
+        schema, key = arrow_schema(table.schema), table.options.primary_key
         if self._offsets is None:
             self._offsets = read_offsets(mill, self.name)
-        for step in self.source.changes(self._offsets, schema):
+        for step in self.source.changes(self._offsets, schema, key):
             self._commit(mill, step)
             if self._stopped or time.monotonic() > deadline:
                 return False
@@ -128,7 +143,14 @@ class Follower:
                     self.source.close()
                     return
                 del mill
-                self._awake.wait(self._attempt())
+                self._pause(self._attempt())
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for the next pass; a source that says when rows come ends it."""
+        if self._error is not None or not isinstance(self.source, Stream):
+            self._awake.wait(seconds)
+            return
+        self.source.wait(min(seconds, _SLICE_S))
 
     def _attempt(self) -> float:
         """Pass over the source once; how long to wait until the next time."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import pkgutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from viewmill.algebra.display import display
 from viewmill.algebra.names import check_name, quoted
@@ -45,15 +46,22 @@ from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
 from viewmill.mill.offsets import OFFSETS, forget, prepare, read_followed
 from viewmill.mill.part_folders import write_parts
+from viewmill.mill.passing_time import Clocks, microseconds, reader, tick, time_record
 from viewmill.mill.read_only_store import open_read_only
-from viewmill.mill.recovery import checkpoint, is_checkpoint_due, recover
+from viewmill.mill.reading import reads_older_versions
+from viewmill.mill.recovery import (
+    checkpoint,
+    checkpoint_on_closing,
+    is_checkpoint_due,
+    recover,
+)
 from viewmill.mill.refresh import commit_batch, deliver_notices, refresh_due
 from viewmill.mill.register import register_one
 from viewmill.mill.replay import replay
 from viewmill.mill.servers import OPEN_CONSOLE, server
 from viewmill.mill.sink import Delivery, flush
 from viewmill.mill.small_commit import commit_small, is_small_commit
-from viewmill.mill.stale_views import stale_records
+from viewmill.mill.stale_views import note_refreshed, stale_records
 from viewmill.mill.store import Store
 from viewmill.mill.uninterruptible import uninterruptible
 from viewmill.mill.view import View
@@ -67,12 +75,39 @@ from viewmill.program.program import Body, Program, Triggers
 from viewmill.program.threads import caller
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
+from viewmill.sinks.files import file_sink
 from viewmill.sinks.sink import Sink
 from viewmill.sources.source import Source
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import CreateMaterializedView, Query
 
 STAGES = ("algebra", "plan", "program", "kernel")
+
+
+class Server(Protocol):
+    """What `mill.serve` gives: `serve.server.Server`."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+
+    def wait(self) -> None:
+        """Wait until it is closed."""
+
+    def close(self) -> None:
+        """Close all connections and stop listening."""
+
+    def __enter__(self) -> Server: ...
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 class Mill:
@@ -90,21 +125,34 @@ class Mill:
         register: Mapping[str, Ring | Operation | Function] | None = None,
         compile: str | None = None,
         read_only: bool = False,
+        clock: Clocks = None,
+        safe: bool = False,
     ) -> None:
+        if safe and spark is not None:
+            raise InvalidArgument(
+                "a mill on Spark cannot be safe",
+                detail="SQL on Spark reads the files and tables that the session can read.",
+                hint="Leave out spark=, or safe=.",
+            )
         budget = None if memory is None else memory_bytes(memory)
         selector = check_selector(selection)
         store: Store | None = None
         try:
             store = _open_store(path, read_only)
-            self._core = Core(store, spark, budget, selector, reshape, compile)
+            self._core = Core(store, spark, budget, selector, reshape, compile, reader(clock))
+            self._core.is_safe = safe
             self._batches: dict[int, Batch] = {}  # by the thread that opened it
             self.writer = caller()
             self.streams: list[Changes] = []
             self._followers: dict[str, Follower] = {}
             self._deliveries: dict[str, Delivery] = {}
+            self._servers: list[weakref.ref[Server]] = []
             self._core.plan_carefully = partial(plan_carefully, self._core)
             self._core.pass_on = partial(pass_on, self._core)
+            self._core.tick = partial(tick, self._core)
+            self._core.time_record = partial(time_record, self._core)
             self._core.stale_records = partial(stale_records, self._core)
+            self._core.note_refreshed = partial(note_refreshed, self._core)
             for name, ring in (register or {}).items():
                 register_one(self._core, name, ring)
             if store is not None:
@@ -244,6 +292,7 @@ class Mill:
         follower = self._followers.pop(table.lower(), None)
         if follower is not None:
             follower.stop()
+            follower.forget()
         elif table.lower() not in self._core.catalog.followed or table.lower() == OFFSETS:
             raise InvalidArgument(f'table "{table}" follows no source')
         forget(self, table)
@@ -355,12 +404,19 @@ class Mill:
             return replay(self, self._core, table, delta, view)
 
     @uninterruptible
-    def advance(self, table: str, *, to: datetime.datetime | int) -> None:
-        """Move the watermark of a table to `to` (UTC); windows that end by then are answered."""
+    def advance(self, table: str | None = None, *, to: datetime.datetime | int | str) -> None:
+        """Move the watermark of a table to `to` (UTC); windows that end by then are answered.
+
+        Without a table it is the time of the mill, `now()`, that moves: at once, whatever its clock
+        says until the clock has come so far. Time never goes back.
+        """
         self._core.require_open()
         self.require_no_batch()
         with self._core.write_lock:
-            advance(self._core, table, to)
+            if table is None:
+                tick(self._core, to=microseconds(to))
+            else:
+                advance(self._core, table, microseconds(to))
         deliver_notices(self._core)
 
     @contextmanager
@@ -426,7 +482,7 @@ class Mill:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
         has_deferred = commit_batch(core, changes)
         self._checkpoint_if_due()
-        if has_deferred:
+        if has_deferred or core.time.watched:
             self.clock.wake()
 
     def _checkpoint_if_due(self) -> None:
@@ -460,7 +516,7 @@ class Mill:
         if core.dictionary.held < core.compact_at or core.is_locked_here():
             return  # who holds the lock may have rows that are in no table yet
         with core.write_lock, core.after_commit("giving strings back"):
-            if not self._batches and not core.closed:
+            if not (self._batches or reads_older_versions(core) or core.closed):
                 compact_if_due(core)
 
     @uninterruptible
@@ -501,15 +557,31 @@ class Mill:
 
     # Sinks.
 
-    def sink(self, view: str, sink: Sink, *, name: str | None = None) -> None:
+    def sink(
+        self,
+        view: str,
+        sink: Sink | None = None,
+        *,
+        format: str | None = None,
+        path: str | os.PathLike[str] | None = None,
+        mode: str = "table",
+        name: str | None = None,
+    ) -> None:
         """Keep a target equal to a view: `mill.sink("v", vm.sinks.sqlalchemy(url, "v", key="id"))`.
 
+        Or files: `mill.sink("v", format="delta", path="out/v")`, also "parquet"; mode="changes".
         A thread writes it. A commit does not wait for it and does not fail with it; what failed is
         tried again, and `status()["sinks"]` says how far it is. A mill that is opened again is
         given its sinks again. A second sink of a view needs a `name`.
         """
         self._core.require_open()
         self.require_no_batch()
+        if sink is None:
+            if format is None or path is None:
+                raise InvalidArgument("a sink needs format= and path=, or to be one of vm.sinks")
+            sink = file_sink(format, path, mode)
+        elif format is not None or path is not None:
+            raise InvalidArgument("a sink of vm.sinks has no format= and path=")
         called = self.view(view).name if name is None else name
         if called in self._deliveries:
             raise InvalidArgument(f'there is a sink "{called}" already', hint="Give it a name=.")
@@ -683,6 +755,7 @@ class Mill:
 
         rows, complete, deletes, at    the next delta: `expect("orders", rows=5000, complete=False)`
         ..., deltas                    the same of each of so many deltas
+        ..., lasting                   the same of each delta for a time: "2 hours"
         every, rows, total             a schedule: so many rows once per period, up to a total
         late, every, total             each period this share of what is missing of the total comes
 
@@ -745,15 +818,88 @@ class Mill:
             )
         return back_up(store.shown_path, path)
 
+    def serve_flight(
+        self,
+        *,
+        port: int = 8815,
+        host: str = "127.0.0.1",
+        users: str | os.PathLike[str] | None = None,
+        grants: str | os.PathLike[str] | None = None,
+        max_rows: int = 100_000_000,
+        cert: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+    ) -> Any:
+        """Serve whole tables, views and change streams by Arrow Flight, read-only.
+
+        A ticket is a name, '{"sql": "SELECT ..."}' or '{"subscribe": "v"}'. The other arguments are
+        those of `serve`. It runs until its `close()`, or the mill is closed.
+        """
+        self._core.require_open()
+        start = pkgutil.resolve_name("viewmill.serve.server:serve_flight")
+        started = start(
+            self._core, port=port, host=host, users=users, grants=grants, max_rows=max_rows,
+            cert=cert, key=key,
+        )  # fmt: skip
+        self._servers.append(weakref.ref(started))
+        return started
+
+    def serve_metrics(self, *, port: int = 9464, host: str = "127.0.0.1") -> Any:
+        """Serve the figures of `status()` to Prometheus at /metrics, and the health at /health.
+
+        Port 0 chooses a free one: `.port`. It runs until its `close()`, or the mill is closed.
+        """
+        self._core.require_open()
+        start = pkgutil.resolve_name("viewmill.serve.metrics:serve_metrics")
+        started = start(self.status, port=port, host=host)
+        self._servers.append(weakref.ref(started))
+        return started
+
+    def serve(
+        self,
+        *,
+        port: int = 5433,
+        host: str = "127.0.0.1",
+        users: str | os.PathLike[str] | None = None,
+        max_rows: int | None = None,
+        timeout: float | None = None,
+        cert: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+        grants: str | os.PathLike[str] | None = None,
+    ) -> Server:
+        """Serve the tables and views, read-only, to psql, BI tools and drivers of Postgres.
+
+        Port 0 chooses a free one: `server.port`. `users` is a file that `viewmill serve --add-user`
+        writes; an address that other machines can reach needs one. A result has at most `max_rows`
+        rows, a query takes at most `timeout` seconds. With `cert` and `key`, files in PEM format,
+        only encrypted connections are taken. `grants` is a file of CREATE ROLE and GRANT statements
+        that say who reads what; without it, every user reads everything. It runs until it or the
+        mill is closed.
+        """
+        self._core.require_open()
+        given = {"rows": max_rows, "seconds": timeout}
+        limits = {name: each for name, each in given.items() if each is not None}
+        start = pkgutil.resolve_name("viewmill.serve.server:serve")
+        made = pkgutil.resolve_name("viewmill.serve.limits:Limits")(**limits)
+        started: Server = start(
+            self._core, port=port, host=host, users=users, limits=made, cert=cert, key=key,
+            grants=grants,
+        )  # fmt: skip
+        self._servers.append(weakref.ref(started))
+        return started
+
     @uninterruptible
     def close(self) -> None:
         """Release the directory and the engine; acknowledged changes are safe without it."""
+        for reference in self._servers:
+            if (started := reference()) is not None:
+                started.close()
         self.clock.stop()
         for each in self._followers.values():
             each.stop()
         for delivery in self._deliveries.values():
             delivery.stop()
         with self._core.write_lock:  # it is released once: an interrupt must not come halfway
+            checkpoint_on_closing(self._core)
             self._release()
             for stream in self.streams:
                 stream.put(None)

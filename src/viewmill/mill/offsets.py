@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from viewmill.algebra.names import check_name, quoted
 from viewmill.algebra.types import Decimal, Float, Integer, Null, Type, Wide
 from viewmill.deltas.arrow import from_arrow_type
-from viewmill.deltas.delta import Delta
-from viewmill.deltas.product import Changed, joined
+from viewmill.deltas.product import Changed
 from viewmill.deltas.rows import to_delta
 from viewmill.errors import InvalidArgument, InvalidRow, TypeMismatch
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.import_table import create_statement
-from viewmill.sources.source import Source, Step
+from viewmill.mill.step_changes import change_of
+from viewmill.sources.source import Source, Step, Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +76,7 @@ def _statement(name: str, source: Source, key: tuple[str, ...], options: str) ->
             f"what columns {source.title} have is not known",
             hint=f"CREATE TABLE {quoted(name)} (...) first.",
         )
+    key = key or (source.key if isinstance(source, Stream) else ())
     return create_statement(name, schema.empty_table(), key, options)
 
 
@@ -137,19 +138,9 @@ def commit_step(
         if not is_wanted():
             return {}
         noted = _noted(mill.core, name, source.title, step.offsets)
-        return _changed(mill.core, name, step) | noted
+        return change_of(mill.core, name, step) | noted
 
     mill.commit_changes(changes)
-
-
-def _changed(core: Core, name: str, step: Step) -> dict[str, Changed]:
-    schema = core.catalog.table(name).table.schema
-    parts: list[Delta] = []
-    if step.deleted is not None and step.deleted.num_rows:
-        parts.append(to_delta(step.deleted, schema, core.dictionary).negated())
-    if step.inserted is not None and step.inserted.num_rows:
-        parts.append(to_delta(step.inserted, schema, core.dictionary))
-    return {name: joined(schema, parts)} if parts else {}
 
 
 def _noted(core: Core, name: str, title: str, offsets: Mapping[str, str]) -> dict[str, Changed]:

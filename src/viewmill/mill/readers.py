@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
+from viewmill.deltas.arrow_types import in_utc
 from viewmill.errors import InvalidArgument
 
 SHOWN = 20
@@ -61,25 +60,6 @@ class Readers:
         )
         more = f"<p>{table.num_rows} rows</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def in_utc(table: Any) -> Any:
-    """An Arrow table whose moments say that they are UTC: without a zone Spark reads local ones."""
-    fields = [field.with_type(_utc_type(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields, table.schema.metadata))
-
-
-def _utc_type(type_: Any) -> Any:
-    """The type with every moment inside it in UTC."""
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp("us", "UTC")
-    if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_utc_type(type_.value_type)))
-    if pa.types.is_struct(type_):
-        return pa.struct([each.with_type(_utc_type(each.type)) for each in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(_utc_type(type_.key_type), _utc_type(type_.item_type))
-    return type_
 
 
 def rows_of(table: Any) -> list[tuple[Any, ...]]:

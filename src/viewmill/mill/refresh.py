@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from viewmill.algebra.clock import CLOCK
 from viewmill.algebra.walk import scans
 from viewmill.deltas.arrow import decode_delta, shown_row
 from viewmill.deltas.consolidate import cancelled, consolidate
@@ -25,6 +26,7 @@ from viewmill.mill.core import Core
 from viewmill.mill.fill import restore_lost
 from viewmill.mill.memory import refresh_blocks, release_states
 from viewmill.mill.part_folders import write_parts
+from viewmill.mill.snapshots import note_changes
 from viewmill.mill.store import Store
 from viewmill.mill.window_families import fill_new_windows
 from viewmill.policies.policies import is_due
@@ -59,6 +61,7 @@ def _commit(core: Core, changes: Mapping[str, Changed]) -> None:
         restore_lost(core)
         if core.has_lost:
             raise _out_of_memory()
+    core.tick()
     version = core.version + 1
     staged: list[TableEntry] = []
     reached = {each.name: core.watermark(each) for each, _ in entries if not each.table.is_timeless}
@@ -154,6 +157,8 @@ def _name_failing_view(core: Core, why: BaseException, changes: Mapping[str, Cha
         said = f"the row of {table}: {shown_row(change, 0, core.dictionary)}"
         why.detail = "; ".join(each for each in (why.detail, said) if each)
     why.detail = f"view {views}" + (f", {why.detail}" if why.detail else "")
+    if isinstance(why, Outgrown) and not why.hint:
+        why.hint = "Leave STRATEGY out of the view's statement: another plan keeps such numbers."
 
 
 def speculates(entry: ViewEntry) -> bool:
@@ -253,6 +258,7 @@ def append(
         objects |= starting()
     if core.catalog.deferred():
         objects |= core.stale_records(entry.name for entry, _ in changes)
+    objects |= core.time_record(())
     store.append(version, tables, objects)
 
 
@@ -292,6 +298,8 @@ def publish(
     rebuilt = runtime.rebuilt()
     again = set(rebuilt) if rebuilt else _NOBODY
     runtime.commit()
+    if core.noting:
+        note_changes(core.noting, changed)
     for name, output in outputs.items():
         note_refresh(core, catalog.view(name), output, now, again)
     if catalog.deferred():
@@ -332,6 +340,13 @@ def hears_ticks(entry: ViewEntry, table: str) -> bool:
     )
 
 
+def leave_waiting_for_time(core: Core, entry: ViewEntry, before: int, nothing: Delta) -> None:
+    """Note that the rows of a deferred view change by time alone, since a moment."""
+    entry.reached.setdefault(CLOCK, before)
+    if CLOCK not in entry.waiting:
+        _wait(entry, CLOCK, nothing, core.now())
+
+
 def _is_in_parts(core: Core, view: str) -> bool:
     """Whether a refreshed view may have new parts although its rows did not change."""
     return isinstance(core.catalog.view(view).block.maintainer, KeptParts)
@@ -351,6 +366,8 @@ def note_refresh(core: Core, entry: ViewEntry, output: Delta, now: int, again: s
     entry.refreshes += 1
     entry.refresh_kind = "full" if again and entry.name in again else _kind_of(entry)
     if output.size:
+        if core.noting:
+            note_changes(core.noting, {entry.name: output})
         entry.rows_changed += output.size
         entry.kept_rows += output.net_rows
         if entry.listeners:
@@ -387,6 +404,7 @@ def refresh_due(core: Core, *, reading: Iterable[str] | None) -> None:
 
     Reading a view also counts as reading the views below it.
     """
+    core.tick()
     deferred = core.catalog.deferred()
     if not deferred:
         return
@@ -437,6 +455,7 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
         raise
     entry.has_taken_all()
     publish(core, core.version, {}, outputs, core.now())
+    core.note_refreshed(entry)
 
 
 def _has_moved(entry: ViewEntry) -> bool:

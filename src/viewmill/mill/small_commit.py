@@ -12,6 +12,7 @@ from viewmill.mill import adaptive_recompute
 from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.refresh import append, commit_batch, is_appended, note_refresh, undo
+from viewmill.mill.snapshots import note_changes
 
 _NOBODY: set[str] = set()
 
@@ -65,5 +66,7 @@ def _keep(core: Core, entry: TableEntry, delta: Delta, outputs: dict[str, Delta]
     else:
         table.commit(core.version)
     core.runtime.commit()
+    if core.noting:
+        note_changes(core.noting, {entry.name: delta})
     for name, output in outputs.items():
         note_refresh(core, catalog.view(name), output, now, _NOBODY)

@@ -181,7 +181,7 @@ class Table:
             first, _ = group_rows(self.keys(delta))
             return rows.take(first[found[first]])
         held = self._listed()
-        return held.take(_among(held.words(), delta.words()))
+        return held.take(among(held.words(), delta.words()))
 
     def admit(self, change: Changed) -> Changed:
         """The change without late rows; those are refused, counted and listed."""
@@ -524,7 +524,7 @@ class Table:
         found, words = self._index.find(np.ascontiguousarray(self._words(new)[:, :width]))
         now = self._from_words(words[found], np.ones(int(found.sum()), np.int64))
         if pending is not None and pending.size:
-            ours = _among(self._words(pending)[:, :width], keys)
+            ours = among(self._words(pending)[:, :width], keys)
             now = consolidate(concat(self.schema, [now, pending.take(ours)]))
             now = now.take(now.multiplicities() > 0)
         return self._net(concat(self.schema, [new, now.negated()]))
@@ -677,7 +677,7 @@ def _part_options(statement: CreateTable) -> PartOptions | None:
     )
 
 
-def _among(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def among(keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which of `keys` are also in `wanted`."""
     _, group = group_rows(np.concatenate([wanted, keys]))
     present = np.zeros(int(group.max()) + 1, np.bool_)

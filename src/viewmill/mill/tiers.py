@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from viewmill.program.program import Maintainer, Program
 
 if TYPE_CHECKING:
+    from viewmill.deltas.dictionary import Dictionary
     from viewmill.mill.catalog import ViewEntry
     from viewmill.mill.core import Core
 
 _BUILD = "viewmill.kernels.build:build"
 _QUEUE = "viewmill.kernels.background.queue:compile_queue"
+_FASTER = "viewmill.kernels.column_reader"
 _IS_WARM = "viewmill.kernels.background.warm:is_warm"
 
 # Beyond so many rows at once, waiting for the compiler is quicker than interpreting.
@@ -55,6 +57,11 @@ class Tiers:
         made = build(program, dictionary, compiled=False)
         self._start(made)
         return made
+
+    @staticmethod
+    def speed_up(dictionary: Dictionary) -> None:
+        """Have compiled code keep the strings, which many of them are worth."""
+        dictionary.speed_up(pkgutil.resolve_name(_FASTER))
 
     def _start(self, maintainer: Any) -> None:
         """Start compiling the kernels of an interpreted maintainer."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewmill.algebra.names import quoted
 from viewmill.algebra.packed import Packed
+from viewmill.algebra.relations import Relation
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta
 from viewmill.errors import InvalidArgument, UnknownName, UnsupportedQuery
@@ -33,6 +34,7 @@ from viewmill.mill.view_lifecycle import lifecycle_of
 from viewmill.mill.window_families import note_followers, window_facts, window_of
 from viewmill.planner.explain import Explanation, explain
 from viewmill.policies.policies import due_at
+from viewmill.program.program import MomentParts
 
 if TYPE_CHECKING:
     from viewmill.mill.mill import Mill
@@ -53,6 +55,16 @@ class View(Readers):
     def sql(self) -> str:
         """The CREATE statement as it was written."""
         return self._entry.sql
+
+    @property
+    def mill(self) -> Mill:
+        """The mill that it is a view of."""
+        return self._mill
+
+    @property
+    def query(self) -> Relation:
+        """What it computes."""
+        return self._entry.query
 
     @property
     def is_immediate(self) -> bool:
@@ -99,6 +111,19 @@ class View(Readers):
             if isinstance(field.type, Packed) and not field.type.is_single
         }
         return table, words
+
+    @uninterruptible
+    def mixed_moments(self) -> tuple[Any, list[tuple[dict[str, Any], Any]]] | None:
+        """The type of its cofactor over categories, and by group the keys and the moments as they
+        are kept; None if the view is of another kind."""
+        with self._core.write_lock:
+            entry = self._entry
+            refresh_due(self._core, reading=[entry.name])
+            read = getattr(entry.block.maintainer, "groups", None)
+            found = None if read is None else read()
+            body = entry.block.program.body
+        deliver_notices(self._core)
+        return (body.type, found) if isinstance(body, MomentParts) and found is not None else None
 
     def batches(self) -> Iterator[Any]:
         """The rows as record batches; those of a factorized view are enumerated on demand.
@@ -276,6 +301,7 @@ class View(Readers):
             "result_bytes": entry.result_bytes(),
             "strategy": entry.plan.strategy,
             "tier": core.tiers.of_view(entry),
+            "opened": entry.opened,
             "tier_reason": core.tiers.why(entry),
             "refresh_kind": "incremental" if taken else entry.refresh_kind,
             "shares_with": sorted({v for views in shared_with(entry).values() for v in views}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewmill.mill.catalog import ViewEntry
+from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.memory import kept_and_why
 from viewmill.policies.arrivals import Expectation
@@ -32,6 +32,7 @@ def lifecycle_of(core: Core, entry: ViewEntry) -> dict[str, Any]:
         "inactive": budgeted is not None,
         "next_expected_s": _next(expected, now),
         "expects": {name: _shown(each) for name, each in expected.items()},
+        "forecast_accuracy": {name: _accuracy(core, name) for name in expected},
         "budget_bytes": budget,
         "kept": {name: why for name, there, why in facts if there},
         "released": {name: why for name, there, why in facts if not there},
@@ -42,6 +43,14 @@ def lifecycle_of(core: Core, entry: ViewEntry) -> dict[str, Any]:
 def _next(expected: dict[str, Expectation], now: int) -> float | None:
     moments = [each.at for each in expected.values() if each.at is not None and not each.is_quiet]
     return max(0.0, (min(moments) - now) / 1e6) if moments else None
+
+
+def _accuracy(core: Core, name: str) -> float | None:
+    """1 if all predictions for a table were exact, 0 if all were wrong; None before the first."""
+    entry = core.catalog.get(name)
+    if not isinstance(entry, TableEntry) or entry.arrivals is None:
+        return None
+    return entry.arrivals.accuracy.of_rows
 
 
 def _shown(expectation: Expectation) -> str:

@@ -25,6 +25,7 @@ from viewmill.mill.catalog import TableEntry
 from viewmill.mill.core import Core
 from viewmill.mill.create import save, table_record
 from viewmill.mill.memory import refresh_blocks
+from viewmill.mill.passing_time import microseconds
 from viewmill.mill.refresh import (
     hears_ticks,
     maintain_parts,
@@ -44,7 +45,7 @@ def advance(core: Core, name: str, to: datetime.datetime | int) -> None:
     """Move the watermark of a table to `to`: windows that end by then are answered."""
     entry = core.catalog.table(name)
     _require_time(entry)
-    moment = _microseconds(to)
+    moment = microseconds(to)
     reached = core.watermark(entry)
     if reached is not None and moment < reached:
         shown = _EPOCH + reached * _MICROSECOND
@@ -94,16 +95,6 @@ def _require_time(entry: TableEntry) -> None:
             f'table "{entry.name}" has no time column',
             hint="Declare it with TIMESTAMP BY and a TIMESTAMP column.",
         )
-
-
-def _microseconds(to: datetime.datetime | int) -> int:
-    if isinstance(to, int) and not isinstance(to, bool):
-        return to
-    if not isinstance(to, datetime.datetime):
-        raise InvalidArgument(f"a tick is a datetime or UTC microseconds, not {to!r}")
-    if to.tzinfo is not None:
-        to = to.astimezone(datetime.UTC).replace(tzinfo=None)
-    return (to - _EPOCH) // _MICROSECOND
 
 
 # A window's rows for the engine.

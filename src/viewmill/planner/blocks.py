@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from viewmill.algebra.clock import is_timed
 from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.failures import failing_part
 from viewmill.algebra.recursion import over
 from viewmill.algebra.relations import (
     Aggregate,
+    Explode,
     Filter,
     Join,
     Project,
@@ -33,8 +35,11 @@ from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inp
 from viewmill.codegen.by_row import compute_by_row
 from viewmill.codegen.join_graph import is_equality
 from viewmill.planner.nested_blocks import separate
+from viewmill.rewrite.clock_conditions import NotIsolated, clock_conditions
 from viewmill.rewrite.correlation import transform_everywhere
+from viewmill.rewrite.mixed_cofactor_parts import MixedGroup, mixed_group, mixed_parts
 from viewmill.rewrite.rules import decorrelate, rewrite
+from viewmill.strategies.dataflow.operators.mixed_moments import mixed_candidate
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -81,6 +86,11 @@ class _Cutter:
         """The blocks of a query; the last one, named `name`, reads the others."""
         if isinstance(query, Recursion):
             return self._recursion(query, name)
+        if is_timed(query) or isinstance(query, Explode):
+            return self._over_scan(query, name)
+        mixed = mixed_group(query)
+        if mixed is not None:
+            return self._mixed(query, mixed, name)
         candidates, rejections = self.match(query)
         if candidates:
             return [Cut(name, query, tuple(candidates), tuple(rejections))]
@@ -97,6 +107,16 @@ class _Cutter:
         if candidates:
             return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
         return self._cut_apart(above, name, below, rejections)
+
+    def _mixed(self, query: Relation, mixed: MixedGroup, name: str) -> list[Cut]:
+        """A cofactor with categories, put together from blocks by category and by pair."""
+        below, parts = list[Cut](), mixed_parts(mixed)
+        whole, by_category, by_pair = (
+            tuple(self._block(as_blocks(each), below) for each in some)
+            for some in ((parts.whole,), parts.by_category, parts.by_pair)
+        )
+        candidate = mixed_candidate(query, mixed, whole[0], by_category, by_pair)
+        return [*below, Cut(name, query, (candidate,), ())]
 
     def _recursion(self, query: Recursion, name: str) -> list[Cut]:
         """A recursive CTE over blocks for its start and for what its step joins."""
@@ -118,6 +138,17 @@ class _Cutter:
         if reads_rows or _is_inner_join(relation):
             return map_inputs(relation, lambda each: self._step(each, rows, below))
         return self._block(as_blocks(relation), below)
+
+    def _over_scan(self, query: Relation, name: str) -> list[Cut]:
+        """A filter by the clock, or a generator, over a table or a block."""
+        below: list[Cut] = []
+        above = map_inputs(
+            query, lambda each: each if isinstance(each, Scan) else self._block(each, below)
+        )
+        candidates, rejections = self.match(above)
+        if not candidates:
+            raise NotCut(above, rejections)
+        return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
 
     def _join_aggregate(self, query: Relation, name: str) -> list[Cut] | None:
         """Keep a group-by and the inner joins below it in one block, over blocks for the inputs.
@@ -201,7 +232,15 @@ class _Cutter:
 
 def as_blocks(relation: Relation) -> Relation:
     """A relation that is rewritten apart from the query around it, as strategies want it."""
-    return compute_by_row(decorrelate(rewrite(relation)))
+    return prepared(decorrelate(rewrite(relation)))
+
+
+def prepared(relation: Relation) -> Relation:
+    """A relation in which what triggers cannot do stands in relations of its own."""
+    try:
+        return compute_by_row(clock_conditions(relation))
+    except NotIsolated as no:
+        raise NotCut(relation, [Rejection("dataflow", no.reason, no.span)]) from None
 
 
 def block_name(view: str, number: int) -> str:
@@ -213,7 +252,7 @@ def is_linear(relation: Relation) -> bool:
     """Whether a relation is stateless, treats each row alone, and can be written as a trigger."""
     if isinstance(relation, Project):
         return not relation.by_row
-    return isinstance(relation, Filter | Sort)
+    return isinstance(relation, Filter | Sort) and not is_timed(relation)
 
 
 def is_filtered_scan(relation: Relation) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from viewmill.algebra.relations import Relation
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Program
-from viewmill.strategies.strategy import Candidate, Cost, Rejection
+from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Plan:
     offered: tuple[Candidate, ...]
     rejected: tuple[Rejection, ...]
     reason: str
+    # What it was made with: the same plan can be made again.
+    known: Statistics | None = field(default=None, repr=False, compare=False)
 
     @property
     def chosen(self) -> Candidate:

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
+from viewmill.algebra.clock import clock_reads, is_timed
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
-from viewmill.codegen.by_row import compute_by_row
-from viewmill.errors import InvalidArgument, UnsupportedQuery, nearest
-from viewmill.planner.blocks import Cut, NotCut, cut_blocks
+from viewmill.errors import InvalidArgument, Span, UnsupportedQuery, nearest
+from viewmill.planner.blocks import Cut, NotCut, cut_blocks, prepared
 from viewmill.planner.join_fanout import key_fanout, total_fanout
 from viewmill.planner.nested_filters import NestedFilters
 from viewmill.planner.plan import Plan, PlannedBlock, total_cost
@@ -87,7 +87,7 @@ def plan(
     candidates, rejections = _ask(query, statistics, options)
     lasting = [each for each in rejections if each.is_lasting]
     if options.strategy in {each.strategy for each in lasting}:
-        raise _nothing_allowed(view, options, lasting)
+        raise _nothing_allowed(view, query, options, lasting)
     alternatives = [[Cut(view, query, (each,), tuple(rejections))] for each in candidates]
     rows, often = _judged_rows(query, statistics), _batches(query, statistics)
     if (
@@ -108,16 +108,15 @@ def plan(
         [alternative for alternative in alternatives if _is_allowed(alternative, options)]
     )
     if not allowed:
-        raise _nothing_allowed(view, options, rejections)
+        raise _nothing_allowed(view, query, options, rejections)
     best = min(allowed, key=lambda alternative: _cost(alternative, rows, often))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
     others = tuple(each for each in candidates if id(each) not in used)
     if len(best) > 1:
         rejections = lasting  # the query was cut, so other rejections of the whole are irrelevant
-    return Plan(
-        view, query, blocks, others, tuple(rejections), _reason(best, allowed, options, rows)
-    )
+    reason = _reason(best, allowed, options, rows)
+    return Plan(view, query, blocks, others, tuple(rejections), reason, statistics)
 
 
 def _plan_unlisted(
@@ -150,7 +149,7 @@ def _plan_unlisted(
             span=answer.span,
         )
     blocks = (_planned(Cut(view, query, (answer,), ()), is_last=True),)
-    return Plan(view, query, blocks, (), (), f"{asked} was asked for")
+    return Plan(view, query, blocks, (), (), f"{asked} was asked for", statistics)
 
 
 _UNLISTED = {
@@ -168,8 +167,16 @@ def _ask(
     lateral = lateral_in(query)
     linear = linear_aggregates(query)
     answers: list[Candidate | Rejection] = []
+    clock = next(clock_reads(query), None)
     for strategy in STRATEGIES:
-        if lateral is not None and strategy.name != "recompute":
+        if clock is not None and not (strategy.name == "dataflow" and is_timed(query)):
+            if strategy.name == "recompute":
+                answers.append(strategy.match(query, statistics))
+            else:
+                answers.append(
+                    Rejection(strategy.name, "the clock is not compared with a column", clock.span)
+                )
+        elif lateral is not None and strategy.name != "recompute":
             why = "LATERAL over a subquery of a form that is no join"
             answers.append(Rejection(strategy.name, why, lateral.span))
         elif options.in_triggers and strategy.name == "shared_window":
@@ -219,7 +226,7 @@ def _cut(
             try:
                 cuts = cut_blocks(
                     view,
-                    compute_by_row(spread),
+                    prepared(spread),
                     lambda part: _ask_worthy(part, statistics, options, alone=alone),
                     extracted,
                     careful=statistics.careful,
@@ -392,6 +399,8 @@ def _checked(options: PlanOptions) -> PlanOptions:
 
 def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
     names = {cut.candidates[0].strategy for cut in alternative}
+    if _is_timeless(alternative):
+        return False
     if options.strategy is not None:
         return options.strategy in names
     if options.refresh_policy == "full":
@@ -401,10 +410,34 @@ def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
     return True
 
 
+def _is_timeless(alternative: list[Cut]) -> bool:
+    """Whether a query that reads the clock would be recomputed, which no passing of time asks."""
+    return any(
+        cut.candidates[0].strategy == "recompute" and next(clock_reads(cut.query), None)
+        for cut in alternative
+    )
+
+
+def _no_deadlines(
+    view: str, place: Span | None, rejections: Sequence[Rejection]
+) -> UnsupportedQuery:
+    own = [each for each in rejections if each.strategy == "dataflow" and each.span is not None]
+    reason, span = (own[0].reason, own[0].span) if own else ("it reads the clock", place)
+    return UnsupportedQuery(
+        f'view "{view}" cannot follow the time',
+        detail=f"{reason[0].upper()}{reason[1:]}.",
+        hint="Compare a column with now() or current_date(), plus or minus a constant, in WHERE,"
+        " HAVING or ON: AND between such conditions. The rest must be incremental.",
+        span=span or place,
+    )
+
+
 def _nothing_allowed(
-    view: str, options: PlanOptions, rejections: Sequence[Rejection]
+    view: str, query: Relation, options: PlanOptions, rejections: Sequence[Rejection]
 ) -> UnsupportedQuery:
     named = [each for each in rejections if options.strategy in (None, each.strategy)]
+    if (clock := next(clock_reads(query), None)) is not None:
+        return _no_deadlines(view, clock.span, named)
     span = next((each.span for each in named if each.span is not None), None)
     reasons = "; ".join(f"{each.strategy}: {each.reason}" for each in named)
     what = f"with strategy {options.strategy}" if options.strategy else "incrementally"

@@ -6,7 +6,16 @@ from viewmill.algebra.display import display, tree
 from viewmill.program.arrays import Arrays
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.program import ByRow, Program, Queries, Recursive, Triggers
+from viewmill.program.program import (
+    ByRow,
+    Exploded,
+    MomentParts,
+    Program,
+    Queries,
+    Recursive,
+    Timed,
+    Triggers,
+)
 from viewmill.program.states import Replay, State
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
@@ -23,6 +32,10 @@ def display_program(program: Program) -> str:
             return f"{head}\n\n{source}"
         case Arrays(chain=chain):
             return f"{head}\n\narrays, multiplied as {chain}"
+        case Timed():
+            return f"{head}\n\nwhile time says so\n{display(program.query)}"
+        case Exploded():
+            return f"{head}\n\nelement by element\n{display(program.query)}"
         case ByRow():
             return f"{head}\n\ncomputed row by row\n{display(program.query)}"
         case Queries(query=query):
@@ -34,6 +47,8 @@ def display_program(program: Program) -> str:
             )
         case Recursive(step=step):
             return f"{head}\n\nthe step\n{display_program(step)}"
+        case MomentParts():
+            return f"{head}\n\nput together by group\n{display(program.query)}"
         case PatternQueries() as body:
             return f"{head}\n\n{display_automaton(body)}"
 

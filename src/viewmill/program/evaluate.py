@@ -21,7 +21,7 @@ from typing import Any
 from viewmill.algebra.dates import add_months
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Call, Case, Cast, Column, Expression, Literal, UserCall
-from viewmill.algebra.types import Decimal, Float, Integer, Interval, Type
+from viewmill.algebra.types import Decimal, Float, Integer, Interval, Nested, Type
 from viewmill.errors import Span
 from viewmill.program.evaluate_casts import convert
 from viewmill.program.evaluate_functions import FUNCTIONS
@@ -33,6 +33,10 @@ Row = tuple[Any, ...]
 Closure = Callable[[Row], Any]
 _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 DAY = 86_400_000_000
+
+
+# What does not look inside the values; comparing them is not Python's.
+_OF_NESTED = ("is_null", "coalesce")
 
 
 class RowFailed(Exception):
@@ -51,7 +55,7 @@ def can_evaluate(expression: Expression) -> bool:
         case Literal():
             return True
         case Cast():
-            return can_evaluate(expression.input)
+            return not isinstance(expression.input.type, Nested) and can_evaluate(expression.input)
         case Case():
             inside = [each for branch in expression.branches for each in branch]
             return all(map(can_evaluate, [*inside, expression.otherwise]))
@@ -59,6 +63,8 @@ def can_evaluate(expression: Expression) -> bool:
             return all(map(can_evaluate, expression.arguments))
         case Call():
             known = expression.function in _LAZY or _function(expression) is not None
+            if any(isinstance(each.type, Nested) for each in expression.arguments):
+                known = expression.function in _OF_NESTED
             return known and all(map(can_evaluate, expression.arguments))
         case _:
             return False

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Expression
+from viewmill.algebra.mixed_moments import MixedMoments
 from viewmill.algebra.relations import Named, Relation
 from viewmill.algebra.rings import Ring
 from viewmill.algebra.schema import Schema
@@ -187,6 +189,74 @@ class Recursive:
     span: Span | None = field(default=None, repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Step:
+    """A function of time that never falls, in microseconds, days or a count since 1970.
+
+    add        what is added
+    scale      days as microseconds: multiplied by `number`
+    floor      divided by `number`, downwards
+    divide     divided by `number`, towards zero
+    truncate   down to a multiple of `number` microseconds after `offset`
+    calendar   down to the first of a group of `number` months
+    months     `number` months later, at the end of a shorter month
+    year       the number of the year
+    """
+
+    kind: str
+    number: int = 1
+    offset: int = 0
+    in_days: bool = False  # of `calendar`, `months`: whether the argument is a day
+
+
+@dataclass(frozen=True)
+class TimeBound:
+    """A comparison of a column with a function of the clock: the steps, the first one first."""
+
+    column: int
+    sign: str  # = < <= > >=, with the column on the left
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A body that shows the rows of `input` while all bounds hold, as time passes."""
+
+    input: str
+    bounds: tuple[TimeBound, ...]
+
+
+@dataclass(frozen=True)
+class MomentParts:
+    """A body that puts cofactors with categories together, from inputs that are blocks.
+
+    A row of `whole` is a group: its keys first, at `place` the moments of its numbers. `outputs`
+    are the columns of it that are shown. The other inputs have the keys, one or two categories, and
+    the moments or the count of the rows with these.
+    """
+
+    type: MixedMoments
+    key_count: int
+    place: int
+    outputs: tuple[int, ...]
+    whole: str
+    by_category: tuple[str, ...]
+    by_pair: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exploded:
+    """A body without states: a row for each element of the array in a column.
+
+    See `algebra.relations.Explode`; the columns that are made come last.
+    """
+
+    input: str
+    column: int
+    form: OneOf["explode", "posexplode", "inline"]
+    outer: bool
+
+
 Body = (
     Triggers
     | Arrays
@@ -197,6 +267,9 @@ Body = (
     | WindowParts
     | PatternQueries
     | Recursive
+    | Timed
+    | MomentParts
+    | Exploded
 )
 
 

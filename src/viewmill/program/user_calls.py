@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewmill.algebra.types import Decimal, Float, Type
+from viewmill.algebra.types import Decimal, Float, Nested, Type
 from viewmill.algebra.user_functions import UserFunction
 from viewmill.deltas.arrow import arrow_type
 from viewmill.deltas.values import plain_value
@@ -54,6 +54,8 @@ def forget_answers(function: UserFunction) -> None:
 
 def _key(types: Types) -> Callable[[Row], Any]:
     """What tells inputs apart: 0.0 is not -0.0, and NaN is itself."""
+    if any(isinstance(each, Nested) for each in types):
+        return repr
     floats = [isinstance(each, Float) for each in types]
     if not any(floats):
         return lambda row: row

@@ -10,6 +10,7 @@ from viewmill.algebra.conditions import conjuncts, filtered
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import (
     Aggregate,
+    Explode,
     Filter,
     Join,
     Named,
@@ -129,6 +130,8 @@ def map_expressions(relation: Relation, change: Callable[[Expression], Expressio
         return tuple((name, change(each)) for name, each in pairs)
 
     match relation:
+        case Explode():
+            return replace(relation, array=change(relation.array))  # type: ignore[arg-type]
         case Filter():
             return replace(relation, condition=change(relation.condition))
         case Project():
@@ -192,6 +195,9 @@ def _renamed(relation: Relation, names: Mapping[str, str]) -> Relation:
             return replace(relation, keys=keys, aggregates=calls)
         case Window():
             return replace(relation, calls=tuple((names[n], x) for n, x in relation.calls))
+        case Explode():
+            made = tuple(replace(f, name=names[f.name]) for f in relation.made)
+            return replace(relation, made=made)
         case Values():
             fields = tuple(replace(f, name=names[f.name]) for f in relation.schema)
             return replace(relation, schema=Schema(fields))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -57,7 +58,7 @@ def _most_rows(relation: Relation) -> int | None:
             if relation.kind == "union":
                 return None if left is None or right is None else left + right
             return left
-        case Scan() | Foreign() | Recursion():
+        case Scan() | Foreign() | Recursion() | Explode():
             return None
 
 

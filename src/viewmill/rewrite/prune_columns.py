@@ -8,6 +8,7 @@ from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -44,6 +45,9 @@ def _pruned(relation: Relation, needed: set[str]) -> Relation:
     match relation:
         case Scan() | Values() | Foreign() | Recursion():
             return relation
+        case Explode():
+            below = (needed | _read(relation)) & set(relation.input.schema.names)
+            return replace(relation, input=_narrow(relation.input, below))
         case Filter():
             return replace(relation, input=_pruned(relation.input, needed | _read(relation)))
         case Project():

@@ -20,6 +20,8 @@ from viewmill.algebra.expressions import (
     SortKey,
     walk,
 )
+from viewmill.algebra.mixed_moments import FUNCTION as MIXED
+from viewmill.algebra.mixed_moments import can_be_category, mixed_type
 from viewmill.algebra.operation_calls import operation_call
 from viewmill.algebra.operations import Operation
 from viewmill.algebra.packed import cofactor_type, regression_type, ring_type
@@ -29,11 +31,14 @@ from viewmill.algebra.types import (
     BOOLEAN,
     DOUBLE,
     INT,
+    Boolean,
+    Date,
     Decimal,
     Integer,
     Interval,
     Nested,
     Null,
+    String,
     Type,
     is_numeric,
 )
@@ -134,10 +139,43 @@ def _columns(arguments: Arguments, what: str) -> Arguments:
         if not is_numeric(each.type):
             raise TypeMismatch(
                 f"{what} takes columns of numbers, got {each.type}",
-                hint="A category is a GROUP BY column, or CASE WHEN c = 'red' THEN 1 ELSE 0 END.",
+                hint="A category is a GROUP BY column, or CASE WHEN c = 'red' THEN 1 ELSE 0 END; "
+                "cofactor() takes strings as they are.",
                 span=each.span,
             )
     return tuple(cast(each, DOUBLE) for each in arguments)
+
+
+def mixed_cofactor(
+    arguments: Arguments, marked: Sequence[bool], where: Expression | None, span: Span | None
+) -> Aggregate:
+    """cofactor() with categories: what is `marked`, and every column of strings, truth or dates."""
+    numbers, categories = list[Expression](), list[Expression]()
+    for each, is_marked in zip(arguments, marked, strict=True):
+        if not is_marked and is_numeric(each.type):
+            numbers.append(each)
+        elif can_be_category(each.type):
+            categories.append(each)
+        else:
+            raise TypeMismatch(
+                f"a category of cofactor cannot be {each.type}",
+                detail="It is a STRING, BOOLEAN, DATE or, written category(x), a whole number.",
+                hint="CAST it to STRING.",
+                span=each.span,
+            )
+    type_ = mixed_type(
+        [*map(_bare_name, numbers)], [(_bare_name(each), each.type) for each in categories]
+    )
+    if where is not None:
+        where = operators.boolean(where, "FILTER")
+    converted = (*(cast(each, DOUBLE) for each in numbers), *categories)
+    return Aggregate(MIXED, converted, type_, False, where=where, span=span)
+
+
+def has_categories(arguments: Arguments, marked: Sequence[bool]) -> bool:
+    """Whether a column of cofactor() is no number, or one that is marked as a category."""
+    kinds = (String, Boolean, Date)
+    return any(marked) or any(isinstance(each.type, kinds) for each in arguments)
 
 
 def _bare_name(argument: Expression) -> str:

@@ -31,7 +31,7 @@ from viewmill.algebra.names import check_name
 from viewmill.algebra.units import MICROSECONDS_BY_UNIT, interval_sql, to_microseconds
 from viewmill.algebra.windows import LONGEST
 from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
-from viewmill.sql.parse_match import PatternParser, PatternSuffix
+from viewmill.sql.parse_match import PatternParser, PatternSuffix, RowPatternMatch
 from viewmill.sql.spans import malformed, span_of, span_of_tokens
 
 # `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
@@ -397,13 +397,13 @@ def _extent_sql(microseconds: int) -> str:
     return interval_sql(microseconds).removeprefix("INTERVAL ").replace("'", "")
 
 
-def tokenize(sql: str) -> list[Token]:
+def tokenize(sql: str, dialect: type[Viewmill] = Viewmill) -> list[Token]:
     """The tokens of `sql`, or MalformedSQL."""
     half = next((i for i, each in enumerate(sql) if "\ud800" <= each <= "\udfff"), None)
     if half is not None:
         raise MalformedSQL(f"character {half + 1} of the text is half a character")
     try:
-        return Viewmill().tokenize(sql)
+        return dialect().tokenize(sql)
     except TokenError as error:
         raise malformed(error, sql, ()) from error
 
@@ -438,7 +438,7 @@ _FUTURE: dict[type[exp.Expr], tuple[str, str]] = {
     PartSuffix: ("a subscript is not supported here", _PARTS),
     PartRangeSuffix: ("a range of subscripts is not supported here", _PARTS),
     PatternSuffix: ("PATTERN is not supported here", _PATTERNS),
-    exp.MatchRecognize: ("MATCH_RECOGNIZE is not supported here", _PATTERNS),
+    RowPatternMatch: ("MATCH_RECOGNIZE is not supported here", _PATTERNS),
     exp.Stream: (
         "STREAM is not needed here",
         "Every table is read as it changes: leave STREAM out. A table of that name is `stream`.",

@@ -14,6 +14,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from viewmill.algebra import clock
 from viewmill.algebra.expressions import Call, Cast, Expression, Literal
 from viewmill.algebra.types import (
     BIGINT,
@@ -152,6 +153,15 @@ VOLATILE = frozenset({
 
 _MOMENTS = ("now", "current_timestamp", "localtimestamp")
 _DAYS = ("current_date", "curdate")
+
+
+TIMES = frozenset({*_MOMENTS, *_DAYS})
+
+
+def of_clock(name: str, span: Span | None) -> Expression:
+    """The time of the mill, in a view: time alone may change its rows."""
+    moment = clock.now(span)
+    return cast(moment, DATE) if name in _DAYS else moment
 
 
 def volatile(name: str, now: dt.datetime, span: Span | None) -> Expression:

@@ -41,6 +41,8 @@ from viewmill.sql.lower_subqueries import (
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
 from viewmill.sql.moment_fields import moment_field
+from viewmill.sql.nested_functions import field as nested_field
+from viewmill.sql.nested_functions import nested_call, part_of
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.read_functions import read_function
 from viewmill.sql.scopes import Scope
@@ -154,8 +156,9 @@ class ExpressionLowering:
             self.prefer_aliases or self.scope.lookup(name, None, span) is None
         ):
             return alias
-        if table is None and name.lower() == "window" and not self.scope.lookup(name, None, None):
-            struct = self._time_window()
+        is_window = table is None and name.lower() in ("window", "session_window")
+        if is_window and not self.scope.lookup(name, None, None):
+            struct = self._time_window(name.lower())
             if struct is not None:
                 return struct
         if table is not None and self._is_field(name, table):
@@ -175,11 +178,15 @@ class ExpressionLowering:
             found = self.scope.find(column, table, span) if any(known) else None
         if is_time_window(found):
             return window_field(found, field, span)
+        if found is not None and self.environment.now is None:
+            part = nested_field(found, field, span)
+            if part is not None:
+                return part
         raise NotModelled("a field of a column", span)
 
-    def _time_window(self) -> Expression | None:
+    def _time_window(self, name: str) -> Expression | None:
         """The struct of start and end, when window(...) made them columns of this query."""
-        columns = dict(self.scope.tables.get("window", []))
+        columns = dict(self.scope.tables.get(name, []))
         return window_value(list(columns.values())) if tuple(columns) == FIELDS else None
 
     def _is_field(self, name: str, table: str) -> bool:
@@ -200,6 +207,8 @@ class ExpressionLowering:
         if isinstance(node, exp.Bracket) and isinstance(node.this, exp.RegexpSplit):
             return self._part(node)
         subscript, inner = None, node
+        if (part := self._nested_part(node)) is not None:
+            return part
         if isinstance(inner, exp.Bracket):
             index = inner.expressions[0] if len(inner.expressions) == 1 else None
             if isinstance(index, exp.Literal) and index.args.get("is_string"):
@@ -220,6 +229,36 @@ class ExpressionLowering:
             if _is_moments(named) and self._is_field(inner.name, inner.table):
                 return moment_field(named, inner.name, subscript, self.span(node))
         raise NotModelled(_words(node), self.span(node))
+
+    def _nested_part(self, node: exp.Expr) -> Expression | None:
+        """An element of an array, a value of a map, a field of a struct, in a view."""
+        inner = _bare(node.this)
+        if self.environment.now is not None or self._has_moments(inner):
+            return None
+        try:
+            value = self._modelled(inner)
+        except NotModelled:
+            return None
+        if not isinstance(value.type, Nested) or is_time_window(value):
+            return None
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            return nested_field(value, node.expression.name, self.span(node))
+        if not isinstance(node, exp.Bracket) or len(node.expressions) != 1:
+            return None
+        offset, safe = int(node.args.get("offset") or 0), bool(node.args.get("safe"))
+        key = self.lower(node.expressions[0])
+        return part_of(value, key, self.span(node), offset=offset, safe=safe)
+
+    def _has_moments(self, node: exp.Expr) -> bool:
+        """Whether it calls cofactor(...), or reads a field of a column that does."""
+        if isinstance(node, exp.Func):
+            return node.name.lower() in MOMENTS
+        return (
+            isinstance(node, exp.Column)
+            and self.prefer_aliases
+            and _is_moments(self.aliases.get(node.table.lower()))
+            and self._is_field(node.name, node.table)
+        )
 
     def _named_field(self, inner: exp.Expr, name: str, node: exp.Expr) -> Expression:
         """window(...).start, window['start']; a field of anything else is the engine's."""
@@ -422,11 +461,11 @@ class ExpressionLowering:
 
     # Functions.
 
-    def _window_call(self, span: Span | None) -> Expression:
-        struct = self._time_window()
+    def _window_call(self, name: str, span: Span | None) -> Expression:
+        struct = self._time_window(name)
         if struct is None:
             raise UnsupportedQuery(
-                "window(...) cannot stand here",
+                f"{name}(...) cannot stand here",
                 hint="It stands in GROUP BY, in the select list, in HAVING and in ORDER BY.",
                 span=span,
             )
@@ -441,6 +480,8 @@ class ExpressionLowering:
             return user_call(user, self.all(arguments), span, in_view=in_view)
         if name in functions.VOLATILE and self.environment.now is not None:
             return functions.volatile(name, self.environment.now, span)
+        if name in functions.TIMES and not arguments:
+            return functions.of_clock(name, span)
         if name in functions.VOLATILE:
             raise UnsupportedQuery(
                 f"{name} cannot be used in a view",
@@ -459,10 +500,14 @@ class ExpressionLowering:
             raise TypeMismatch(f"{name} needs an OVER clause", span=span)
         if name in ("date_part", "datepart") and len(arguments) == 2:
             return functions.extract(arguments[0].name, self.lower(arguments[1]), span)
+        if self.environment.now is None:
+            nested = nested_call(self, node, name, arguments)
+            if nested is not None:
+                return nested
         if any(isinstance(each, exp.Lambda | exp.Kwarg) for each in arguments):
             raise NotModelled(f"the function {name}", span)
-        if name == "window":
-            return self._window_call(span)
+        if name in ("window", "session_window"):
+            return self._window_call(name, span)
         if name == "window_time" and len(arguments) == 1:
             window = self.lower(arguments[0])
             if is_time_window(window):
@@ -504,6 +549,15 @@ class ExpressionLowering:
             return aggregates.ring_aggregate(
                 ring, inner.all(arguments), distinct=distinct, where=where, span=self.span(node)
             )
+        if name == "cofactor" and not distinct:
+            marked = [_is_category(each) for each in arguments]
+            bare = [
+                each.expressions[0] if is_marked else each
+                for each, is_marked in zip(arguments, marked, strict=True)
+            ]
+            given = inner.all(bare)
+            if aggregates.has_categories(given, marked):
+                return aggregates.mixed_cofactor(given, marked, where, self.span(node))
         return aggregates.aggregate(
             name, inner.all(arguments), distinct=distinct, where=where, span=self.span(node)
         )
@@ -546,6 +600,8 @@ class ExpressionLowering:
         return lower_scalar(self, node)
 
     def _exists(self, node: exp.Expr) -> Expression:
+        if isinstance(node.args.get("expression"), exp.Lambda):  # of an array
+            return self._function(node)
         return lower_exists(self, node)
 
     def _paren(self, node: exp.Expr) -> Expression:
@@ -624,6 +680,12 @@ def _placed(expression: Expression, span: Span | None) -> Expression:
     if isinstance(expression, Column):
         return Column(expression.name, expression.type, expression.nullable, expression.outer, span)
     return expression
+
+
+def _is_category(node: exp.Expr) -> bool:
+    """category(x), which marks a column of cofactor()."""
+    is_call = isinstance(node, exp.Anonymous) and len(node.expressions) == 1
+    return is_call and str(node.this).lower() == "category"
 
 
 _WORDS: dict[type[exp.Expr], str] = {

@@ -21,6 +21,7 @@ from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.coercion import unify
 from viewmill.sql.environment import CommonTable, Environment, Lowered, RecursiveRows
 from viewmill.sql.lower_expressions import ExpressionLowering
+from viewmill.sql.lower_generators import generator_name, lower_generator
 from viewmill.sql.lower_pivot import without_pivot
 from viewmill.sql.lower_recursion import lower_recursion
 from viewmill.sql.lower_stream import has_window, no_table, window_of
@@ -32,7 +33,7 @@ Shared = tuple[str, int, int]  # a column's name, its position on the left and o
 
 # Parts of a table reference that change its meaning and that the algebra does not know.
 _MODIFIERS = (
-    "sample", "version", "when", "laterals", "system_time", "ordinality", "changes",
+    "sample", "version", "when", "system_time", "ordinality", "changes",
     "rows_from", "partition", "suffixes",
 )  # fmt: skip
 
@@ -45,6 +46,23 @@ def lower_from(select: exp.Select, environment: Environment) -> Read:
     read = lower_table(source.this, environment)
     for join in select.args.get("joins") or []:
         read = _join(read, join, environment)
+    return with_generators(read, select.args.get("laterals") or [], environment)
+
+
+def with_generators(read: Read, views: list[exp.Lateral], environment: Environment) -> Read:
+    """The rows with what each LATERAL VIEW makes of them."""
+    for view in views:
+        alias = view.args.get("alias")
+        made, own = lower_generator(
+            view.this, read, environment, alias, outer=bool(view.args.get("outer"))
+        )
+        _check_aliases(read[1], own, environment.span(view.this))
+        both = Scope(
+            {**read[1].tables, **own.tables},
+            [*read[1].columns, *own.columns],
+            environment.outer,
+        )
+        read = made, both
     return read
 
 
@@ -58,7 +76,7 @@ def lower_table(node: exp.Expr, environment: Environment) -> Read:
     read = _table_factor(node, environment)
     for join in node.args.get("joins") or []:
         read = _join(read, join, environment)
-    return read
+    return with_generators(read, node.args.get("laterals") or [], environment)
 
 
 def _pivot(node: exp.Expr, pivots: list[exp.Pivot], environment: Environment) -> Read:
@@ -301,6 +319,11 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
     if node.args.get("match_condition") or (node.method or "") not in ("", "NATURAL"):
         raise NotModelled(f"{node.method or 'this'} join", span)
     lateral = isinstance(node.this, exp.Lateral)
+    if lateral and generator_name(node.this.this) is not None:
+        kind = _kind(node, span)
+        if kind not in ("cross", "inner") or node.args.get("on") or node.args.get("using"):
+            raise NotModelled("a join of this kind with LATERAL over a function", span)
+        return with_generators(left, [node.this], environment)
     right = (
         _lateral(node.this, left[1], environment)
         if isinstance(node.this, exp.Lateral)

@@ -25,7 +25,9 @@ from viewmill.sql.auto_names import auto_name
 from viewmill.sql.environment import Environment, Lowered
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_from
+from viewmill.sql.lower_generators import with_lateral_view
 from viewmill.sql.lower_groups import Grouping, lower_groups, made_name
+from viewmill.sql.lower_session_windows import add_session_window, session_windows
 from viewmill.sql.lower_time_windows import add_time_window, time_windows
 from viewmill.sql.lower_windows import break_ties, in_levels, of_last_peer, reaches_peers
 from viewmill.sql.not_modelled import NotModelled
@@ -36,7 +38,7 @@ from viewmill.sql.scopes import Scope
 
 _KNOWN = {
     "with_", "expressions", "hint", "distinct", "from_", "joins", "where", "group", "having",
-    "qualify", "windows", "order", "limit", "offset",
+    "qualify", "windows", "order", "limit", "offset", "laterals",
 }  # fmt: skip
 
 
@@ -65,6 +67,7 @@ class Outputs:
 
 def lower_select(select: exp.Select, environment: Environment, prefix: str | None) -> Lowered:
     """The SELECT as algebra; its columns are named `prefix.name`, or as the user sees them."""
+    select = with_lateral_view(select, environment)
     _check_clauses(select, environment)
     keeps_order = environment.keeps_order
     needs_order = _needs_order(select, keeps_order)
@@ -77,6 +80,8 @@ def lower_select(select: exp.Select, environment: Environment, prefix: str | Non
         relation = Filter(relation, _plain(lowering.condition(where.this, "WHERE"), "WHERE"))
     if calls := time_windows(select):
         relation, scope = add_time_window(calls, relation, scope, environment)
+    if calls := session_windows(select):
+        relation, scope = add_session_window(calls, select, relation, scope, environment)
     outputs = _lower_outputs(select, environment, scope, windows, is_last=prefix is None)
     lowering = ExpressionLowering(environment, scope, _aliases(outputs), windows=windows)
     _lower_rest(select, outputs, lowering)
@@ -114,7 +119,7 @@ def _needs_order(select: exp.Select, keeps_order: bool) -> bool:
 def _check_clauses(select: exp.Select, environment: Environment) -> None:
     for key, value in select.args.items():
         if value and key not in _KNOWN:
-            words = {"laterals": "LATERAL VIEW", "sort": "SORT BY", "pivots": "PIVOT"}
+            words = {"sort": "SORT BY", "pivots": "PIVOT"}
             node = value[0] if isinstance(value, list) else value
             span = environment.span(node) if isinstance(node, exp.Expr) else None
             raise NotModelled(words.get(key, key.upper()), span)

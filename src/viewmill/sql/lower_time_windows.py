@@ -34,11 +34,16 @@ _MOST_WINDOWS = 10_000  # of one row: it is written once for each
 
 
 def time_windows(select: exp.Select) -> list[exp.Anonymous]:
-    """The window() calls of this SELECT, not of its WHERE and FROM or of queries inside it."""
+    """The window() calls of this SELECT."""
+    return calls_of(select, WINDOW)
+
+
+def calls_of(select: exp.Select, name: str) -> list[exp.Anonymous]:
+    """The calls of this SELECT, not of its WHERE and FROM or of queries inside it."""
     return [
         node
         for node in select.find_all(exp.Anonymous)
-        if str(node.this).lower() == WINDOW
+        if str(node.this).lower() == name
         and node.find_ancestor(exp.Select) is select
         and not isinstance(
             node.find_ancestor(exp.Where, exp.Join, exp.Select), exp.Where | exp.Join
@@ -91,7 +96,7 @@ def _read(call: exp.Anonymous, lowering: ExpressionLowering) -> tuple[Expression
         raise TypeMismatch("window takes a time, a size, a slide and an offset", span=span)
     time, *lengths = call.expressions
     moment = implicit(lowering.lower(time), TIMESTAMP, WINDOW)
-    numbers = [_microseconds(each, lowering) for each in lengths]
+    numbers = [length_of(each, lowering) for each in lengths]
     size = numbers[0]
     slide, offset = numbers[1] if len(numbers) > 1 else size, numbers[2] if len(numbers) > 2 else 0
     if size <= 0 or slide <= 0:
@@ -113,7 +118,7 @@ def _read(call: exp.Anonymous, lowering: ExpressionLowering) -> tuple[Expression
     return moment, size, slide, offset
 
 
-def _microseconds(node: exp.Expr, lowering: ExpressionLowering) -> int:
+def length_of(node: exp.Expr, lowering: ExpressionLowering) -> int:
     """'10 minutes' or 'INTERVAL 10 minutes'; a whole number is of microseconds."""
     span = lowering.span(node)
     value = node.this if isinstance(node, exp.Neg) else node

@@ -7,6 +7,7 @@ next   sql.parse_table
 
 from __future__ import annotations
 
+from viewmill.algebra.names import quoted, type_spelling
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
@@ -18,6 +19,7 @@ from viewmill.algebra.types import (
     TIMESTAMP,
     Decimal,
     Integer,
+    Nested,
     String,
     Type,
 )
@@ -50,21 +52,28 @@ TYPES: dict[str, Type] = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_NTZ": TIMESTAMP,
     "TIMESTAMP_LTZ": TIMESTAMP,
+    "BINARY": Nested("BINARY"),
 }
 
 # What a hint names: each type once, under its usual name.
 SHOWN = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(p,s)", "STRING",
-    "DATE", "TIMESTAMP",
+    "DATE", "TIMESTAMP", "BINARY", "ARRAY<type>", "MAP<type, type>", "STRUCT<name: type, ...>",
 )  # fmt: skip
 
 MAX_PRECISION = 38
+_MAX_DEPTH = 50
 
 
-def parse_type(cursor: Cursor, column: str) -> Type:
-    """The type of `column`, with its parameters."""
+def parse_type(cursor: Cursor, column: str, depth: int = 0) -> Type:
+    """The type of `column`, with its parameters; `depth` is how many types are around it."""
     start = cursor.index
     word = cursor.word()
+    if word in _NESTED:
+        cursor.index += 1
+        if depth == _MAX_DEPTH:
+            raise cursor.failure(f"types are nested at most {_MAX_DEPTH} deep")
+        return Nested(f"{word}<{_NESTED[word](cursor, column, depth + 1)}>")
     if word in ("", ",", ")", "NOT", "NULL", "PRIMARY KEY"):
         hint = f"Types: {', '.join(SHOWN)}."
         raise cursor.failure(f'the column "{column}" has no type', hint=hint)
@@ -75,6 +84,51 @@ def parse_type(cursor: Cursor, column: str) -> Type:
     cursor.index += 1
     parameters = _parameters(cursor)
     return _with_parameters(type_, word, parameters, cursor.span_from(start))
+
+
+def _array(cursor: Cursor, column: str, depth: int) -> str:
+    cursor.expect("<", hint="Write ARRAY<INT>.")
+    element = parse_type(cursor, column, depth)
+    cursor.expect(">", hint="Write ARRAY<INT>.")
+    return str(element)
+
+
+def _map(cursor: Cursor, column: str, depth: int) -> str:
+    hint = "Write MAP<STRING, INT>."
+    cursor.expect("<", hint=hint)
+    start = cursor.index
+    key = parse_type(cursor, column, depth)
+    if "MAP<" in type_spelling(str(key)):
+        raise TypeMismatch("the key of a map holds no map", span=cursor.span_from(start))
+    cursor.expect(",", hint=hint)
+    value = parse_type(cursor, column, depth)
+    cursor.expect(">", hint=hint)
+    return f"{key}, {value}"
+
+
+def _struct(cursor: Cursor, column: str, depth: int) -> str:
+    hint = "Write STRUCT<name: STRING, size: INT>."
+    cursor.expect("<", hint=hint)
+    fields: dict[str, str] = {}
+    while True:
+        start = cursor.index
+        name = cursor.name("a field")
+        if name.lower() in fields:
+            raise TypeMismatch(
+                f'the struct has the field "{name}" twice', span=cursor.span_from(start)
+            )
+        cursor.accept(":")
+        fields[name.lower()] = f"{quoted(name)}: {parse_type(cursor, column, depth)}"
+        if cursor.at("NOT", "NULL"):
+            raise cursor.failure("fields of a struct may be NULL", hint="Leave out NOT NULL.")
+        if cursor.accept("COMMENT"):
+            cursor.string()
+        if not cursor.accept(","):
+            cursor.expect(">", hint=hint)
+            return ", ".join(fields.values())
+
+
+_NESTED = {"ARRAY": _array, "MAP": _map, "STRUCT": _struct}
 
 
 def _parameters(cursor: Cursor) -> list[int]:

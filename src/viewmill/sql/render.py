@@ -23,6 +23,7 @@ from viewmill.algebra.recursion import limit_text
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -42,6 +43,7 @@ from viewmill.algebra.types import BOOLEAN, Float, Nested, Null
 from viewmill.algebra.walk import columns_of, has_subquery, scans
 from viewmill.errors import UnsupportedQuery
 from viewmill.sql.render_duckdb import DuckdbExpressions
+from viewmill.sql.render_nested import is_map
 from viewmill.sql.render_spark import SparkExpressions
 from viewmill.sql.transpile import transpile
 
@@ -130,6 +132,8 @@ class _Renderer:
                 return self._foreign(relation)
             case Recursion():
                 return self._recursion(relation)
+            case Explode():
+                return self._explode(relation)
 
     def _name(self, name: str) -> str:
         return self.expressions.name(name)
@@ -281,6 +285,35 @@ class _Renderer:
             columns = "*" if plain else self._one_zero(side)
             sides.append(f"SELECT {columns} {self._from(side)}")
         return f"({sides[0]})\n{word}\n({sides[1]})"
+
+    def _explode(self, relation: Explode) -> str:
+        if self.dialect == "spark":
+            return self._explode_in_spark(relation)
+        array, at = self._name(relation.array.name), self._name("#position")
+        if is_map(relation.array.type):
+            array = f"map_entries({array})"
+        # A row for each position is made first: of no elements it is NULL, or there is no row.
+        none = "[CAST(NULL AS BIGINT)]" if relation.outer else "CAST([] AS BIGINT[])"
+        length = f"len({array})"
+        positions = f"CASE WHEN {length} > 0 THEN range({length}) ELSE {none} END"
+        inner = f"SELECT *, unnest({positions}) AS {at} {self._from(relation.input)}"
+        columns = [self._name(each.name) for each in relation.input.schema]
+        element, made = f"{array}[{at} + 1]", list(relation.made)
+        if relation.form == "posexplode":
+            columns.append(f"CAST({at} AS INTEGER) AS {self._name(made.pop(0).name)}")
+        values = [element]
+        if relation.form == "inline" or is_map(relation.array.type):
+            values = [f"struct_extract_at({element}, {i + 1})" for i in range(len(made))]
+        columns += [f"{v} AS {self._name(f.name)}" for v, f in zip(values, made, strict=True)]
+        return f"SELECT {', '.join(columns)} FROM (\n{inner}\n) AS {self._alias()}"
+
+    def _explode_in_spark(self, relation: Explode) -> str:
+        columns = ", ".join(self._name(each.name) for each in relation.schema)
+        made = ", ".join(self._name(each.name) for each in relation.made)
+        outer = "OUTER " if relation.outer else ""
+        call = f"{relation.form}({self._name(relation.array.name)})"
+        view = f"LATERAL VIEW {outer}{call} {self._alias()} AS {made}"
+        return f"SELECT {columns} {self._from(relation.input)}\n{view}"
 
     def _recursion(self, relation: Recursion) -> str:
         """A recursive CTE whose last column is the step that made a row."""

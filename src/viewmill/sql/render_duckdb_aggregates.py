@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from viewmill.algebra.aggregates import DECLARED, AggregateFunction
+from viewmill.algebra.mixed_moments import MixedMoments
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.rings import RingCall
 from viewmill.algebra.types import Decimal, Float, Nested, Type, shown_type
 from viewmill.sql import render_decimals
 from viewmill.sql.duckdb_macros import HALF
+from viewmill.sql.render_mixed_moments import duckdb_mixed
 from viewmill.sql.render_names import duckdb_text, duckdb_type
 from viewmill.sql.render_nested import order_key
 
@@ -94,6 +96,10 @@ def aggregate_sql(
             return _percentile(function, group)
         case "cofactor" | "linear_regression":
             return _moments(group)
+        case "mixed_cofactor":
+            assert isinstance(result, MixedMoments)
+            gather = lambda value: f"coalesce({group.of('list', value)}, [])"  # noqa: E731
+            return duckdb_mixed(gather, arguments, result, duckdb_text, exact)
         case "sum_part_1":
             return _float_sum(group)
         case "sum_part_2" | "sum_part_3":

@@ -25,10 +25,12 @@ from viewmill.algebra.expressions import (
     is_engine_function,
 )
 from viewmill.algebra.float_parts import SUM_OF_PARTS, SUM_PARTS
+from viewmill.algebra.mixed_moments import MixedMoments
 from viewmill.algebra.packed import LARGEST, Moments, Packed
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Type
 from viewmill.sql.render_frame import spark_frame
+from viewmill.sql.render_mixed_moments import spark_mixed
 from viewmill.sql.render_names import spark_literal, spark_name, spark_text
 from viewmill.sql.transpile import transpile_call
 
@@ -155,6 +157,9 @@ class SparkExpressions:
         distinct = "DISTINCT " if call.distinct else ""
         met = "" if call.where is None else self.render(call.where)
         where = f" FILTER (WHERE {met})" if met else ""
+        if isinstance(call.type, MixedMoments):
+            columns = [self.render(each) for each in call.arguments]
+            return spark_mixed(columns, call.type, spark_text, where)
         if isinstance(call.type, Packed):
             columns = [self.render(each) for each in call.arguments]
             if isinstance(call.type.shape, Moments):

@@ -34,10 +34,14 @@ class PlainOrdered:
 
     def change(self, key: Key | None, words: Sequence[int], sign: int = 1) -> None:
         """A level += words."""
-        level = self.nulls if key is None else self.levels.setdefault(key, [0] * len(words))
-        for j, x in enumerate(words):
-            more: Any = Fraction(key_float(x)) if j in self.floats else int(x)
-            level[j] += sign * more
+        values = [Fraction(key_float(x)) if j in self.floats else x for j, x in enumerate(words)]
+        self.add(key, values, sign)
+
+    def add(self, key: Key | None, values: Sequence[Any], sign: int = 1) -> None:
+        """A level += numbers, of which those of floats are exact."""
+        level = self.nulls if key is None else self.levels.setdefault(key, [0] * len(values))
+        for j, x in enumerate(values):
+            level[j] += sign * x
         if key is not None and not any(level):
             del self.levels[key]
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from viewmill.algebra.types import Float
 from viewmill.errors import Outgrown
 from viewmill.kernels.payloads import Payload
-from viewmill.kernels.plain.arithmetic import float_key, sort_word
+from viewmill.kernels.plain.arithmetic import sort_word
 from viewmill.kernels.plain.ordered import PlainOrdered
-from viewmill.kernels.plain.stores import from_arrow, to_limbs
+from viewmill.kernels.plain.stores import from_arrow, sums_in_parts, to_limbs
 from viewmill.program.states import Ordered
 
 
@@ -56,15 +56,15 @@ class OrderedStore:
         self.clear()
         columns: list[list[Any]] = []
         for slot, values in zip(self.kind.payload, payload, strict=True):
-            if slot.kind == "sum":
-                sums = [float_key(sum(parts)) for parts in values.tolist()]
-                columns += [sums, *[[0] * len(values)] * 2]
-            else:
-                columns.append([from_arrow(slot.kind, value) for value in values.tolist()])
+            column = [from_arrow(slot.kind, value) for value in values.tolist()]
+            columns += [
+                column,
+                *[[0] * len(column)] * (slot.words - 1 if slot.kind == "sum" else 0),
+            ]
         for key, *words in zip(keys.tolist(), *columns, strict=True):
-            if any(abs(x) >= 2**63 for x in words):
+            if any(isinstance(x, int) and abs(x) >= 2**63 for x in words):
                 raise Outgrown("a sum in an ordered state is wider than 64 bits")
-            self.handle.change(self._inside(key), words)
+            self.handle.add(self._inside(key), words)
 
     def _inside(self, key: list[int]) -> tuple[int, ...] | None:
         """A key as the state orders it, None for the level of NULL apart."""
@@ -106,9 +106,9 @@ class OrderedStore:
         keys = np.array([key for key, _ in rows], np.int64).reshape(-1, self.kind.key_words)
         payload: Payload = []
         for slot in self.kind.payload:
-            column = [words[self.kind.word(slot.name)] for _, words in rows]
+            column: list[Any] = [words[self.kind.word(slot.name)] for _, words in rows]
             if slot.kind == "sum":
-                payload.append(np.array([[float(x)] for x in column], np.float64).reshape(-1, 1))
+                payload.append(sums_in_parts(column))
             elif slot.kind == "wide":
                 payload.append(np.array(list(map(to_limbs, column)), np.int64).reshape(-1, 2))
             else:

@@ -91,10 +91,7 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
     for slot in slots:
         values: list[Any] = [entry[k] for entry in entries]
         if slot.kind == "sum":
-            parts = [float_parts(total) for total in values]
-            width = max(map(len, parts), default=1)
-            padded = [each + [0.0] * (width - len(each)) for each in parts]
-            payload.append(np.array(padded, np.float64).reshape(len(parts), width))
+            payload.append(sums_in_parts(values))
         elif slot.kind == "wide":
             payload.append(np.array([to_limbs(x) for x in values], np.int64).reshape(-1, 2))
         elif slot.kind == "floats":
@@ -104,6 +101,14 @@ def to_payload(slots: Sequence[Slot], entries: Sequence[Values]) -> Payload:
             payload.append(np.array(values, np.int64))
         k += slot.words
     return payload
+
+
+def sums_in_parts(totals: Sequence[Fraction]) -> npt.NDArray[np.float64]:
+    """For each exact sum a row of floats that add up to it."""
+    parts = [float_parts(total) for total in totals]
+    width = max(map(len, parts), default=1)
+    padded = [each + [0.0] * (width - len(each)) for each in parts]
+    return np.array(padded, np.float64).reshape(len(parts), width)
 
 
 def float_parts(total: Fraction) -> list[float]:

@@ -15,6 +15,7 @@ from viewmill.algebra import expressions as e
 from viewmill.algebra.relations import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Foreign,
     Join,
@@ -59,6 +60,8 @@ def _placed(relation: Relation, variable: Names) -> Names:
     match relation:
         case Scan():
             return _scan(relation, variable)
+        case Explode():
+            raise NotPlaced("elements of arrays are made in the driver's mill")
         case Filter():
             return _with_equal(placed(relation.input, variable), relation.condition)
         case Project():

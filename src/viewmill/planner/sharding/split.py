@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from viewmill.algebra.clock import clock_reads
 from viewmill.algebra.expressions import Column
 from viewmill.algebra.relations import (
     Aggregate,
@@ -82,6 +83,8 @@ class _Found:
 
 def split(query: Relation, cells: int, weights: Mapping[str, float] | None = None) -> Split:
     """The cheapest way to spread a view over `cells` cells; `weights` say how large sources are."""
+    if next(clock_reads(query), None) is not None:
+        raise NotPlaced("time passes in the driver's mill")
     found, above = _descend(query, cells, weights or {})
     streams = {alias: route.stream for alias, route in found.routes.items()}
     named = rewrite(_numbered(_reading(found.below, streams)))

@@ -123,8 +123,13 @@ class InProcessRuntime:
             self._moving.add(new)
         for name, block in self._blocks.items():
             reads = zip(block.program.inputs, self._reads[name], strict=True)
-            block.renamed |= {i.source: new for i, (_, source) in reads if source == old}
-            self._reads[name] = [(i, new if s == old else s) for i, s in self._reads[name]]
+            # A block whose program names the source itself reads the view, not this block.
+            moved = {i.source: new for i, (_, source) in reads if source == old != i.source}
+            block.renamed |= moved
+            self._reads[name] = [
+                (each.name, moved.get(each.source, source))
+                for each, (_, source) in zip(block.program.inputs, self._reads[name], strict=True)
+            ]
 
     def arrange(self, views: Iterable[str]) -> None:
         """Sort the blocks by this order of their views; blocks of one view keep their order."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from viewmill.algebra.clock import is_timed
 from viewmill.algebra.relations import (
     Distinct,
+    Explode,
     Join,
     Limit,
     Recursion,
@@ -25,10 +27,12 @@ from viewmill.codegen.shape import NotTaken
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.operators.constants import emit_constants
 from viewmill.strategies.dataflow.operators.difference import emit_difference
+from viewmill.strategies.dataflow.operators.explode import emit_explode
 from viewmill.strategies.dataflow.operators.first_rows import emit_first_rows, shown_ranks
 from viewmill.strategies.dataflow.operators.join import emit_join
 from viewmill.strategies.dataflow.operators.matching import emit_matching
 from viewmill.strategies.dataflow.operators.recursion import emit_recursion
+from viewmill.strategies.dataflow.operators.timed import emit_timed
 from viewmill.strategies.dataflow.operators.union import emit_union
 from viewmill.strategies.dataflow.operators.window import emit_window
 
@@ -40,6 +44,10 @@ def compose(query: Relation, strategy: str, *, passing: bool, careful: bool = Fa
     inner = query.input if isinstance(query, Sort) else query
     if isinstance(inner, Distinct):
         return emit_program(query, strategy, passing=passing)
+    if isinstance(inner, Explode):
+        return emit_explode(inner, strategy)
+    if is_timed(inner):
+        return emit_timed(inner, strategy)
     if isinstance(inner, Recursion):
         step = partial(compose, strategy=strategy, passing=True, careful=careful)
         return emit_recursion(inner, strategy, step)

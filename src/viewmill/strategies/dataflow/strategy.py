@@ -7,14 +7,16 @@ next   planner
 
 from __future__ import annotations
 
+from viewmill.algebra.clock import is_timed
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call
-from viewmill.algebra.relations import Join, Project, Recursion, Relation
+from viewmill.algebra.relations import Explode, Join, Project, Recursion, Relation
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.codegen.by_row import emit_by_row
 from viewmill.codegen.shape import NotTaken
 from viewmill.program.program import Program
 from viewmill.strategies.dataflow.compose import compose
+from viewmill.strategies.dataflow.operators.mixed_moments import MixedCandidate
 from viewmill.strategies.join_sizes import fan_out
 from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
 
@@ -24,6 +26,9 @@ _ROW_US = 0.05
 _RECURSION_US = 300.0  # a few steps of a recursive CTE
 _DERIVED_US = 1.0  # a row of its start, with the few that follow from it
 _DERIVED_BYTES = 300
+_TIMED_US = 0.3  # a row that waits for its deadline, and leaves
+_TIMED_BYTES = 60
+_EXPLODED_US = 1.0  # a row, with the few elements that it has
 _PYTHON_US = 1.0  # a row that Python computes, most being equal to one before
 
 
@@ -43,6 +48,11 @@ class Dataflow:
         if isinstance(query, Recursion):
             cost = Cost(_RECURSION_US, _DERIVED_US, statistics.row_count("") * _DERIVED_BYTES)
             return Candidate(self.name, query, cost)
+        if isinstance(query, Explode):
+            return Candidate(self.name, query, Cost(_CALL_US, _EXPLODED_US, 0))
+        if is_timed(query):
+            kept = sum(statistics.row_count(each.source) for each in program.inputs)
+            return Candidate(self.name, query, Cost(_CALL_US, _TIMED_US, kept * _TIMED_BYTES))
         # At most one entry per row; half of that is a fair guess before any row is seen.
         read = (statistics.row_count(each.source) for each in program.inputs)
         entries = max(read, default=0) // 2
@@ -65,6 +75,8 @@ class Dataflow:
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The program."""
+        if isinstance(candidate, MixedCandidate):
+            return candidate.program
         if isinstance(candidate.query, Project) and candidate.query.by_row:
             return emit_by_row(candidate.query, self.name)
         return compose(candidate.query, self.name, passing=candidate.passing)

@@ -224,7 +224,8 @@ class View:
     followed: Counter[Row] | None = None
     stop: Any = None
     engine_calls: int = -1
-    has_failed: bool = False  # its last refresh
+    strategy: str = ""
+    has_failed: bool = False  # a refresh since its status was compared
     last: list[Row] | None = None  # the rows when it was last fresh
     was_settled: bool = True  # then: no row below had been deleted too often
     first_part: int | None = None  # of a view in parts: where it starts
