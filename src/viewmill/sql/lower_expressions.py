@@ -251,6 +251,8 @@ class ExpressionLowering:
 
     def _has_moments(self, node: exp.Expr) -> bool:
         """Whether it calls cofactor(...), or reads a field of a column that does."""
+        if isinstance(node, exp.Dot):
+            return self._has_moments(_bare(node.this))
         if isinstance(node, exp.Func):
             return node.name.lower() in MOMENTS
         return (
