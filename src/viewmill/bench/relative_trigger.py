@@ -53,7 +53,7 @@ class RelativeTrigger:
     def __init__(self) -> None:
         load = pkgutil.resolve_name("viewmill.kernels.source:load_source")
         compiler: Any = pkgutil.resolve_name("viewmill.kernels.compiler")
-        relative: Any = pkgutil.resolve_name("viewmill.kernels.structures.relative")
+        relative: Any = pkgutil.resolve_name("viewmill.bench.baselines.relative")
         # The cache of kernels must see a change of the structure, which is in another file.
         text = hashlib.blake2b(Path(relative.__file__).read_bytes(), digest_size=6).hexdigest()
         functions = load("relative_index", FIGURE_2C, None, f"VWAP, figure 2c over {text}.", _USED)

@@ -16,12 +16,18 @@ from fractions import Fraction
 
 import numpy as np
 
+from viewmill.bench.baselines.weave import (
+    OPTIMIZERS,
+    Weave,
+    composite_slide,
+    count_edges,
+    weave_share,
+)
+from viewmill.bench.baselines.weave_costs import CORRECTED, PRINTED
 from viewmill.bench.report import Report, Say
 from viewmill.bench.weave_run import deviation, measured_rows_per_s
-from viewmill.strategies.shared_window.cost import CORRECTED, PRINTED, Windows
-from viewmill.strategies.shared_window.edges import composite_slide, count_edges
+from viewmill.strategies.shared_window.cost import Windows
 from viewmill.strategies.shared_window.queries import Progression
-from viewmill.strategies.shared_window.weave import OPTIMIZERS, Weave, weave_share
 
 SEEDS = 10
 

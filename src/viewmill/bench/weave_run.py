@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from viewmill.algebra.operations import MAX, SUM
+from viewmill.bench.baselines.weave import Weave
 from viewmill.bench.windows import fastest, sensor_readings
-from viewmill.strategies.shared_window.weave import Tree, Weave
+from viewmill.strategies.shared_window.weave import Tree
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +45,7 @@ def _seconds_per_row(tree: Tree, technique: str, readings: Array) -> float:
     partial = _summing(readings)  # each row is added once in each tree
     if technique == "naive":
         return partial + _folding(tree, readings)
-    kernels = import_module("viewmill.kernels.window_kernels")
+    kernels = import_module("viewmill.bench.baselines.window_techniques")
     ranges = np.unique(tree.windows.partials(tree.rate)).tolist()
     operation = OPERATIONS.get(technique, SUM)
     window = kernels.Window(technique, operation, ranges[-1], ranges=ranges)
@@ -56,7 +57,7 @@ def _seconds_per_row(tree: Tree, technique: str, readings: Array) -> float:
 
 def _summing(readings: Array) -> float:
     """Seconds to add a row to its partial."""
-    kernels = import_module("viewmill.kernels.window_kernels")
+    kernels = import_module("viewmill.bench.baselines.window_techniques")
     window, out = kernels.Window("panes_inv", SUM, 2), np.empty_like(readings)
     window.slide_into(readings, out)
     return fastest(lambda: window.slide_into(readings, out), 3) / len(readings)
@@ -64,7 +65,7 @@ def _summing(readings: Array) -> float:
 
 def _folding(tree: Tree, readings: Array) -> float:
     """Seconds per row that folding every window at its own slides takes."""
-    kernels = import_module("viewmill.kernels.window_kernels")
+    kernels = import_module("viewmill.bench.baselines.window_techniques")
     longest = int(tree.windows.partials(tree.rate).max())
     window, x = kernels.Window("naive", SUM, longest), readings[:3]
     window.slide(x)

@@ -33,7 +33,7 @@ SHARED = 10_000
 def windows(*, seed: int, quick: bool, say: Say) -> Report:
     """Run the whole workload."""
     report = Report("windows", seed, plotted="rows_per_cpu_s", across="window", oracle="numpy's")
-    kernels = import_module("viewmill.kernels.window_kernels")  # by name: it loads Numba
+    kernels = import_module("viewmill.bench.baselines.window_techniques")  # by name: loads Numba
     readings = sensor_readings(seed, 200_000 if quick else 2_000_000)
     verified = []
     for aggregate, operation in OPERATIONS.items():
@@ -68,7 +68,7 @@ def _shared(report: Report, seed: int, count: int) -> bool:
     slides = chance.choice(divisors, SHARED)
     ranges = slides * chance.integers(1, 100, SHARED, endpoint=True)
     pairs = list(zip(ranges.tolist(), slides.tolist(), strict=True))
-    shared = import_module("viewmill.kernels.shared_sums").SharedSums(pairs)
+    shared = import_module("viewmill.bench.baselines.shared_sums").SharedSums(pairs)
     x = chance.integers(0, 1_000, count)
     shared.feed(x)
     ends = len(x) // slides * slides

@@ -232,8 +232,8 @@ def is_current(path: Path) -> bool:
 
 @cache
 def library_hash(*modules: str) -> str:
-    """Changes with any edit of what these modules of the structures library reach, and of what
-    compiles them."""
+    """Changes with any edit of these modules, of what they reach in the structures library, and of
+    what compiles them."""
     here = Path(__file__).parent
     digest = blake2b((here / "compiler.py").read_bytes(), digest_size=8)
     for name in sorted(_reached(modules)):
@@ -244,9 +244,9 @@ def library_hash(*modules: str) -> str:
 
 
 def _reached(modules: tuple[str, ...]) -> set[str]:
-    """These modules of the library and all that they import, directly or not."""
+    """These modules and all that they import of the library, directly or not."""
     reached: set[str] = set()
-    waiting = [name for name in modules if name.startswith(f"{STRUCTURES}.")]
+    waiting = [name for name in modules if name.startswith("viewmill.")]
     while waiting:
         name = waiting.pop()
         if name not in reached:
@@ -263,7 +263,7 @@ def _imports(module: str) -> list[str]:
 
 
 def _path(module: str) -> Path:
-    path = Path(__file__).parent / "structures" / Path(*module.split(".")[3:])
+    path = Path(__file__).parent.parent / Path(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

@@ -183,21 +183,6 @@ def put_scaled_lanes(typing_context, to, factor, source, size):
 
 
 @intrinsic
-def add_scaled_lanes(typing_context, to, factor, source, size):
-    """The first `size` of eight floats at `to` += factor * those at `source`."""
-
-    def generate(context, builder, signature, arguments):
-        to, factor, source, size = arguments
-        mask = _lane_mask(builder, size)
-        found, kept = (load_lanes(builder, each, mask) for each in (source, to))
-        total = multiply_add(builder, splat(builder, factor), found, kept)
-        _store_lanes(builder, total, to, mask)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float64, types.int64, types.int64), generate
-
-
-@intrinsic
 def add_lanes(typing_context, to, source, size):
     """The first `size` of eight floats at `to` += those at `source`; -0.0 becomes 0.0."""
 
@@ -252,13 +237,6 @@ def sum_words(base, start, end):
     for i in range(start, end):
         total += load_at(base, i)
     return total
-
-
-@structure
-def add_to_words(base, start, end, x):
-    """Add x to words start to end."""
-    for i in range(start, end):
-        store_at(base, i, load_at(base, i) + x)
 
 
 @structure

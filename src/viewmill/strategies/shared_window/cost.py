@@ -1,16 +1,12 @@
-"""What an execution tree costs: final aggregations per edge, as the paper prints it and as it is.
+"""What an execution tree costs: final aggregations per edge.
 
 takes  the windows of a tree, and its edges per unit
-gives  Ω, the operations per edge; formula (1) makes a plan's cost of it
+gives  Ω, the operations per edge; formula (1) of the paper makes a plan's cost of it
 
-printed    formulas (3) to (7)
-corrected  the average deque has H_P partials, not the sum of 1 / i!; a lookup in FlatFAT costs its
-           average over all positions; a query's lookup happens at its own slides, not at every
-           edge, so it weighs 1 / (slide x edges per unit)
-stored     the same for what the mill runs (`kernels.structures.windows.stretches`): what a new
-           partial costs, and beside it what each answer costs. SlickDeque (Inv) has its running
-           values as differences of one sum that all windows share
-worst      what the slowest slide costs, of the techniques for which that is little
+stored   for what the mill runs (`kernels.structures.windows.stretches`): what a new partial costs,
+         and beside it what each answer costs. SlickDeque (Inv) has its running values as
+         differences of one sum that all windows share
+worst    what the slowest slide costs, of the techniques for which that is little
 """
 
 from __future__ import annotations
@@ -87,48 +83,6 @@ def lookup(partials: Array) -> Array:
     return np.where(partials <= 1, 0.0, floor - 2 + (partials + 1) / 2.0**floor)
 
 
-def _panes(windows: Windows, rate: Fraction) -> float:
-    return windows.overlap
-
-
-def _printed_flatfat(windows: Windows, rate: Fraction) -> float:
-    p = np.maximum(windows.ranges * float(rate), 2.0)  # (4) is not defined below
-    return float((np.floor(np.log2(p - 1)) + (p - 1) / 2 ** np.floor(np.log2(p))).sum())
-
-
-def _flatfat(windows: Windows, rate: Fraction) -> float:
-    partials = windows.partials(rate)
-    update = float(np.ceil(np.log2(max(1, int(partials.max())))))
-    below = partials < 2.0**update
-    weights = 1.0 / (windows.slides[below] * float(rate))
-    return update + float((lookup(partials[below]) * weights).sum())
-
-
-def _printed_flatfit(windows: Windows, rate: Fraction) -> float:
-    return 3.0 * len(windows)
-
-
-def _flatfit(windows: Windows, rate: Fraction) -> float:
-    return 3.0 * windows.answer_rate / float(rate)
-
-
-def _slick_inv(windows: Windows, rate: Fraction) -> float:
-    return 2.0 * distinct(windows.partials(rate))
-
-
-def _printed_slick_noninv(windows: Windows, rate: Fraction) -> float:
-    longest = max(1.0, windows.longest * float(rate))
-    return 2 - 2 / longest + len(windows) + 1.7182818284590453
-
-
-def _slick_noninv(windows: Windows, rate: Fraction) -> float:
-    longest = max(1, -(-windows.longest * rate.numerator // rate.denominator))
-    if len(windows) == 1:
-        return 2 - 2 / longest
-    asked = windows.answer_rate / float(rate)
-    return 2 - 2 / longest + asked + min(1.0, asked) * harmonic(longest)
-
-
 def _answers(windows: Windows, rate: Fraction) -> float:
     """Answers per edge."""
     return windows.answer_rate / float(rate)
@@ -191,31 +145,7 @@ def _worst_daba(windows: Windows, rate: Fraction) -> float:
     return 7.0 + _answers(windows, rate)
 
 
-def distinct(values: Array) -> int:
-    """How many different values; by marking them where that is quicker than sorting."""
-    top = int(values.max())
-    if top > 50_000_000 or top > 200 * len(values):
-        return len(np.unique(values))
-    marked = np.zeros(top + 1, np.bool_)
-    marked[values] = True
-    return int(np.count_nonzero(marked))
-
-
 # By the names of the techniques; the paper's Panes is our naive one.
-PRINTED: dict[str, Omega] = {
-    "naive": _panes,
-    "flatfat": _printed_flatfat,
-    "flatfit": _printed_flatfit,
-    "slickdeque_inv": _slick_inv,
-    "slickdeque_noninv": _printed_slick_noninv,
-}
-CORRECTED: dict[str, Omega] = {
-    "naive": _panes,
-    "flatfat": _flatfat,
-    "flatfit": _flatfit,
-    "slickdeque_inv": _slick_inv,
-    "slickdeque_noninv": _slick_noninv,
-}
 STORED: dict[str, Omega] = {
     "slickdeque_inv": _stored_inv,
     "panes_inv": _stored_running,

@@ -1,7 +1,7 @@
-"""How many edges a composite slide has: counted (Bit Set) or computed (F1).
+"""How many edges a composite slide has per unit, computed by the paper's F1.
 
 takes  progressions of positions
-gives  edges per composite slide and the length of that slide
+gives  edges per unit
 
 F1 is inclusion and exclusion: the positions of several progressions that fall together are one
 progression again (of the least common multiple of the steps) or none. Many sets of them fall
@@ -16,30 +16,10 @@ from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
 
-import numpy as np
-
 from viewmill.errors import InvalidArgument
 from viewmill.strategies.shared_window.queries import Progression
 
-LONGEST_BIT_SET = 2**30
 MOST_TERMS = 200_000
-
-
-def composite_slide(progressions: Iterable[Progression]) -> int:
-    """The period after which all edges repeat: the least common multiple of the steps."""
-    return lcm(*(each.step for each in progressions))
-
-
-def count_edges(progressions: Iterable[Progression]) -> int:
-    """Edges of the composite slide by marking each: the Bit Set technique."""
-    progressions = list(progressions)
-    length = composite_slide(progressions)
-    if length > LONGEST_BIT_SET:
-        raise InvalidArgument(f"a composite slide of {length:,} is too long to mark its edges")
-    marked = np.zeros(length, np.bool_)
-    for each in progressions:
-        marked[each.offset % each.step :: each.step] = True
-    return int(np.count_nonzero(marked))
 
 
 def edge_rate(progressions: Iterable[Progression]) -> Fraction:

@@ -51,21 +51,3 @@ def cutty(query: WindowQuery) -> tuple[Progression, ...]:
 
 
 PARTIALS = {"panes": panes, "pairs": pairs, "cutty": cutty}
-
-
-def partial_count(technique: str, query: WindowQuery) -> int:
-    """Partials in one window, Table 1 of the paper: counted, not computed.
-
-    >>> [partial_count(each, WindowQuery(14, 8)) for each in PARTIALS]
-    [7, 3, 2]
-    """
-    progressions = PARTIALS[technique](query)
-    end = query.slide * (2 + query.range // query.slide)
-    start = end - query.range
-    inner = {
-        at
-        for each in progressions
-        for at in range(start + (each.offset - start) % each.step, end, each.step)
-        if at > start
-    }
-    return len(inner) + 1

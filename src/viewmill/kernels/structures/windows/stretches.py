@@ -281,7 +281,7 @@ def answer_daba(
     groups, firsts, ends, out_w, out_r, spare_w, spare_r, cursors, kept_w, kept_r,
     blocks, panes, words, reals, more_w, more_r, links, mode, ops,
 ):  # fmt: skip
-    """TwoStacks whose turn is done a little with each partial; see `structures.windows.daba`."""
+    """TwoStacks whose turn is done a little with each partial; see the bench's `daba`."""
     for i in range(groups.size):
         group = groups[U(i)]
         start, low, high = places(blocks, panes, group, firsts[U(i)], ends[U(i)])

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import combine, inverse
+from viewmill.bench.baselines.windows.operation import combine, inverse
 
 NEEDS = "inverse"
 U = np.uint64

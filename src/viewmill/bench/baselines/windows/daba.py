@@ -7,7 +7,7 @@ Tangwongsan, Hirzel and Schneider, DEBS 2017.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import combine
+from viewmill.bench.baselines.windows.operation import combine
 
 NEEDS = ""
 U = np.uint64

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bench.relative_index import RelativeIndex
 from tests.conftest import scaled
-
-from viewmill.kernels.relative_index import RelativeIndex
 
 keys = st.integers(-6, 6)
 operations = st.lists(

@@ -6,7 +6,7 @@ to reach the newest in one hop. 3 operations on average, n when the whole window
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import add_up, combine
+from viewmill.bench.baselines.windows.operation import add_up, combine
 
 NEEDS = ""
 U = np.uint64

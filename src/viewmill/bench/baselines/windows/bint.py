@@ -6,7 +6,7 @@ range. log2 n operations per slide.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import add_up, combine
+from viewmill.bench.baselines.windows.operation import add_up, combine
 
 NEEDS = ""
 U = np.uint64

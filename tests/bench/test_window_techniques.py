@@ -5,12 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bench.plain_window import PlainWindow
 
 from viewmill.algebra.operations import MAX, MIN, SUM, Operation
+from viewmill.bench.baselines.shared_sums import SharedSums
+from viewmill.bench.baselines.window_techniques import (
+    TECHNIQUES,
+    Window,
+    has_ranges,
+    technique_module,
+)
 from viewmill.errors import InvalidArgument
-from viewmill.kernels.plain.windows import PlainWindow
-from viewmill.kernels.shared_sums import SharedSums
-from viewmill.kernels.window_kernels import TECHNIQUES, Window, has_ranges, technique_module
 
 
 def keep_last(older, newer):

@@ -6,7 +6,7 @@ have wrapped, and the answer is [oldest..end) before [0..oldest), not the root.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import COMMUTATIVE, add_up, combine
+from viewmill.bench.baselines.windows.operation import COMMUTATIVE, add_up, combine
 
 NEEDS = ""
 U = np.uint64

@@ -7,7 +7,7 @@ Less than 2 operations per slide.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import combine, wide_vectors
+from viewmill.bench.baselines.windows.operation import combine, wide_vectors
 
 NEEDS = "selective"
 U = np.uint64

@@ -1,4 +1,9 @@
-"""Many windows over the rows of one stream, summed together by one kernel."""
+"""Many windows over one stream, summed by one kernel: SlickDeque (Inv) with one ring for all.
+
+After each row the sum of all rows so far goes into a ring. A window's running value is the newest
+entry less the entry where the window begins: one operation for each answer, whatever the range, and
+the ring is shared by every window. Whole numbers only: a sum of all rows loses digits of floats.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,9 @@ import numpy.typing as npt
 from viewmill.errors import InvalidArgument
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import WORDS
-from viewmill.kernels.structures.windows import shared_sums
 
 Array = npt.NDArray[Any]
+U = np.uint64
 
 
 class SharedSums:
@@ -60,5 +65,37 @@ class SharedSums:
 @cache
 def _kernel(compiled: bool) -> Any:
     if not compiled:
-        return shared_sums.answer_sums
-    return compiler.compile_kernel(shared_sums.answer_sums, (WORDS,) * 8)
+        return answer_sums
+    return compiler.compile_kernel(answer_sums, (WORDS,) * 8)
+
+
+def answer_sums(
+    x: Array,
+    slides: Array,
+    firsts: Array,
+    ranges: Array,
+    out: Array,
+    answered: Array,
+    ring: Array,
+    cursors: Array,
+) -> int:
+    """Feed rows; windows firsts[g] to firsts[g + 1] have slide slides[g].
+
+    out[q] is the last answer of window q, and answered[0] the number of answers given.
+    """
+    mask = ring.size - 1
+    now, total, given = cursors[0], cursors[1], answered[0]
+    for i in range(x.size):
+        total += x[U(i)]
+        now += 1
+        ring[U(now & mask)] = total
+        for g in range(slides.size):
+            if now % slides[U(g)] != 0:
+                continue
+            first, end = firsts[U(g)], firsts[U(g + 1)]
+            for q in range(first, end):
+                begin = max(now - ranges[U(q)], 0)
+                out[U(q)] = total - ring[U(begin & mask)]
+            given += end - first
+    cursors[0], cursors[1], answered[0] = now, total, given
+    return 0

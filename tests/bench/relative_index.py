@@ -1,8 +1,4 @@
-"""The ordered index with relative keys as a Python object, for tests and experiments.
-
-No plan uses it: a level identified by its aggregate is lost when two aggregates are equal,
-as after a row of volume 0. `structures.ordered` keeps levels in the order of their column instead.
-"""
+"""The ordered index with relative keys as a Python object."""
 
 from __future__ import annotations
 
@@ -12,10 +8,10 @@ from functools import cache
 
 import numpy as np
 
+from viewmill.bench.baselines import relative
 from viewmill.kernels import compiler
 from viewmill.kernels.compiler import WORD
 from viewmill.kernels.stores import IntArray, address_of
-from viewmill.kernels.structures import relative
 
 
 class RelativeIndex:

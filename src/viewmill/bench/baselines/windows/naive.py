@@ -5,7 +5,7 @@ n - 1 operations. All ranges come out of one scan from the newest partial to the
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import add_up, combine
+from viewmill.bench.baselines.windows.operation import add_up, combine
 
 NEEDS = ""
 U = np.uint64

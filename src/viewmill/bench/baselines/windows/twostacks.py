@@ -7,7 +7,7 @@ back stack only the aggregate of all is kept. When the front is used up the back
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import combine
+from viewmill.bench.baselines.windows.operation import combine
 
 NEEDS = ""
 U = np.uint64

@@ -121,7 +121,7 @@ def technique_module(technique: str) -> ModuleType:
         raise InvalidArgument(
             f"there is no technique {technique!r}", hint=nearest(technique, TECHNIQUES)
         )
-    return import_module(f"viewmill.kernels.structures.windows.{technique}")
+    return import_module(f"viewmill.bench.baselines.windows.{technique}")
 
 
 def has_ranges(technique: str) -> bool:
@@ -209,7 +209,7 @@ def _source(technique: str) -> str:
     """The functions of a technique's file and the reader's sum, without what imports them."""
     parts = []
     for name in ("operation", technique):
-        path = import_module(f"viewmill.kernels.structures.windows.{name}").__file__
+        path = import_module(f"viewmill.bench.baselines.windows.{name}").__file__
         assert path is not None
         text = Path(path).read_text(encoding="utf-8")
         wanted = ("add_up", "time_each") if name == "operation" else None

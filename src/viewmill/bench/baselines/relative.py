@@ -21,7 +21,6 @@ from viewmill.kernels.compiler import structure
 from viewmill.kernels.structures.heap import allocate, release
 from viewmill.kernels.structures.memory import load_word, store_word
 from viewmill.kernels.structures.vectors import (
-    add_to_words,
     count_upto,
     load_at,
     move_words,
@@ -34,6 +33,13 @@ HEADER_WORDS = 5
 GROUP, GROUP_BITS = 64, 6
 BLOCK = 96
 NODE = 64
+
+
+@structure
+def _add_to_words(base, start, end, x):
+    """Add x to words start to end."""
+    for i in range(start, end):
+        store_at(base, i, load_at(base, i) + x)
 
 
 @structure
@@ -87,7 +93,7 @@ def _flatten(s):
     """Have all keys of the top node count from 0."""
     keys, offsets = _keys(load_word(s + TOP)), _offsets(s)
     for g in range(_group_count(s)):
-        add_to_words(keys, g << GROUP_BITS, _group_end(s, g), load_at(offsets, g))
+        _add_to_words(keys, g << GROUP_BITS, _group_end(s, g), load_at(offsets, g))
         store_at(offsets, g, 0)
 
 
@@ -180,10 +186,10 @@ def _shift_from(s, i, by):
         return
     g = i >> GROUP_BITS
     if i != g << GROUP_BITS:
-        add_to_words(_keys(load_word(s + TOP)), i, _group_end(s, g), by)
+        _add_to_words(_keys(load_word(s + TOP)), i, _group_end(s, g), by)
         g += 1
-    add_to_words(_offsets(s), g, _group_count(s), by)
-    add_to_words(_firsts(s), g, _group_count(s), by)
+    _add_to_words(_offsets(s), g, _group_count(s), by)
+    _add_to_words(_firsts(s), g, _group_count(s), by)
 
 
 @structure
@@ -212,7 +218,7 @@ def relative_add(s, key, value):
         block = _block(s, i)
     own = key - _base(s, i)
     if own < 0:  # a new first key: the base moves down to it
-        add_to_words(_keys(block), 0, load_word(block), -own)
+        _add_to_words(_keys(block), 0, load_word(block), -own)
         _set_base(s, i, key)
         own = 0
     p = count_upto(_keys(block), load_word(block), own)
@@ -258,7 +264,7 @@ def _drop(s, i, block, p):
         _regroup(s)
     elif p == 0:
         by = load_at(_keys(block), 0)
-        add_to_words(_keys(block), 0, load_word(block), -by)
+        _add_to_words(_keys(block), 0, load_word(block), -by)
         _set_base(s, i, _base(s, i) + by)
 
 
@@ -272,7 +278,7 @@ def _split(s, i):
     left, right = _block(s, i), _new(s, BLOCK, 2)
     by = load_at(_keys(left), half)
     move_words(_keys(right), _keys(left) + 8 * half, half)
-    add_to_words(_keys(right), 0, half, -by)
+    _add_to_words(_keys(right), 0, half, -by)
     move_words(_values(right, BLOCK), _values(left, BLOCK) + 8 * half, half)
     store_word(left, half)
     store_word(right, half)
@@ -328,7 +334,7 @@ def relative_shift(s, key, by):
     if p == 0:  # then all of block 0 is larger
         _shift_from(s, i, by)
         return 0
-    add_to_words(_keys(block), p, load_word(block), by)
+    _add_to_words(_keys(block), p, load_word(block), by)
     _shift_from(s, i + 1, by)
     return 0
 
@@ -363,12 +369,6 @@ def _reinsert(s, key, high, by):
         value = load_at(_values(block, BLOCK), p)
         relative_add(s, k, -value)
         relative_add(s, k + by, value)
-
-
-@structure
-def relative_size(s):
-    """How many keys there are."""
-    return load_word(s + SIZE)
 
 
 @structure

@@ -6,7 +6,7 @@ ranges 1..n are one vector operation.
 
 import numpy as np
 
-from viewmill.kernels.structures.windows.operation import (
+from viewmill.bench.baselines.windows.operation import (
     add_up,
     combine,
     inverse,
