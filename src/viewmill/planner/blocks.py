@@ -40,6 +40,7 @@ from viewmill.rewrite.correlation import transform_everywhere
 from viewmill.rewrite.mixed_cofactor_parts import MixedGroup, mixed_group, mixed_parts
 from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.strategies.dataflow.operators.mixed_moments import mixed_candidate
+from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.strategy import Candidate, Rejection
 
 Match = Callable[[Relation], tuple[list[Candidate], list[Rejection]]]
@@ -123,7 +124,9 @@ class _Cutter:
         below: list[Cut] = []
         base, step = as_blocks(query.base), rewrite(query.step)
         if base.schema != query.base.schema:
-            raise NotCut(query, [Rejection("dataflow", "numbers wider than 64 bits", query.span)])
+            raise NotCut(
+                query, [Rejection(Dataflow.name, "numbers wider than 64 bits", query.span)]
+            )
         step = self._step(step, query.name, below)
         above = over(query, self._block(base, below), step)
         candidates, rejections = self.match(above)
@@ -240,7 +243,7 @@ def prepared(relation: Relation) -> Relation:
     try:
         return compute_by_row(clock_conditions(relation))
     except NotIsolated as no:
-        raise NotCut(relation, [Rejection("dataflow", no.reason, no.span)]) from None
+        raise NotCut(relation, [Rejection(Dataflow.name, no.reason, no.span)]) from None
 
 
 def block_name(view: str, number: int) -> str:

@@ -64,7 +64,7 @@ class Plan:
     @cached_property
     def is_incremental(self) -> bool:
         """Whether the cost of a refresh depends on the change, not on the size of the data."""
-        return all(block.chosen.strategy != "recompute" for block in self.blocks)
+        return all(not block.chosen.recomputes for block in self.blocks)
 
     @cached_property
     def asks_engine(self) -> bool:

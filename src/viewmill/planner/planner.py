@@ -10,7 +10,7 @@ joins and the query is cut into blocks; if no strategy takes some block, the vie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
@@ -35,7 +35,7 @@ from viewmill.strategies.aggregate_index.strategy import AggregateIndex, has_nes
 from viewmill.strategies.dataflow.strategy import Dataflow
 from viewmill.strategies.recompute.strategy import Recompute
 from viewmill.strategies.shared_window.strategy import SharedWindow
-from viewmill.strategies.strategy import Candidate, Rejection, Statistics, Strategy
+from viewmill.strategies.strategy import Abilities, Candidate, Rejection, Statistics, Strategy
 from viewmill.strategies.temporal_view.strategy import TemporalView
 from viewmill.strategies.view_tree.strategy import ViewTree
 
@@ -47,9 +47,6 @@ STRATEGIES: tuple[Strategy, ...] = (
     TemporalView(),
     Recompute(),
 )
-# Strategies that understand a windowed scan.
-WINDOWED = ("shared_window", "temporal_view", "recompute")
-
 # The cost of joining a changed aggregate with one row, measured on two cores.
 _JOINED_ROW_US = 0.03
 
@@ -124,7 +121,7 @@ def _plan_unlisted(
 ) -> Plan:
     """The plan of a factorized or dense result; only a view tree can keep one."""
     asked = "RESULT FACTORIZED" if options.result == "factorized" else "the hint DENSE"
-    if options.strategy not in (None, "view_tree") or options.refresh_policy == "full":
+    if options.strategy not in (None, ViewTree.name) or options.refresh_policy == "full":
         other = f"STRATEGY {options.strategy}" if options.strategy else "REFRESH POLICY FULL"
         raise UnsupportedQuery(
             f"{asked} does not go with {other}",
@@ -134,12 +131,12 @@ def _plan_unlisted(
         raise UnsupportedQuery("RESULT FACTORIZED does not go with the hint DENSE")
     answer: Candidate | Rejection
     if isinstance(query, Sort):
-        answer = Rejection("view_tree", "ORDER BY: rows come as they are kept", query.span)
+        answer = Rejection(ViewTree.name, "ORDER BY: rows come as they are kept", query.span)
     elif any(scan.window for scan in scans(query)):
-        answer = Rejection("view_tree", "it knows no windows on tables")
+        answer = Rejection(ViewTree.name, "it knows no windows on tables")
     else:
         factorized = options.result == "factorized"
-        answer = ViewTree(options.hints, factorized=factorized).match(query, statistics)
+        answer = ViewTree(factorized=factorized).match(query, statistics, options.hints)
     if isinstance(answer, Rejection):
         form = "factorized" if options.result == "factorized" else "as arrays"
         raise UnsupportedQuery(
@@ -163,36 +160,44 @@ _UNLISTED = {
 def _ask(
     query: Relation, statistics: Statistics, options: PlanOptions
 ) -> tuple[list[Candidate], list[Rejection]]:
-    windowed = any(scan.window for scan in scans(query))
-    lateral = lateral_in(query)
     linear = linear_aggregates(query)
+    obstacles = _obstacles(query, options)
     answers: list[Candidate | Rejection] = []
-    clock = next(clock_reads(query), None)
     for strategy in STRATEGIES:
-        if clock is not None and not (strategy.name == "dataflow" and is_timed(query)):
-            if strategy.name == "recompute":
-                answers.append(strategy.match(query, statistics))
-            else:
-                answers.append(
-                    Rejection(strategy.name, "the clock is not compared with a column", clock.span)
-                )
-        elif lateral is not None and strategy.name != "recompute":
-            why = "LATERAL over a subquery of a form that is no join"
-            answers.append(Rejection(strategy.name, why, lateral.span))
-        elif options.in_triggers and strategy.name == "shared_window":
-            answers.append(Rejection(strategy.name, "it works on the driver's tables"))
-        elif windowed and strategy.name not in WINDOWED:
-            answers.append(Rejection(strategy.name, "it knows no windows on tables"))
-        elif strategy.name == "recompute":
+        can = strategy.abilities
+        missing = next((each for each in obstacles if not each.is_met(can)), None)
+        if can.recomputes:
             answers.append(strategy.match(query, statistics))
-        elif strategy.name == "view_tree":
-            answers.append(ViewTree(options.hints).match(linear, statistics))
-        elif strategy.name == "shared_window":
-            answers.append(SharedWindow(options.hints).match(linear, statistics))
+        elif missing is not None:
+            answers.append(Rejection(strategy.name, missing.reason, missing.span))
         else:
-            answers.append(strategy.match(linear, statistics))
+            answers.append(strategy.match(linear, statistics, options.hints))
     candidates = [each for each in answers if isinstance(each, Candidate)]
     return candidates, [each for each in answers if isinstance(each, Rejection)]
+
+
+@dataclass(frozen=True)
+class _Obstacle:
+    """Something in a query that a strategy must be able to do to be asked at all."""
+
+    reason: str  # why a strategy that cannot do it is not asked
+    is_met: Callable[[Abilities], bool]
+    span: Span | None = None
+
+
+def _obstacles(query: Relation, options: PlanOptions) -> list[_Obstacle]:
+    found = []
+    if (clock := next(clock_reads(query), None)) is not None:
+        timed, why = is_timed(query), "the clock is not compared with a column"
+        found.append(_Obstacle(why, lambda can: can.deadlines and timed, clock.span))
+    if (lateral := lateral_in(query)) is not None:
+        why = "LATERAL over a subquery of a form that is no join"
+        found.append(_Obstacle(why, lambda can: False, lateral.span))
+    if options.in_triggers:
+        found.append(_Obstacle("it works on the driver's tables", lambda can: can.on_shards))
+    if any(scan.window for scan in scans(query)):
+        found.append(_Obstacle("it knows no windows on tables", lambda can: can.windows))
+    return found
 
 
 def _cut(
@@ -203,7 +208,7 @@ def _cut(
     With `alone` only the requested strategy may take blocks. One alternative turns subqueries into
     joins; another leaves nested aggregates to the aggregate index.
     """
-    if options.strategy == "recompute" or options.refresh_policy == "full":
+    if options.strategy == Recompute.name or options.refresh_policy == "full":
         return []
     alternatives, no = list[list[Cut]](), None
     # As a join, a subquery is evaluated for rows that no row outside asks about.
@@ -301,14 +306,9 @@ def _without_pairs(alternatives: list[list[Cut]]) -> list[list[Cut]]:
     kept = [
         alternative
         for alternative in alternatives
-        if not any(
-            c.candidates[0].is_linear and c.candidates[0].strategy == "dataflow"
-            for c in alternative
-        )
+        if not any(cut.candidates[0].joins_ranges for cut in alternative)
     ]
-    others = [
-        alternative for alternative in kept if alternative[0].candidates[0].strategy != "recompute"
-    ]
+    others = [alternative for alternative in kept if not alternative[0].candidates[0].recomputes]
     return kept if others else alternatives
 
 
@@ -317,9 +317,9 @@ def _ask_worthy(
 ) -> tuple[list[Candidate], list[Rejection]]:
     """The incremental candidates for a part that cost less than recomputing it."""
     candidates, rejections = _ask(part, statistics, options)
-    own = [each for each in candidates if each.strategy != "recompute"]
+    own = [each for each in candidates if not each.recomputes]
     own = [each for each in own if not alone or each.strategy == options.strategy]
-    again = [each for each in candidates if each.strategy == "recompute"]
+    again = [each for each in candidates if each.recomputes]
     limit = min((_candidate_cost(each) for each in again), default=float("inf"))
     limit *= _batches(part, statistics)
     worthy = [e for e in own if _candidate_cost(e) < limit or e.strategy == options.strategy]
@@ -344,7 +344,7 @@ def _cost(alternative: list[Cut], rows: int, often: float) -> float:
     chosen = [cut.candidates[0] for cut in alternative]
     cost = total_cost(chosen).total_us(rows)
     # Rounded, so that the order of float additions does not decide between equal costs.
-    return round(cost * often if any(e.strategy == "recompute" for e in chosen) else cost, 3)
+    return round(cost * often if any(e.recomputes for e in chosen) else cost, 3)
 
 
 def _batches(query: Relation, statistics: Statistics) -> float:
@@ -388,40 +388,41 @@ def _checked(options: PlanOptions) -> PlanOptions:
         )
     if not options.hints.order:
         return options
-    if options.strategy not in (None, "view_tree") or options.refresh_policy == "full":
+    (able,) = (each.name for each in STRATEGIES if each.abilities.variable_order)
+    if options.strategy not in (None, able) or options.refresh_policy == "full":
         raise InvalidArgument(
-            "VARIABLE_ORDER is a hint for STRATEGY view_tree",
+            f"VARIABLE_ORDER is a hint for STRATEGY {able}",
             detail="The view was asked for in another way.",
             span=options.hints.span,
         )
-    return replace(options, strategy="view_tree")
+    return replace(options, strategy=able)
 
 
 def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
-    names = {cut.candidates[0].strategy for cut in alternative}
+    chosen = [cut.candidates[0] for cut in alternative]
     if _is_timeless(alternative):
         return False
     if options.strategy is not None:
-        return options.strategy in names
+        return any(each.strategy == options.strategy for each in chosen)
     if options.refresh_policy == "full":
-        return names == {"recompute"}
+        return all(each.recomputes for each in chosen)
     if options.refresh_policy == "incremental_strict":
-        return "recompute" not in names
+        return not any(each.recomputes for each in chosen)
     return True
 
 
 def _is_timeless(alternative: list[Cut]) -> bool:
     """Whether a query that reads the clock would be recomputed, which no passing of time asks."""
     return any(
-        cut.candidates[0].strategy == "recompute" and next(clock_reads(cut.query), None)
-        for cut in alternative
+        cut.candidates[0].recomputes and next(clock_reads(cut.query), None) for cut in alternative
     )
 
 
 def _no_deadlines(
     view: str, place: Span | None, rejections: Sequence[Rejection]
 ) -> UnsupportedQuery:
-    own = [each for each in rejections if each.strategy == "dataflow" and each.span is not None]
+    able = {each.name for each in STRATEGIES if each.abilities.deadlines}
+    own = [each for each in rejections if each.strategy in able and each.span is not None]
     reason, span = (own[0].reason, own[0].span) if own else ("it reads the clock", place)
     return UnsupportedQuery(
         f'view "{view}" cannot follow the time',

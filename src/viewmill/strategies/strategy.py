@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
 from viewmill.deltas.product import Shape
 from viewmill.errors import Span
 from viewmill.program.program import ProductTrigger, Program
+
+NO_HINTS = Hints()
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,11 @@ class Candidate:
     notes: tuple[str, ...] = ()
     passing: bool = False  # the output feeds another block: its rows need not be kept
     is_linear: bool = False  # a refresh costs more the more rows there are
+    recomputes: bool = False  # a refresh runs the query again
+    joins_ranges: bool = False  # a changed row is joined with a range of rows
     way: str = ""  # which of its ways the strategy means, if it has several
+    # What `match` has written already, for a result whose rows are kept.
+    program: Program | None = field(default=None, compare=False, repr=False)
 
     def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
         """The trigger for a product of this shape; None if its rows must be listed."""
@@ -84,12 +91,26 @@ class Rejection:
     is_lasting: bool = False  # said of the whole query, although its parts may be taken
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What a strategy can do besides maintaining a query over tables."""
+
+    recomputes: bool = False  # it takes every query as it is written, and runs it again
+    windows: bool = False  # a window on a table
+    deadlines: bool = False  # a clock that is compared with columns
+    variable_order: bool = False  # the hint VARIABLE_ORDER
+    on_shards: bool = True  # its programs need nothing that only the driver has
+
+
 class Strategy(Protocol):
     """One way to keep a view up to date."""
 
     name: str
+    abilities: Abilities
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer a candidate, or say which part of the query is in the way."""
 
     def emit(self, candidate: Candidate, view: str) -> Program:

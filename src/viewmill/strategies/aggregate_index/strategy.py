@@ -13,6 +13,7 @@ from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, ScalarSubquery, walk
 from viewmill.algebra.failures import failing_part
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Aggregate, Filter, Project, Relation, Scan, Sort, inputs
 from viewmill.algebra.types import Decimal, Float, Integer, Wide
 from viewmill.algebra.walk import expressions, walk_relations
@@ -26,7 +27,14 @@ from viewmill.strategies.aggregate_index.general_query import GeneralQuery, Nest
 from viewmill.strategies.aggregate_index.query import Value, read_query
 from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows_by_key
 from viewmill.strategies.aggregate_index.rows_emit import emit_rows
-from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    Rejection,
+    Statistics,
+)
 
 # Measured on two cores: a call into the kernel with its answer, and one row for each doubling.
 _CALL_US = 10.0
@@ -44,8 +52,11 @@ class AggregateIndex:
     """Levels in order, their sums, and the range of them that qualifies."""
 
     name = "aggregate_index"
+    abilities = Abilities()
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
         if not has_nested(query):
             return Rejection(self.name, "no aggregate is nested in a condition")
@@ -68,7 +79,8 @@ class AggregateIndex:
         rows = max(statistics.row_count(each.source) for each in program.inputs)
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         cost = Cost(_CALL_US, _ROW_US * math.log2(rows), rows * words * 12)
-        return Candidate(self.name, query, cost, _notes(classify(read_query(query))))
+        notes = _notes(classify(read_query(query)))
+        return Candidate(self.name, query, cost, notes, program=program)
 
     def _match_rows(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
         """Offer an index of rows that pass on, for a column that meets an aggregate."""
@@ -80,7 +92,7 @@ class AggregateIndex:
         rows = max(statistics.row_count(each.source) for each in program.inputs)
         words = sum(s.kind.key_words + s.kind.payload_words for s in program.states)
         cost = Cost(_CALL_US * len(program.inputs), _PASS_US, rows * words * 12)
-        return Candidate(self.name, query, cost, _row_notes(plan), way="rows")
+        return Candidate(self.name, query, cost, _row_notes(plan), way="rows", program=program)
 
     def _match_by_key(
         self, query: Relation, statistics: Statistics, why: NotTaken
@@ -95,7 +107,7 @@ class AggregateIndex:
         # A key is found at once; a row has its place among those of its key.
         of_key = rows / max(1, min(rows, _values(plan, program, statistics)))
         cost = Cost(_CALL_US, _ROW_US * (4 + math.log2(1 + of_key)), rows * words * 12)
-        return Candidate(self.name, query, cost, _key_notes(plan), way="by_key")
+        return Candidate(self.name, query, cost, _key_notes(plan), program=program)
 
     def _match_general(
         self, query: Relation, statistics: Statistics, why: NotTaken
@@ -114,14 +126,14 @@ class AggregateIndex:
         moved = sum(bool(each.correlated) for each in read.values)
         cost = Cost(_CALL_US + rows * _JUDGE_US, rows * _MOVE_US * moved, rows * words * 12)
         notes = _general_notes(read, why)
-        return Candidate(self.name, query, cost, notes, is_linear=True, way="general")
+        return Candidate(self.name, query, cost, notes, is_linear=True, program=program)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
-        """The program."""
-        if candidate.way == "rows":
-            return emit_rows(candidate.query, self.name, passing=candidate.passing)
-        emit = {"general": emit_general, "by_key": emit_by_key}.get(candidate.way, emit_program)
-        return emit(candidate.query, self.name)
+        """The program that `match` wrote; rows that pass on keep less."""
+        if candidate.way == "rows" and candidate.passing:
+            return emit_rows(candidate.query, self.name, passing=True)
+        assert candidate.program is not None
+        return candidate.program
 
 
 def _values(plan: ByKey, program: Program, statistics: Statistics) -> int:

@@ -10,15 +10,22 @@ from __future__ import annotations
 from viewmill.algebra.clock import is_timed
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Explode, Join, Project, Recursion, Relation
 from viewmill.algebra.walk import columns_of, walk_relations
 from viewmill.codegen.by_row import emit_by_row
 from viewmill.codegen.shape import NotTaken
-from viewmill.program.program import Program
+from viewmill.program.program import Program, Triggers
 from viewmill.strategies.dataflow.compose import compose
-from viewmill.strategies.dataflow.operators.mixed_moments import MixedCandidate
 from viewmill.strategies.join_sizes import fan_out
-from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    Rejection,
+    Statistics,
+)
 
 # Measured on two cores: a call into the kernel, and one row through it.
 _CALL_US = 10.0
@@ -36,8 +43,11 @@ class Dataflow:
     """Compiled triggers over keyed states."""
 
     name = "dataflow"
+    abilities = Abilities(deadlines=True)
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer a candidate if a program can be written."""
         if isinstance(query, Project) and query.by_row:
             return self._by_row(query)
@@ -47,12 +57,14 @@ class Dataflow:
             return Rejection(self.name, no.reason, no.span)
         if isinstance(query, Recursion):
             cost = Cost(_RECURSION_US, _DERIVED_US, statistics.row_count("") * _DERIVED_BYTES)
-            return Candidate(self.name, query, cost)
+            return Candidate(self.name, query, cost, program=program)
         if isinstance(query, Explode):
-            return Candidate(self.name, query, Cost(_CALL_US, _EXPLODED_US, 0))
+            cost = Cost(_CALL_US, _EXPLODED_US, 0)
+            return Candidate(self.name, query, cost, program=program)
         if is_timed(query):
             kept = sum(statistics.row_count(each.source) for each in program.inputs)
-            return Candidate(self.name, query, Cost(_CALL_US, _TIMED_US, kept * _TIMED_BYTES))
+            cost = Cost(_CALL_US, _TIMED_US, kept * _TIMED_BYTES)
+            return Candidate(self.name, query, cost, program=program)
         # At most one entry per row; half of that is a fair guess before any row is seen.
         read = (statistics.row_count(each.source) for each in program.inputs)
         entries = max(read, default=0) // 2
@@ -64,22 +76,30 @@ class Dataflow:
         notes = (
             ("a changed row is joined with a range of rows: it costs as many",) if is_range else ()
         )
-        return Candidate(self.name, query, cost, notes, is_linear=is_range)
+        return Candidate(
+            self.name,
+            query,
+            cost,
+            notes,
+            is_linear=is_range,
+            joins_ranges=is_range,
+            program=program,
+        )
 
     def _by_row(self, query: Project) -> Candidate | Rejection:
         try:
-            emit_by_row(query, self.name)
+            program = emit_by_row(query, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
-        return Candidate(self.name, query, Cost(_CALL_US, _PYTHON_US, 0))
+        return Candidate(self.name, query, Cost(_CALL_US, _PYTHON_US, 0), program=program)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
-        """The program."""
-        if isinstance(candidate, MixedCandidate):
-            return candidate.program
-        if isinstance(candidate.query, Project) and candidate.query.by_row:
-            return emit_by_row(candidate.query, self.name)
-        return compose(candidate.query, self.name, passing=candidate.passing)
+        """The program that `match` wrote; triggers whose rows pass on do not keep them."""
+        program = candidate.program
+        assert program is not None
+        if candidate.passing and isinstance(program.body, Triggers):
+            return compose(candidate.query, self.name, passing=True)
+        return program
 
 
 def _has_range_join(query: Relation) -> bool:

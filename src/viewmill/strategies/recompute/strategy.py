@@ -8,12 +8,20 @@ next   engines.build
 from __future__ import annotations
 
 from viewmill.algebra.expressions import Call, Column, walk
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Foreign, Relation
 from viewmill.algebra.walk import expressions, sources, walk_relations
 from viewmill.codegen.inputs import program_inputs
 from viewmill.program.program import Program, Queries
 from viewmill.strategies.join_sizes import joined_rows
-from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    Rejection,
+    Statistics,
+)
 
 # Measured on two cores: DuckDB's own start, reading a row, and comparing old and new results.
 _START_US = 3000.0
@@ -27,14 +35,19 @@ class Recompute:
     """Run the query and compare with the last result."""
 
     name = "recompute"
+    abilities = Abilities(recomputes=True)
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Always a candidate."""
         read = sum(statistics.row_count(source) for source in sources(query))
         notes = (f"kept as engine SQL: {query.reason}",) if isinstance(query, Foreign) else ()
         cost = _START_US + read * _ROW_US + _pairs(query, statistics) * _PAIR_US
         cost += joined_rows(query, statistics) * _JOINED_US
-        return Candidate(self.name, query, Cost(cost, 0.0, 0), notes, is_linear=True)
+        return Candidate(
+            self.name, query, Cost(cost, 0.0, 0), notes, is_linear=True, recomputes=True
+        )
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """The query, and no state but its last result."""

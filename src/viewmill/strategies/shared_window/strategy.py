@@ -32,7 +32,14 @@ from viewmill.program.windows import Asked, LaneParts, Windowed
 from viewmill.strategies.shared_window.grouped_windows import grouped_windows
 from viewmill.strategies.shared_window.queries import PARTIALS
 from viewmill.strategies.shared_window.techniques import check_technique, offered
-from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    Rejection,
+    Statistics,
+)
 
 # Measured: a row into its pane, and what a batch costs however small it is.
 _ROW_US = 0.3
@@ -45,11 +52,11 @@ class SharedWindow:
     """Rows go into panes once for all views of a stream; a window is put together from panes."""
 
     name = "shared_window"
+    abilities = Abilities(windows=True, on_shards=False)
 
-    def __init__(self, hints: Hints | None = None) -> None:
-        self._hints = hints or Hints()
-
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer what is one scan with a window, grouped."""
         try:
             found = _found(query)
@@ -57,20 +64,20 @@ class SharedWindow:
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span)
         window = found.window
-        technique = self._hints.technique
+        technique = hints.technique
         if technique is not None:
             calls = [call for _, call in found.shape.aggregates]
             every = found.every is not None
-            check_technique(technique, calls, self._hints.technique_span, every=every)
+            check_technique(technique, calls, hints.technique_span, every=every)
         counts = {name: f"{_partials(name, window):,}" for name in PARTIALS}
         notes = (
             f"{window}: {counts['pairs']} partials per window by Pairs "
             f"(Panes {counts['panes']}, Cutty {counts['cutty']})",
             *((f"TECHNIQUE({technique}) was asked for",) if technique else ()),
-            *(("LATENCY(worst) was asked for",) if self._hints.worst else ()),
+            *(("LATENCY(worst) was asked for",) if hints.worst else ()),
         )
         cost = Cost(_REFRESH_US, _ROW_US, 64 * statistics.row_count(found.scan.source))
-        return Candidate(self.name, query, cost, notes, way=_way(self._hints))
+        return Candidate(self.name, query, cost, notes, way=_way(hints))
 
     def emit(self, candidate: Candidate, view: str) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""

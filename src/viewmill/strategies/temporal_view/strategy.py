@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Column
+from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation
 from viewmill.algebra.types import Float
 from viewmill.codegen.inputs import input_of
@@ -19,7 +20,15 @@ from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.window_shape import WindowShape, windowed
 from viewmill.program.program import Program
 from viewmill.program.window_parts import HelperKind, WindowParts
-from viewmill.strategies.strategy import Candidate, Cost, PartLayout, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    PartLayout,
+    Rejection,
+    Statistics,
+)
 
 SUBTRACTABLE = ("count", "sum", "avg")
 DISTRIBUTIVE = ("min", "max")
@@ -34,8 +43,11 @@ class TemporalView:
     """Each part is aggregated once; a window is put together from helper parts."""
 
     name = "temporal_view"
+    abilities = Abilities(windows=True)
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer what is one window of whole parts, grouped."""
         try:
             found = windowed(query)

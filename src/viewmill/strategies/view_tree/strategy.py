@@ -14,7 +14,14 @@ from viewmill.algebra.relations import Relation
 from viewmill.codegen.shape import NotTaken
 from viewmill.deltas.product import Shape
 from viewmill.program.program import ProductTrigger, Program
-from viewmill.strategies.strategy import Candidate, Cost, Rejection, Statistics
+from viewmill.strategies.strategy import (
+    NO_HINTS,
+    Abilities,
+    Candidate,
+    Cost,
+    Rejection,
+    Statistics,
+)
 from viewmill.strategies.view_tree.block import block_of
 from viewmill.strategies.view_tree.dense import emit_dense
 from viewmill.strategies.view_tree.emit import emit_program
@@ -35,7 +42,6 @@ class TreeCandidate(Candidate):
     """A candidate that remembers its tree."""
 
     plan: TreePlan | None = None
-    dense: bool = False
 
     def product_trigger(self, input_name: str, shape: Shape) -> ProductTrigger | None:
         """Factors climb the tree side by side."""
@@ -47,34 +53,35 @@ class ViewTree:
     """One tree of views over a variable order."""
 
     name = "view_tree"
+    abilities = Abilities(variable_order=True)
 
-    def __init__(self, hints: Hints | None = None, *, factorized: bool = False) -> None:
-        self._hints, self._factorized = hints or Hints(), factorized
+    def __init__(self, *, factorized: bool = False) -> None:
+        self._factorized = factorized
 
-    def match(self, query: Relation, statistics: Statistics) -> Candidate | Rejection:
+    def match(
+        self, query: Relation, statistics: Statistics, hints: Hints = NO_HINTS
+    ) -> Candidate | Rejection:
         """Offer a candidate if the query is a join, or an aggregate over one."""
         try:
             block = block_of(query, careful=statistics.careful)
-            order = hinted_order(block, self._hints) if self._hints.order else None
+            order = hinted_order(block, hints) if hints.order else None
             if self._factorized:
                 plan = plan_factorized(block, statistics, order)
             else:
-                plan = plan_tree(block, statistics, order, indicators=self._hints.indicators)
-            write = emit_dense if self._hints.dense else emit_program
+                plan = plan_tree(block, statistics, order, indicators=hints.indicators)
+            write = emit_dense if hints.dense else emit_program
             program = write(plan, self.name)
         except NotTaken as no:
             return Rejection(self.name, no.reason, no.span, isinstance(no, OutOfOrder))
         width = sum(s.kind.key_words + s.kind.payload_words for s in program.states) * 8
         size = int(plan.entries * 1.5 * width / max(len(program.states), 1))
         cost = Cost(_CALL_US, _STEP_US * plan.steps, size)
-        said = notes(plan, str(self._hints))
-        dense = self._hints.dense
-        if dense:
+        said = notes(plan, str(hints))
+        if hints.dense:
             said = (*said, "kept as arrays, as the hint DENSE says")
-        return TreeCandidate(self.name, query, cost, notes=said, plan=plan, dense=dense)
+        return TreeCandidate(self.name, query, cost, said, program=program, plan=plan)
 
     def emit(self, candidate: Candidate, view: str) -> Program:
-        """The program."""
-        assert isinstance(candidate, TreeCandidate)
-        assert candidate.plan is not None
-        return (emit_dense if candidate.dense else emit_program)(candidate.plan, self.name)
+        """The program that `match` wrote."""
+        assert candidate.program is not None
+        return candidate.program

@@ -7,8 +7,6 @@ next   kernels.mixed_moments
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from viewmill.algebra.mixed_moments import MixedMoments
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.codegen.inputs import input_of
@@ -21,20 +19,13 @@ _CALL_US, _ENTRY_US = 10.0, 1.0
 _NAME = "dataflow"
 
 
-@dataclass(frozen=True)
-class MixedCandidate(Candidate):
-    """A candidate that is a program already."""
-
-    program: Program = None  # type: ignore[assignment]
-
-
 def mixed_candidate(
     query: Relation,
     mixed: MixedGroup,
     whole: Scan,
     by_category: tuple[Scan, ...],
     by_pair: tuple[Scan, ...],
-) -> MixedCandidate:
+) -> Candidate:
     """The candidate over scans of the parts."""
     type_ = mixed.call.type
     assert isinstance(type_, MixedMoments)
@@ -52,4 +43,4 @@ def mixed_candidate(
     changed = 1 + len(by_category) + len(by_pair)
     cost = Cost(_CALL_US * len(inputs), _ENTRY_US * changed, 0)
     said = "moments by category and counts by pair of categories, put together by group"
-    return MixedCandidate(_NAME, query, cost, (said,), program=program)
+    return Candidate(_NAME, query, cost, (said,), program=program)
