@@ -67,7 +67,7 @@ def switch_to_compiled(mill: vm.Mill) -> None:
     core = mill.core
     for name in VIEWS:
         for block in core.catalog.view(name).blocks:
-            if isinstance(block.program.body, Triggers) and not block.maintainer.compiled:  # type: ignore[attr-defined]
+            if isinstance(block.program.body, Triggers) and not block.maintainer.compiled:
                 core.tiers.switch_to_compiled(core, block.maintainer)
 
 

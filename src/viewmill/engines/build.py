@@ -6,7 +6,7 @@ gives  `Maintainer`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from viewmill.algebra.relations import Relation
@@ -15,7 +15,7 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product
-from viewmill.program.program import Program, Queries
+from viewmill.program.program import Maintainer, Program, Queries
 
 Run = Callable[[Relation], Any]  # a relation in, an Arrow table out
 
@@ -26,7 +26,7 @@ def build(program: Program, run: Run, dictionary: Dictionary) -> QueryMaintainer
     return QueryMaintainer(program, program.body.query, run, dictionary)
 
 
-class QueryMaintainer:
+class QueryMaintainer(Maintainer):
     """Keeps the last result; a refresh computes the next one and the difference."""
 
     def __init__(self, program: Program, query: Relation, run: Run, dictionary: Dictionary) -> None:
@@ -64,18 +64,6 @@ class QueryMaintainer:
     def count_rows(self) -> int:
         """The number of rows of the last committed result."""
         return self._committed.net_rows
-
-    def load(self, state: str, rows: Iterable[Any]) -> None:
-        """There is no state to load."""
-        raise KeyError(state)
-
-    def release(self, state: str) -> None:
-        """There is no state to release."""
-        raise KeyError(state)
-
-    def snapshot(self, state: str) -> Iterator[Any]:
-        """There is no state to write."""
-        raise KeyError(state)
 
     def state_bytes(self) -> Mapping[str, int]:
         """The size of the last result, the only thing kept."""

@@ -22,7 +22,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product
 from viewmill.program.kept_parts import KeptParts, is_change, is_same
 from viewmill.program.parts import PartQueries, PartQuery, PartSource, PartsRead
-from viewmill.program.program import Program
+from viewmill.program.program import Maintainer, Program
 
 Rows = Mapping[str, list[Delta]]  # the parts that are not empty, or one; by name of the reference
 Run = Callable[[Relation, Rows], Any]  # a relation and the rows of its parts in, Arrow out
@@ -40,7 +40,7 @@ class PartHold:
         return self._maintainer.needs_from(self.source)
 
 
-class PartMaintainer(KeptParts):
+class PartMaintainer(KeptParts, Maintainer):
     """Maintains the parts of one view. It is a `PartSource` for views above it."""
 
     def __init__(

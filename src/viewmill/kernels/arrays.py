@@ -21,7 +21,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Factor, Product, rows_of
 from viewmill.errors import EvaluationFailed
 from viewmill.program.arrays import ArrayJoin, ArrayLeaf, Arrays
-from viewmill.program.program import Program
+from viewmill.program.program import Maintainer, Program
 
 Matrix = npt.NDArray[np.float64]
 Thin = tuple[Matrix, Matrix]  # U and V of a change U V
@@ -95,7 +95,7 @@ class Node:
         return self.total, self.rows
 
 
-class ArrayMaintainer:
+class ArrayMaintainer(Maintainer):
     """A chain of matrices at work. Its rows are not listed until somebody asks for them."""
 
     form = "dense"

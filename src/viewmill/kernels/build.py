@@ -48,7 +48,7 @@ from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
 from viewmill.kernels.product_feed import ProductFeed
 from viewmill.kernels.source import without_head
-from viewmill.program.program import Message, ProductTrigger, Program, Triggers
+from viewmill.program.program import Maintainer, Message, ProductTrigger, Program, Triggers
 from viewmill.program.states import Indexed, Listed, StateKind
 
 
@@ -61,7 +61,7 @@ def build(
     return TriggerMaintainer(program, program.body, dictionary, compiler.is_on(compiled))
 
 
-class TriggerMaintainer:
+class TriggerMaintainer(Maintainer):
     """A program of triggers at work."""
 
     def __init__(

@@ -8,7 +8,7 @@ Equal rows of a change are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,11 @@ from viewmill.algebra.walk import columns_of
 from viewmill.deltas.arrow import decode_column, encode_array
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.deltas.product import Product
 from viewmill.deltas.values import words_of
 from viewmill.errors import EvaluationFailed, ViewmillError
 from viewmill.program.evaluate import Row, RowFailed, compile_rows, vectorized_calls
-from viewmill.program.program import ByRow, Program
+from viewmill.program.program import ByRow, Maintainer, Program
 
 _HIDDEN = None  # what is computed of a row that does not pass
 _MAX_ASKED = 10_000  # rows of one call of a vectorized function
@@ -42,7 +43,7 @@ def build(program: Program, dictionary: Dictionary) -> RowMaintainer:
     return RowMaintainer(program, program.body, dictionary)
 
 
-class RowMaintainer:
+class RowMaintainer(Maintainer):
     """A block of computed rows at work."""
 
     def __init__(self, program: Program, body: ByRow, dictionary: Dictionary) -> None:
@@ -59,10 +60,11 @@ class RowMaintainer:
         self._vectorized = [vectorized_calls(each, read) for each in (body.where, self._made)]
         self._waiting: list[Delta] = []
 
-    def apply(self, input: str, delta: Delta) -> None:
+    def apply(self, input: str, delta: Delta | Product) -> None:
         """Compute the rows of a change."""
-        if delta.size:
-            self._waiting.append(self._computed(delta))
+        change = delta.delta() if isinstance(delta, Product) else delta
+        if change.size:
+            self._waiting.append(self._computed(change))
 
     def flush(self) -> Delta:
         """What was computed since the last commit."""
@@ -81,20 +83,6 @@ class RowMaintainer:
     def contents(self) -> Delta:
         """Nothing: rows are kept by the next block."""
         return Delta.empty(self.program.output)
-
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Nothing to do: there are no states."""
-
-    def release(self, state: str) -> None:
-        """Nothing to do: there are no states."""
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """Nothing to do: there are no states."""
-        return iter(())
-
-    def state_bytes(self) -> Mapping[str, int]:
-        """Nothing to do: there are no states."""
-        return {}
 
     def _computed(self, delta: Delta) -> Delta:
         first, index = self._distinct(delta)

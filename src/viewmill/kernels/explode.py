@@ -8,7 +8,6 @@ Equal arrays of a change are read once; their elements become columns by way of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from viewmill.deltas.arrow import decode_column, encode_array
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import Product
-from viewmill.program.program import Exploded, Program
+from viewmill.program.program import Exploded, Maintainer, Program
 
 Words = npt.NDArray[np.int64]
 
@@ -31,7 +30,7 @@ def build(program: Program, dictionary: Dictionary) -> ExplodeMaintainer:
     return ExplodeMaintainer(program, program.body, dictionary)
 
 
-class ExplodeMaintainer:
+class ExplodeMaintainer(Maintainer):
     """A generator at work."""
 
     def __init__(self, program: Program, body: Exploded, dictionary: Dictionary) -> None:
@@ -64,20 +63,6 @@ class ExplodeMaintainer:
     def contents(self) -> Delta:
         """Nothing: rows are kept by the next block."""
         return Delta.empty(self.program.output)
-
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Nothing to do: there are no states."""
-
-    def release(self, state: str) -> None:
-        """Nothing to do: there are no states."""
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """Nothing to do: there are no states."""
-        return iter(())
-
-    def state_bytes(self) -> Mapping[str, int]:
-        """Nothing to do: there are no states."""
-        return {}
 
     def _made(self, delta: Delta) -> Delta:
         first, index = self._distinct(delta)

@@ -23,7 +23,7 @@ from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.lazy_columns import LazyColumns, LazyMasks, LazyWords, Pair
 from viewmill.deltas.mixed_values import Counts, Levels, MixedGroup, mixed_array
-from viewmill.program.program import MomentParts, Program
+from viewmill.program.program import Maintainer, MomentParts, Program
 
 Key = tuple[int, ...]  # words and null bits
 Floats = npt.NDArray[np.float64]
@@ -122,10 +122,8 @@ class GroupMoments:
         return self.row is None and not any(each.index for each in self.maps)
 
 
-class MixedMomentsMaintainer:
+class MixedMomentsMaintainer(Maintainer):
     """A block of cofactors with categories at work."""
-
-    is_lost = False
 
     def __init__(self, program: Program, body: MomentParts, dictionary: Dictionary) -> None:
         self.program, self._body, self._dictionary = program, body, dictionary
@@ -302,7 +300,7 @@ class MixedMomentsMaintainer:
         ]
         return values, places
 
-    def groups(self) -> list[tuple[dict[str, Any], MixedGroup]]:
+    def moment_groups(self) -> list[tuple[dict[str, Any], MixedGroup]]:
         """The keys and other shown columns of each group, and its moments, without the struct."""
         shown = [each for each in self._groups.values() if each.row is not None]
         fields, found = self.program.output, []
@@ -321,16 +319,6 @@ class MixedMomentsMaintainer:
     def dictionary(self) -> Dictionary:
         """The dictionary of the mill."""
         return self._dictionary
-
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Nothing to do: there are no states, a fill feeds the inputs."""
-
-    def release(self, state: str) -> None:
-        """Nothing to do: there are no states."""
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """Nothing to do: there are no states."""
-        return iter(())
 
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""

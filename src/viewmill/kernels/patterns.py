@@ -42,10 +42,10 @@ from viewmill.kernels.pattern_sweep import PatternSweep, check_narrow, column_at
 from viewmill.kernels.row_function import Run, row_function
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.patterns import PatternQueries
-from viewmill.program.program import Program
+from viewmill.program.program import Maintainer, Program
 
 
-class PatternMaintainer(KeptParts):
+class PatternMaintainer(KeptParts, Maintainer):
     """The runs and the matches of one pattern view."""
 
     def __init__(

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from viewmill.algebra.recursion import limit_text
 from viewmill.algebra.schema import Schema
@@ -45,7 +44,7 @@ def build(program: Program, build_step: Callable[[], Maintainer]) -> RecursionMa
     return kind(program, program.body, build_step)
 
 
-class RecursionMaintainer:
+class RecursionMaintainer(Maintainer):
     """A recursive CTE at work."""
 
     def __init__(
@@ -128,25 +127,20 @@ class RecursionMaintainer:
             shown[row] = shown.get(row, 0) - times
         return _delta(self.program.output, shown)
 
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Nothing to do: there are no states, a fill feeds the inputs."""
-
-    def release(self, state: str) -> None:
-        """Nothing to do: there are no states."""
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """Nothing to do: there are no states."""
-        return iter(())
-
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""
         own = {"derived": len(self._derived) * _ROW_BYTES}
         return {**own, **{f"step.{name}": n for name, n in self.step.state_bytes().items()}}
 
     @property
+    def triggered(self) -> Maintainer:
+        """The maintainer of the step."""
+        return self.step
+
+    @property
     def is_lost(self) -> bool:
         """Whether memory ran out in the middle of a step."""
-        return self._has_ended or bool(getattr(self.step, "is_lost", False))
+        return self._has_ended or self.step.is_lost
 
     @is_lost.setter
     def is_lost(self, value: bool) -> None:

@@ -11,18 +11,17 @@ run and at the rows that are due, at no others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Product
 from viewmill.kernels.deadlines import NEVER, comes_back, shown_between
-from viewmill.program.program import Program, Timed
+from viewmill.program.program import Maintainer, Program, Timed
 
 Words = npt.NDArray[np.int64]
 _ROW_BYTES = 24  # of a row, for its deadline and its multiplicity
@@ -54,10 +53,8 @@ def build(program: Program, clock: Callable[[], int]) -> TimedMaintainer:
     return TimedMaintainer(program, program.body, clock)
 
 
-class TimedMaintainer:
+class TimedMaintainer(Maintainer):
     """A filter by the clock at work."""
-
-    is_lost = False
 
     def __init__(self, program: Program, body: Timed, clock: Callable[[], int]) -> None:
         self.program, self._body, self._clock = program, body, clock
@@ -129,16 +126,6 @@ class TimedMaintainer:
         """The first moment at which time alone changes the rows; NEVER if there is none."""
         runs = (*self._committed[0], *self._committed[1])
         return min((int(each.deadlines[each.start]) for each in runs), default=NEVER)
-
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Nothing to do: there are no states, a fill feeds the input."""
-
-    def release(self, state: str) -> None:
-        """Nothing to do: there are no states."""
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """Nothing to do: there are no states."""
-        return iter(())
 
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""

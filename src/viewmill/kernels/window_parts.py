@@ -27,13 +27,13 @@ from viewmill.kernels.pattern_runs import Groups
 from viewmill.kernels.window_payloads import kept_words
 from viewmill.program.kept_parts import KeptParts, is_change
 from viewmill.program.parts import SECOND
-from viewmill.program.program import Program
+from viewmill.program.program import Maintainer, Program
 from viewmill.program.window_parts import WindowParts
 
 _MIN_DEAD_GROUPS = 16  # fewer dead groups are not worth removing
 
 
-class WindowPartMaintainer(KeptParts):
+class WindowPartMaintainer(KeptParts, Maintainer):
     """The helper parts of one window, and its answers."""
 
     def __init__(

@@ -6,12 +6,11 @@ slides listed: for each group that changed the old one deleted, the new one inse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.windows import SlidingWindow
@@ -23,7 +22,7 @@ from viewmill.kernels.shown_answers import ShownAnswers
 from viewmill.kernels.window_payloads import kept_words
 from viewmill.kernels.window_store import Layout, Payloads, nothing
 from viewmill.kernels.window_tree import EARLIEST, Tree
-from viewmill.program.program import Program
+from viewmill.program.program import Maintainer, Program
 from viewmill.program.windows import Asked, WindowAggregate, Windowed
 
 if TYPE_CHECKING:
@@ -37,10 +36,11 @@ Array = npt.NDArray[Any]
 Answered = tuple[Array, Payloads, Payloads]  # groups, their answers before and after
 
 
-class WindowView:
+class WindowView(Maintainer):
     """A view's handle on its family."""
 
     shows_all_windows = False  # whether all windows are shown, and not the last one
+    family: WindowFamily
     lane: Lane
     planned: PlannedLane | None = None  # the lane with its trees, once it has a place
     reading: Reading | None = None  # of a lane that is cut more finely
@@ -397,18 +397,6 @@ class WindowView:
     def rollback(self) -> None:
         """Go back to the last commit."""
         self.family.rollback()
-
-    def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """A window has no state with a definition: its rows are applied again."""
-        raise KeyError(state)
-
-    def release(self, state: str) -> None:
-        """There is no state to release by name."""
-        raise KeyError(state)
-
-    def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
-        """There is no state to write by name."""
-        raise KeyError(state)
 
     def state_bytes(self) -> Mapping[str, int]:
         """This view's share of what its tree and lane hold."""

@@ -113,8 +113,8 @@ class ViewEntry:
         """The number of rows; counted on demand if the view does not list its changes."""
         if self.enumerator is not None:
             return int(self.enumerator.count())
-        count = getattr(self.block.maintainer, "count_rows", None)
-        return self.kept_rows if count is None else int(count())
+        count = self.block.maintainer.count_rows()
+        return self.kept_rows if count is None else count
 
     @rows.setter
     def rows(self, rows: int) -> None:
@@ -128,7 +128,7 @@ class ViewEntry:
     @property
     def enumerator(self) -> Any:
         """Reads the rows of a factorized result; None for a listed one."""
-        return getattr(self.block.maintainer, "enumerator", None)
+        return self.block.maintainer.enumerator
 
     def state_bytes(self) -> dict[str, dict[str, int]]:
         """Bytes in memory, by block of the plan and by state."""

@@ -193,7 +193,7 @@ def restore_lost(core: Core) -> None:
     """
     core.has_lost = False
     for entry in core.catalog.in_order():
-        lost = [each.maintainer for each in entry.blocks if is_lost(each.maintainer)]
+        lost = [each.maintainer for each in entry.blocks if each.maintainer.is_lost]
         if not lost:
             continue
         try:
@@ -202,13 +202,8 @@ def restore_lost(core: Core) -> None:
         except (MemoryError, ViewmillError):
             core.has_lost = True
             for each in lost:
-                each.is_lost = True  # type: ignore[attr-defined]
+                each.is_lost = True
                 each.rollback()
-
-
-def is_lost(maintainer: Maintainer) -> bool:
-    """Whether a trigger stopped midway, so that the states are inconsistent."""
-    return bool(getattr(maintainer, "is_lost", False))
 
 
 def load_states(

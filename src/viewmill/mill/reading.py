@@ -94,7 +94,7 @@ def reads_older_versions(core: Core) -> bool:
 
 def _is_listed(entry: ViewEntry) -> bool:
     """Whether every change of a view is listed row by row."""
-    return entry.enumerator is None and getattr(entry.block.maintainer, "family", None) is None
+    return entry.enumerator is None and entry.block.maintainer.family is None
 
 
 def gather_now(

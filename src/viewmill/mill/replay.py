@@ -57,10 +57,8 @@ def is_one_row(query: Relation) -> bool:
 
 
 def _in_one_kernel(core: Core, entry: ViewEntry, source: str) -> bool:
-    maintainer: Any = entry.block.maintainer
     is_alone = len(entry.blocks) == 1 and entry.name in core.catalog.immediate()
-    can = getattr(maintainer, "can_replay", None)
-    return is_alone and can is not None and bool(can(source))
+    return is_alone and entry.block.maintainer.can_replay(source)
 
 
 class _Replaying:

@@ -67,7 +67,7 @@ def _windows_shared(entry: ViewEntry) -> dict[str, list[str]]:
     """For each window of a view, the other views that read its tree."""
     found = {}
     for block in entry.blocks:
-        family = getattr(block.maintainer, "family", None)
+        family = block.maintainer.family
         others = [] if family is None else family.sharing(block.maintainer)
         if others:
             found[block.name] = others

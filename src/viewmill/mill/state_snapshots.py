@@ -143,7 +143,7 @@ def _why_not_program(block: Block) -> str:
         return f"strategy {program.strategy} keeps no states of triggers here"
     if program.body.rings:
         return "it has aggregates of users"
-    if getattr(block.maintainer, "is_lost", False):
+    if block.maintainer.is_lost:
         return "its states were lost"
     fields = [each for schema in _schemas(program) for each in schema]
     if any(isinstance(each.type, Nested) for each in fields):

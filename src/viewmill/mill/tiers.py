@@ -30,11 +30,6 @@ _IS_WARM = "viewmill.kernels.background.warm:is_warm"
 _MAX_INTERPRETED_ROWS = 50_000
 
 
-def core_maintainer(maintainer: Maintainer) -> Any:
-    """The maintainer that runs triggers: of a recursive CTE that of its step."""
-    return getattr(maintainer, "step", maintainer)
-
-
 class Tiers:
     """The interpreted maintainers of a mill, and the compilations in progress."""
 
@@ -94,7 +89,7 @@ class Tiers:
             block
             for entry in core.catalog.views()
             for block in entry.blocks
-            if core_maintainer(block.maintainer) is old
+            if block.maintainer.triggered is old
         ]
         if blocks:
             new = pkgutil.resolve_name(_BUILD)(old.program, core.dictionary, compiled=True)
@@ -112,8 +107,8 @@ class Tiers:
         return next(each for each in ("interpreted", "compiling", "compiled") if each in tiers)
 
     def _tier(self, maintainer: Maintainer) -> str:
-        maintainer = core_maintainer(maintainer)
-        if getattr(maintainer, "compiled", True):
+        maintainer = maintainer.triggered
+        if maintainer.compiled:
             return "compiled"
         return "compiling" if id(maintainer) in self.compiling else "interpreted"
 
@@ -122,7 +117,7 @@ class Tiers:
         tier = self.of_view(entry)
         if tier == "compiling":
             return "a helper process compiles its kernels; until then they are interpreted"
-        errors = (self._errors.get(core_maintainer(each.maintainer)) for each in entry.blocks)
+        errors = (self._errors.get(each.maintainer.triggered) for each in entry.blocks)
         return next((each for each in errors if each), "")
 
     def before_batch(self, rows: int) -> None:

@@ -119,8 +119,7 @@ class View(Readers):
         with self._core.write_lock:
             entry = self._entry
             refresh_due(self._core, reading=[entry.name])
-            read = getattr(entry.block.maintainer, "groups", None)
-            found = None if read is None else read()
+            found = entry.block.maintainer.moment_groups()
             body = entry.block.program.body
         deliver_notices(self._core)
         return (body.type, found) if isinstance(body, MomentParts) and found is not None else None
@@ -308,7 +307,7 @@ class View(Readers):
             "refreshes": max(entry.refreshes, taken),
             "rows_changed": entry.rows_changed,
             "engine_calls": entry.engine_calls,
-            "late_rows": sum(getattr(b.maintainer, "late_rows", 0) for b in entry.blocks),
+            "late_rows": sum(b.maintainer.late_rows for b in entry.blocks),
             "negative_rows": self._negative_rows(entry),
             "lag_s": lag,
             "waiting_rows": waits.rows,

@@ -70,13 +70,13 @@ def _made(core: Core, source: str, alone: ViewEntry | None = None) -> Any:
 def window_of(entry: ViewEntry) -> Any:
     """The maintainer of a view whose last block is a window, else None."""
     maintainer = entry.blocks[-1].maintainer
-    return maintainer if getattr(maintainer, "family", None) is not None else None
+    return maintainer if maintainer.family is not None else None
 
 
 def windows_in(entry: ViewEntry) -> list[Any]:
     """The maintainers of a view that are windows."""
     found = [block.maintainer for block in entry.blocks]
-    return [each for each in found if getattr(each, "family", None) is not None]
+    return [each for each in found if each.family is not None]
 
 
 def leave_families(entry: ViewEntry) -> None:

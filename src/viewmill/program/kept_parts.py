@@ -6,7 +6,7 @@ that runs automata. Rows of the view are those of the newest part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -93,18 +93,6 @@ class KeptParts:
         return consolidate(concat(self.schema, [after, before.negated()]))
 
     # States, as maintainers are asked for them: parts are written and restored by the mill.
-
-    def load(self, state: str, rows: Iterable[Any]) -> None:
-        """There is no state to load."""
-        raise KeyError(state)
-
-    def release(self, state: str) -> None:
-        """There is no state to release."""
-        raise KeyError(state)
-
-    def snapshot(self, state: str) -> Iterator[Any]:
-        """There is no state to write."""
-        raise KeyError(state)
 
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes of all parts."""

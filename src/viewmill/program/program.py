@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from typing import Literal as OneOf
 
 from viewmill.algebra.expressions import Expression
@@ -293,17 +293,33 @@ class Program:
 
 
 class Maintainer(Protocol):
-    """A program at work.
+    """A program at work; every maintainer is a subclass of this.
 
     apply, advance and flush change states but not what is committed; commit makes the change last;
     rollback goes back to exactly the last commit.
+
+    What only some maintainers can do has the answer of the others here.
     """
+
+    is_lost: bool = False  # a trigger stopped midway, so that the states mean nothing
+    compiled: bool = True  # its triggers are not interpreted
+    late_rows: int = 0  # rows that came too late for their windows
+    enumerator: Any = None  # reads the rows of a factorized result, which are not listed
+    family: Any = None  # the windows of a table that it is a member of
 
     def apply(self, input: str, delta: Delta | Product) -> None:
         """Feed the change of one input; nothing is emitted."""
 
     def flush(self) -> Delta:
         """The change of the output since the last commit. Overflow is raised here."""
+
+    def apply_and_flush(self, input: str, delta: Delta, is_lent: bool) -> Delta:
+        """Feed the change of one input, and give that of the output.
+
+        What is lent is good until this maintainer is asked again.
+        """
+        self.apply(input, delta)
+        return self.flush()
 
     def commit(self) -> None:
         """Keep what was applied."""
@@ -316,15 +332,36 @@ class Maintainer(Protocol):
 
     def load(self, state: str, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace a state by the rows of its definition."""
+        raise KeyError(state)
 
     def release(self, state: str) -> None:
         """Give the state's memory back."""
+        raise KeyError(state)
 
     def snapshot(self, state: str) -> Iterator[pa.RecordBatch]:
         """The rows of a state; `load` is the inverse."""
+        raise KeyError(state)
 
     def state_bytes(self) -> Mapping[str, int]:
         """Bytes held, by state."""
+        return {}
+
+    @property
+    def triggered(self) -> Maintainer:
+        """The maintainer that runs triggers: of a recursive CTE that of its step."""
+        return self
+
+    def count_rows(self) -> int | None:
+        """The number of rows shown; None where it is counted from the changes."""
+        return None
+
+    def moment_groups(self) -> Any:
+        """The groups of a cofactor over categories, as they are kept; None of another program."""
+        return None
+
+    def can_replay(self, input: str) -> bool:
+        """Whether rows of this input can be fed one at a time, recording the view after each."""
+        return False
 
 
 @runtime_checkable

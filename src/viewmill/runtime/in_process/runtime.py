@@ -51,7 +51,7 @@ class InProcessRuntime:
     def add(self, block: Block) -> None:
         """Add a block whose sources are tables or blocks added before."""
         self._forget_routes()
-        family: Family | None = getattr(block.maintainer, "family", None)
+        family: Family | None = block.maintainer.family
         if family is not None:
             family.join(block.maintainer)
             self._families[id(family)] = family
@@ -96,7 +96,7 @@ class InProcessRuntime:
         """Find the families again after windows got new maintainers."""
         self._families, self._joined = {}, {}
         for block in self._members.values():
-            family: Family = block.maintainer.family  # type: ignore[attr-defined]
+            family: Family = block.maintainer.family
             self._families[id(family)] = family
             for view in block.views:
                 self._joined.setdefault(view, []).append((block, family))
@@ -219,12 +219,7 @@ class InProcessRuntime:
                 continue
             self._touched.append(block)
             shows = block.shows
-            apply_and_flush = getattr(block.maintainer, "apply_and_flush", None)
-            if apply_and_flush is not None:
-                output = apply_and_flush(input_, changed[source], not shows)
-            else:
-                block.maintainer.apply(input_, changed[source])
-                output = block.maintainer.flush()
+            output = block.maintainer.apply_and_flush(input_, changed[source], not shows)
             if output.size:
                 changed[block.name] = output
             for view in shows:
