@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from viewmill.codegen.source import Source
 from viewmill.kernels import plain, structures
 from viewmill.kernels.collect import collect
+from viewmill.kernels.new_stores import stores_of
+from viewmill.program.states import StateKind
 from viewmill.program.trigger_functions import ADDS, FUNCTIONS
 
 
 def test_both_packages_offer_what_the_list_names() -> None:
     assert set(plain.__all__) == set(structures.__all__) == FUNCTIONS
     assert ADDS < FUNCTIONS
+
+
+def test_every_kind_of_state_has_a_compiled_and_a_plain_store() -> None:
+    assert set(stores_of(True)) == set(stores_of(False)) == set(get_args(StateKind))
 
 
 def test_a_package_that_lacks_functions_does_not_load(

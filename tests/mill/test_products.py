@@ -250,3 +250,15 @@ def test_what_was_factorized_without_names_goes_by_place() -> None:
         assert found == pytest.approx(dict(np.ndenumerate(entries)))
         with pytest.raises(UnknownName, match="c2"):  # three places, two columns
             mill.apply_product("r", vm.factorize([("a", "b", 1)]))
+
+
+def test_a_product_reaches_a_view_whose_rows_are_computed_one_by_one(uncompiled):
+    # It failed: 'Product' object has no attribute 'columns'.
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (a INT, b INT)")
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS"
+            " SELECT a, regexp_replace(CAST(b AS STRING), '1', 'x') AS s FROM t"
+        )
+        mill.apply_product("t", [[{"a": 1}, {"a": 2}], [{"b": 11}, {"b": 3}]])
+        assert sorted(mill["v"]) == [(1, "3"), (1, "xx"), (2, "3"), (2, "xx")]

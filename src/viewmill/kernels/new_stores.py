@@ -6,6 +6,10 @@ gives  what a maintainer holds, whichever it is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +17,15 @@ import numpy.typing as npt
 
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.delta import Delta
-from viewmill.kernels import ordered_stores, payloads, sorted_stores, stores, tree_stores
+from viewmill.kernels import (
+    ordered_stores,
+    payloads,
+    plain,
+    sorted_stores,
+    stores,
+    structures,
+    tree_stores,
+)
 from viewmill.kernels.plain import ordered_stores as plain_ordered_stores
 from viewmill.kernels.plain import sorted_stores as plain_sorted_stores
 from viewmill.kernels.plain import stores as plain_stores
@@ -67,25 +79,38 @@ class Failure(Protocol):
     def take(self) -> tuple[int, int]: ...
 
 
+Stores = dict[type[StateKind], Callable[[Any], Store]]
+
+_COMPILED: Stores = {
+    Keyed: stores.KeyedStore,
+    Indexed: tree_stores.IndexedStore,
+    Passing: tree_stores.PassingStore,
+    Listed: tree_stores.ListedStore,
+    Ordered: ordered_stores.OrderedStore,
+    Sorted: sorted_stores.SortedStore,
+}
+_PLAIN: Stores = {
+    Keyed: plain_stores.KeyedStore,
+    **dict.fromkeys((Indexed, Passing, Listed), plain_tree_stores.TreeStore),
+    Ordered: plain_ordered_stores.OrderedStore,
+    Sorted: plain_sorted_stores.SortedStore,
+}
+
+
 def new_store(kind: StateKind, compiled: bool) -> Store:
     """Create the store of a state of this kind."""
-    match kind:
-        case Keyed():
-            return stores.KeyedStore(kind) if compiled else plain_stores.KeyedStore(kind)
-        case Indexed():
-            return tree_stores.IndexedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Passing():
-            return tree_stores.PassingStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Listed():
-            return tree_stores.ListedStore(kind) if compiled else plain_tree_stores.TreeStore(kind)
-        case Ordered():
-            if compiled:
-                return ordered_stores.OrderedStore(kind)
-            return plain_ordered_stores.OrderedStore(kind)
-        case Sorted():
-            if compiled:
-                return sorted_stores.SortedStore(kind)
-            return plain_sorted_stores.SortedStore(kind)
+    return stores_of(compiled)[type(kind)](kind)
+
+
+@cache
+def stores_of(compiled: bool) -> Stores:
+    """The stores by kind: those above, and those that a module of the library has as STORES."""
+    library = structures if compiled else plain
+    found = dict(_COMPILED if compiled else _PLAIN)
+    for each in iter_modules(library.__path__):
+        module = import_module(f"{library.__name__}.{each.name}")
+        found |= getattr(module, "STORES", {})
+    return found
 
 
 def new_scratch(kind: Indexed, compiled: bool) -> Scratch:

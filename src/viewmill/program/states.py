@@ -7,7 +7,7 @@ code with them. Each has a definition, so it can be built in bulk, dropped, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from typing import Literal as OneOf
 
 from viewmill.algebra.relations import Relation
@@ -67,7 +67,14 @@ class Slot:
 
 
 class KeysAndPayloads:
-    """What all states have in common: words of a key, and words of the payload that it leads to."""
+    """What all states have in common: words of a key, and words of the payload that it leads to.
+
+    Each kind names the functions of trigger source that are its own. `adds` only add to a state,
+    or prefetch from it: a trigger that calls no others does not need what is in the state.
+    """
+
+    adds: ClassVar[str] = ""
+    reads: ClassVar[str] = ""
 
     if TYPE_CHECKING:  # a dataclass would take a property for the default of its field
 
@@ -140,6 +147,13 @@ class Keyed(KeysAndPayloads):
     nullable, one last word with a bit for each column that is NULL, whose own word is then 0.
     """
 
+    adds: ClassVar[str] = """
+        keyed_add keyed_add_carried keyed_add_value keyed_add_wide keyed_full keyed_touch
+    """
+    reads: ClassVar[str] = """
+        keyed_at keyed_before keyed_capacity keyed_now keyed_touched
+    """
+
     key: tuple[Field, ...]
     payload: tuple[Slot, ...]
 
@@ -171,6 +185,15 @@ class Indexed(KeysAndPayloads):
     Without one a rollback runs the triggers again, with the opposite multiplicities. Low parts of
     floats get room when the first addition needs them, which sums of whole numbers never do; or,
     `roomy`, from the start.
+    """
+
+    adds: ClassVar[str] = """
+        indexed_add indexed_add_wide indexed_fetch indexed_fetch_entry indexed_settle
+        indexed_touch
+    """
+    reads: ClassVar[str] = """
+        indexed_at indexed_before indexed_commit indexed_count indexed_find indexed_is_zero
+        indexed_now indexed_old indexed_touched indexed_word
     """
 
     key: tuple[Field, ...]
@@ -216,6 +239,15 @@ class Listed(KeysAndPayloads):
     First columns and rest each end with a word of null bits if one of them is nullable. With a
     journal every touched entry is noted as it was, and a rollback puts it back. Links are words
     behind the payload, no part of it: they are neither noted nor snapshotted.
+    """
+
+    adds: ClassVar[str] = """
+        linked_touch list_add list_add_wide list_fetch list_fetch_end list_fetch_entries
+        list_fetch_head list_fetch_linked list_fetch_next list_settle list_touch
+    """
+    reads: ClassVar[str] = """
+        linked_find list_at list_find list_int list_is_zero list_of list_size list_wide
+        list_word
     """
 
     first: tuple[Field, ...]
@@ -312,6 +344,18 @@ class Ordered(KeysAndPayloads):
     no_whole(x, scale, strict)              whether there is none
     """
 
+    adds: ClassVar[str] = """
+        ordered_add ordered_add_null
+    """
+    reads: ClassVar[str] = """
+        ordered_after ordered_aim ordered_before ordered_end ordered_from ordered_gather_keys
+        ordered_group_key ordered_groups ordered_key ordered_moved ordered_negative ordered_next
+        ordered_null ordered_pick ordered_pick_all ordered_pick_keys ordered_pick_none
+        ordered_pick_run ordered_picked ordered_picked_finite ordered_picked_real ordered_reach
+        ordered_regather ordered_regather_keys ordered_regroup ordered_size ordered_strained
+        ordered_total ordered_total_real ordered_word
+    """
+
     level: Field
     payload: tuple[Slot, ...]
     results: int = 0
@@ -388,6 +432,11 @@ class Sorted(KeysAndPayloads):
                                      a row that has it, else 0; gives the mark of one that goes
     """
 
+    reads: ClassVar[str] = """
+        sorted_after sorted_count sorted_end sorted_from sorted_insert sorted_key sorted_next
+        sorted_offset sorted_prev sorted_put sorted_remove sorted_same sorted_step sorted_word
+    """
+
     key: tuple[Field, ...]
     words: tuple[SortWord, ...]
     payload: tuple[Slot, ...] = ()
@@ -395,6 +444,7 @@ class Sorted(KeysAndPayloads):
     nulls_first: tuple[bool, ...] | None = None
 
 
+# All kinds; each has a store in `kernels.new_stores`, compiled and plain.
 StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 
 # Wide values, modulo 2^128: wide_of(x)  wide_product(x, y)  wide_times(w, x)  wide_mul(w, v)
@@ -408,13 +458,6 @@ StateKind = Keyed | Indexed | Listed | Passing | Ordered | Sorted
 # The word of a wide decimal in a column: wide_word(texts, w)  wide_number(texts, word), its value,
 # and wide_less(texts, word, other).
 # A compensated float is two words as well: pair_add(high, low, x) gives both.
-WIDE = (
-    "wide_of", "wide_product", "wide_times", "wide_mul", "wide_plus", "wide_is_zero",
-    "wide_value_fits", "wide_low", "wide_high", "wide_from", "wide_to_real",
-    "wide_minus", "wide_negate", "wide_absolute", "wide_compare", "wide_carry",
-    "wide_within", "wide_narrow", "wide_ratio_of", "wide_sum_of", "wide_rest_of",
-    "wide_word", "wide_number", "wide_less", "pair_add",
-)  # fmt: skip
 
 
 # Exact sums of floats. exact_at(s, e, k) is the one in a slot; one under way needs the room of
@@ -452,16 +495,11 @@ EXACT_ROOM = f"scratch({EXACT_WORDS})"
 # row under way, emit_packed(out, c, p) does so with a value of several words, emit_null(out, c)
 # makes it NULL, emit(out, m) completes it; emit_full(out) says that there is no room for two more;
 # emit_cancel(out) drops the last two if they are the same row.
-EMIT = ("emit_word", "emit_float", "emit_packed", "emit_null", "emit", "emit_full", "emit_cancel")
 
 # fail(errors, code, row) notes the first failure, failed(errors) asks; the code is a message's.
 # failed_at(errors, row) says afterwards which row it was.
 # text(texts, i) is the dictionary id of Triggers.texts[i].
 # out_of_line() keeps the function that says so apart: it takes less time to compile.
-OTHERS = (
-    "out_of_line", "fail", "failed", "failed_at", "text", "float_key", "key_float", "is_finite",
-    "is_nan",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
