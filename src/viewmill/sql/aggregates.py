@@ -42,6 +42,7 @@ from viewmill.algebra.types import (
     Type,
     is_numeric,
 )
+from viewmill.algebra.window_functions import WINDOW_FUNCTIONS
 from viewmill.errors import InvalidArgument, Span, TypeMismatch
 from viewmill.sql import decimals, operators
 from viewmill.sql.catalog import RegisteredRing
@@ -243,22 +244,10 @@ _OTHERS = ("count", "count_if", _APPROXIMATE, _APPROXIMATE_COUNT, _SET, *_TRIED)
 _PERCENTILES = ("percentile", "percentile_disc")
 _NOT_OVER = (*_PERCENTILES, "mode")
 
-_WINDOW_TYPES: dict[str, Type] = {
-    "row_number": INT, "rank": INT, "dense_rank": INT, "ntile": INT, "percent_rank": DOUBLE,
-    "cume_dist": DOUBLE,
-}  # fmt: skip
 # Over a window these aggregates go by the names of window functions.
 _OVER_NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
 # Over a group they are the aggregates.
 GROUP_NAMES = {"first_value": "first", "last_value": "last"}
-# The only frames that may be written for them.
-_UP_TO_ROW = Frame("rows", None, 0)
-OWN_FRAMES = {
-    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile"), _UP_TO_ROW),
-    "cume_dist": Frame("range", None, 0),
-}
-_OFFSET_FUNCTIONS = ("lag", "lead", "first_value", "last_value", "nth_value")
-
 
 # What they answer does not depend on how often a row is there.
 _UNMOVED = frozenset(
@@ -282,12 +271,12 @@ def is_aggregate(name: str) -> bool:
 
 def is_window_function(name: str) -> bool:
     """Whether `name` needs OVER."""
-    return name in _WINDOW_TYPES or name in _OFFSET_FUNCTIONS
+    return name in WINDOW_FUNCTIONS
 
 
 def function_names() -> Iterable[str]:
     """Every aggregate and window function the catalog knows."""
-    return {*_TYPERS, *_VARIADIC, *SYNONYMS, *_OTHERS, "median", *_WINDOW_TYPES, *_OFFSET_FUNCTIONS}
+    return {*_TYPERS, *_VARIADIC, *SYNONYMS, *_OTHERS, "median", *WINDOW_FUNCTIONS}
 
 
 def require_arguments(name: str, written: Sequence[object], span: Span | None) -> None:
@@ -475,20 +464,21 @@ def over(
         name = made.function
     else:
         arguments, type_, nullable = _window_typed(name, arguments, span)
-        if not order and name not in ("first_value", "last_value", "nth_value"):
+        if not order and not WINDOW_FUNCTIONS[name].takes_frame:
             raise TypeMismatch(f"{name} needs ORDER BY in its OVER clause", span=span)
     name = _OVER_NAMES.get(name, name)
     return Over(name, arguments, partition, order, frame, type_, nullable, ignore_nulls, span)
 
 
 def _window_typed(name: str, arguments: Arguments, span: Span | None) -> Typed:
-    if name in _WINDOW_TYPES:
-        wanted = 1 if name == "ntile" else 0
+    function = WINDOW_FUNCTIONS[name]
+    if function.type is not None:
+        wanted = function.arguments
         if len(arguments) != wanted:
             raise TypeMismatch(f"{name} takes {wanted} arguments, got {len(arguments)}", span=span)
-        if arguments:
-            _require_whole(name, arguments[0], 1, span)
-        return arguments, _WINDOW_TYPES[name], False
+        for each in arguments:
+            _require_whole(name, each, 1, span)
+        return arguments, function.type, False
     value, *rest = arguments
     if name in ("lag", "lead"):
         return _shifted(name, value, rest)

@@ -24,6 +24,7 @@ from viewmill.algebra.expressions import (
 )
 from viewmill.algebra.schema import Schema
 from viewmill.algebra.types import INT, Date, Integer, Interval, Nested, Timestamp
+from viewmill.algebra.window_functions import WINDOW_FUNCTIONS
 from viewmill.errors import Span, TypeMismatch, UnknownName, nearest
 from viewmill.sql import aggregates, operators
 from viewmill.sql.engine_calls import engine_call, is_engine_aggregate, refuse_unknown
@@ -32,9 +33,6 @@ from viewmill.sql.read_functions import read_function
 
 if TYPE_CHECKING:
     from viewmill.sql.lower_expressions import ExpressionLowering
-
-# What they answer depends on the order of rows that the keys call equal.
-_COUNTING = frozenset({"row_number", "ntile", "lag", "lead"})
 
 
 def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Expression:
@@ -70,8 +68,9 @@ def lower_window(lowering: ExpressionLowering, node: exp.Window) -> Expression:
     partition = lowering.all(partition_nodes)
     order = tuple(lowering.sort_key(each) for each in order_nodes)
     frame = None if spec is None else _frame(lowering, spec, order, span)
-    if frame is not None and aggregates.is_window_function(name) and not _takes_frame(name):
-        if frame != aggregates.OWN_FRAMES.get(name):
+    own = WINDOW_FUNCTIONS.get(name)
+    if frame is not None and own is not None and not own.takes_frame:
+        if frame != own.frame:
             raise TypeMismatch(f"{name} has a frame of its own: leave out yours", span=span)
         frame = None
     return aggregates.over(
@@ -94,10 +93,6 @@ def _over_engine(
     return Over(
         call.function, call.arguments, partition, order, frame, call.type, True, ignore_nulls, span
     )
-
-
-def _takes_frame(name: str) -> bool:
-    return name in ("first_value", "last_value", "nth_value")
 
 
 def _filtered(
@@ -277,11 +272,10 @@ def _is_last_of_peers(call: Over) -> bool:
 
 
 def _depends_on_ties(call: Over) -> bool:
-    if call.function in _COUNTING:
-        return True
-    if call.function in ("rank", "dense_rank", "percent_rank", "cume_dist"):
-        return False
-    if not call.order and _takes_frame(call.function):
+    own = WINDOW_FUNCTIONS.get(call.function)
+    if own is not None and not own.takes_frame:
+        return own.parts_peers
+    if own is not None and not call.order:
         return True
     if _is_last_of_peers(call):
         return True
@@ -295,7 +289,8 @@ def _depends_on_ties(call: Over) -> bool:
 
 def _tells_copies_apart(call: Over) -> bool:
     """Whether rows that are equal in all columns may get different answers."""
-    if call.function in _COUNTING:
+    own = WINDOW_FUNCTIONS.get(call.function)
+    if own is not None and own.parts_peers:
         return True
     frame = call.frame or Frame("range", None, 0)
     whole = frame.start is None and frame.end is None

@@ -38,6 +38,7 @@ from viewmill.algebra.types import (
     Null,
     Type,
 )
+from viewmill.algebra.window_functions import WINDOW_FUNCTIONS
 from viewmill.program.python_functions import PYTHON_FUNCTIONS, Unfit, regex
 from viewmill.sql import render_decimals
 from viewmill.sql.patterns import to_duckdb
@@ -251,9 +252,9 @@ class DuckdbExpressions:
             return self._engine_call(call, window)
         texts = [self.render(each) for each in call.arguments]
         types = [each.type for each in call.arguments]
-        if call.function in _WINDOW_FUNCTIONS:
+        if (own := WINDOW_FUNCTIONS.get(call.function)) is not None:
             nulls = " IGNORE NULLS" if call.ignore_nulls else ""
-            text = f"{call.function}({', '.join(texts)}{nulls}){window}"
+            text = f"{own.duckdb or own.name}({', '.join(texts)}{nulls}){window}"
             return f"CAST({text} AS {duckdb_type(call.type)})"
         return aggregate_sql(
             call.function, texts, types, call.type, suffix=window, exact=self._exact
@@ -272,11 +273,6 @@ class DuckdbExpressions:
 
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
-
-_WINDOW_FUNCTIONS = frozenset({
-    "row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead",
-    "first_value", "last_value", "nth_value",
-})  # fmt: skip
 
 
 def _operands(expression: Expression, sign: str) -> list[Expression]:
