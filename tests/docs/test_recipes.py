@@ -2,65 +2,66 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.recipes import RECIPES, follow, touched
 
 import viewmill
 
-AGGREGATE = """
-from viewmill.algebra.aggregates.declaration import AggregateFunction, Linear
-from viewmill.algebra.aggregates.parts import compared, count_where
-from viewmill.algebra.expressions import Literal
-from viewmill.algebra.types import BIGINT
+ROOT = Path(__file__).parents[2]
+MOST_FILES = 3
+
+FOUND = {
+    "aggregate": [[[1, 1], [2, 0]], [[7, 2]], ["dataflow", "view_tree", "shared_window"]],
+    "ring": 26,
+    "kind of state": [[0, 3], [3, 2]],
+    "scalar function": [[[1]], [[2]]],
+    "window function": [[[4, 1], [6, 2], [9, 3]], []],
+    "sink": [1],
+    "source": [[0], [1], [2]],
+    "policy": [0, 2, 2],
+    "command": True,
+    "rewrite rule": "before\nProject: t.a AS a\n└─ Filter: NOT NOT t.a > 1\n   └─ Scan: t\n"
+    "after\nProject: t.a AS a\n└─ Filter: t.a > 1\n   └─ Scan: t",
+}
 
 
-def _linear(call):
-    value = call.arguments[0]
-    positive = compared(">", value, Literal(0, value.type))
-    return Linear((count_where(call, positive),), lambda counts: counts[0])
-
-
-AGGREGATES = (
-    AggregateFunction(
-        "count_positive", ("whole",), BIGINT, nullable=False, linear=_linear,
-        duckdb="count({distinct}CASE WHEN {0} > 0 THEN 1 END){suffix}",
-    ),
-)
-"""
-
-USE = """
-import viewmill as vm
-
-with vm.connect() as mill:
-    mill.sql("CREATE TABLE t (g INT, x INT)")
-    mill.sql("CREATE TABLE u (g INT, w INT)")
-    mill.sql("CREATE TABLE a (x INT) APPEND ONLY")
-    queries = {
-        "groups": "SELECT g, count_positive(x) AS n FROM t GROUP BY g",
-        "joined": "SELECT w, count_positive(x) AS n FROM t JOIN u ON t.g = u.g GROUP BY w",
-        "sliding": "SELECT count_positive(x) AS n FROM a [WINDOW 2 ROWS SLIDE 1 ROWS]",
-    }
-    for name, query in queries.items():
-        mill.sql(f"CREATE MATERIALIZED VIEW {name} REFRESH POLICY INCREMENTAL STRICT AS {query}")
-    mill.insert("u", [(1, 7), (1, 7)])
-    mill.insert("t", [(1, 5), (1, -5), (1, 6), (2, None)])
-    mill.insert("a", [(1,), (-1,), (3,)])
-    mill.delete("t", [(1, 6)])
-    assert sorted(mill["groups"]) == [(1, 1), (2, 0)]
-    assert sorted(mill["joined"]) == [(7, 2)]
-    assert not any(mill[name].verify() for name in queries)
-    print(*(mill[name].status()["strategy"] for name in queries))
-"""
-
-
-def test_a_new_aggregate_is_one_file(tmp_path):
-    copy = tmp_path / "viewmill"
-    source = Path(viewmill.__file__).parent
-    shutil.copytree(source, copy)
-    (copy / "algebra" / "aggregates" / "count_positive.py").write_text(AGGREGATE)
-    environment = {"PYTHONPATH": str(tmp_path), "VIEWMILL_COMPILER": "off"}
-    command = [sys.executable, "-c", USE]
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What every recipe leads to; all of them followed in one copy."""
+    folder = tmp_path_factory.mktemp("recipes")
+    ignored = shutil.ignore_patterns("__pycache__", "static")
+    shutil.copytree(Path(viewmill.__file__).parent, folder / "viewmill", ignore=ignored)
+    for kind in RECIPES:
+        follow(kind, folder / "viewmill")
+    environment = {"PYTHONPATH": str(folder), "VIEWMILL_COMPILER": "off"}
+    command = [sys.executable, "-B", str(Path(__file__).with_name("use_recipes.py"))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout == "dataflow view_tree shared_window\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout)
+    return shown
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_recipe_is_all_that_its_kind_takes(kind: str, found: dict[str, Any]) -> None:
+    assert found[kind] == FOUND[kind]
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_recipe_touches_the_few_files_that_its_page_names(kind: str) -> None:
+    (row,) = re.findall(rf"^\| new {kind}[^|]* \* \| (.*) \|$", _recipes(), re.MULTILINE)
+    named = re.findall(r"`src/viewmill/([\w/.]+)`", row)
+    assert len(named) <= MOST_FILES
+    for path in touched(kind):
+        assert any(path == each or (each.endswith("/") and path.startswith(each)) for each in named)
+
+
+def _recipes() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text()

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal, engine_function
 from viewmill.algebra.names import quoted_fields
 from viewmill.algebra.types import BIGINT, INT, STRING, Interval, Nested, Null, Type
+from viewmill.algebra.window_functions import WINDOW_FUNCTIONS
 from viewmill.errors import EvaluationFailed, UnknownName, UnsupportedQuery, nearest
 from viewmill.sql.aggregates import OWN_AGGREGATES
 from viewmill.sql.catalog import function_in, ring_in
@@ -54,8 +55,9 @@ def refuse_unknown(node: exp.Expr, environment: Environment) -> None:
     """Raise UnknownName for a function that Spark does not have, although an engine may."""
     name = _written(node, environment)
     catalog = environment.catalog
-    is_ours = name in OWN_AGGREGATES or ring_in(catalog, name) or function_in(catalog, name)
-    if not name or name in SPARK_FUNCTIONS or is_ours:
+    is_ours = name in OWN_AGGREGATES or name in WINDOW_FUNCTIONS
+    is_users = ring_in(catalog, name) or function_in(catalog, name)
+    if not name or name in SPARK_FUNCTIONS or is_ours or is_users:
         return
     raise UnknownName(
         f'there is no function "{name}"',
