@@ -118,7 +118,7 @@ def window_function(mill: vm.Mill) -> Any:
 def sink(mill: vm.Mill) -> Any:
     rows: list[Any] = []
     mill.sql(f"{VIEW} v AS SELECT a FROM t")
-    mill.sink("v", vm.sinks.collected(rows))  # type: ignore[attr-defined]
+    mill.sink("v", vm.sinks.collected(rows))
     mill.insert("t", [(1, 0)])
     deadline = time.monotonic() + 10
     while not rows and time.monotonic() < deadline:
@@ -128,7 +128,7 @@ def sink(mill: vm.Mill) -> Any:
 
 def source(mill: vm.Mill) -> Any:
     mill.sql("CREATE TABLE n (n BIGINT)")
-    mill.follow("n", vm.sources.numbers(3))  # type: ignore[attr-defined]
+    mill.follow("n", vm.sources.numbers(3))
     mill.catch_up()
     return sorted(mill.sql("SELECT n FROM n").rows())
 

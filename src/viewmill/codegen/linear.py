@@ -17,7 +17,7 @@ from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan, Sort
 from viewmill.algebra.schema import Field, free_name
 from viewmill.algebra.types import BIGINT, BOOLEAN
-from viewmill.algebra.walk import columns_of, has_subquery, substitute
+from viewmill.algebra.walk import columns_of, has_subquery
 from viewmill.codegen.shape import NotTaken, blame, peel, require_shown
 
 
@@ -96,13 +96,6 @@ def fields_of(named: Iterable[Named]) -> tuple[Field, ...]:
 def used_columns(expressions: Iterable[Expression]) -> set[str]:
     """The columns that any of the expressions reads."""
     return set().union(*(columns_of(each) for each in expressions))
-
-
-def substituted(
-    expressions: Iterable[Expression], columns: Mapping[str, Expression]
-) -> tuple[Expression, ...]:
-    """The expressions over what the columns stand for."""
-    return tuple(substitute(each, columns) for each in expressions)
 
 
 def projected(relation: Relation, outputs: Iterable[Named]) -> Relation:

@@ -22,13 +22,13 @@ from viewmill.algebra.schema import Field
 from viewmill.algebra.types import String, Timestamp
 from viewmill.algebra.walk import columns_of
 from viewmill.deltas.arrow import decode_column, encode_array
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.product import Product
 from viewmill.deltas.values import words_of
 from viewmill.errors import EvaluationFailed, ViewmillError
+from viewmill.kernels.stateless import StatelessMaintainer
 from viewmill.program.evaluate import Row, RowFailed, compile_rows, vectorized_calls
-from viewmill.program.program import ByRow, Maintainer, Program
+from viewmill.program.program import ByRow, Program
 
 _HIDDEN = None  # what is computed of a row that does not pass
 _MAX_ASKED = 10_000  # rows of one call of a vectorized function
@@ -43,11 +43,12 @@ def build(program: Program, dictionary: Dictionary) -> RowMaintainer:
     return RowMaintainer(program, program.body, dictionary)
 
 
-class RowMaintainer(Maintainer):
+class RowMaintainer(StatelessMaintainer):
     """A block of computed rows at work."""
 
     def __init__(self, program: Program, body: ByRow, dictionary: Dictionary) -> None:
-        self.program, self._body, self._dictionary = program, body, dictionary
+        super().__init__(program)
+        self._body, self._dictionary = body, dictionary
         (self._input,) = program.inputs
         self._names = body.names  # of the input's columns, as expressions call them
         self._plain = [each.name if isinstance(each, Column) else "" for _, each in body.outputs]
@@ -58,35 +59,11 @@ class RowMaintainer(Maintainer):
         made = compile_rows([*body.where, *self._made], read)
         self._tests, self._outputs = made[: len(body.where)], made[len(body.where) :]
         self._vectorized = [vectorized_calls(each, read) for each in (body.where, self._made)]
-        self._waiting: list[Delta] = []
 
-    def apply(self, input: str, delta: Delta | Product) -> None:
+    def made(self, change: Delta) -> Delta:
         """Compute the rows of a change."""
-        change = delta.delta() if isinstance(delta, Product) else delta
-        if change.size:
-            self._waiting.append(self._computed(change))
-
-    def flush(self) -> Delta:
-        """What was computed since the last commit."""
-        if not self._waiting:
-            return Delta.empty(self.program.output)
-        return concat(self.program.output, self._waiting)
-
-    def commit(self) -> None:
-        """The rows have arrived."""
-        self._waiting = []
-
-    def rollback(self) -> None:
-        """The rows never set out."""
-        self._waiting = []
-
-    def contents(self) -> Delta:
-        """Nothing: rows are kept by the next block."""
-        return Delta.empty(self.program.output)
-
-    def _computed(self, delta: Delta) -> Delta:
-        first, index = self._distinct(delta)
-        read = [self._values(delta, at, first) for at in self._read]
+        first, index = self._distinct(change)
+        read = [self._values(change, at, first) for at in self._read]
         rows: list[Row] = list(zip(*read, strict=True)) if read else [()]
         values = self._compute(rows, first)
         shown = np.array([each is not _HIDDEN for each in values], np.bool_)[index]
@@ -95,8 +72,8 @@ class RowMaintainer(Maintainer):
         for name, field in zip(self._plain, self.program.output, strict=True):
             if name:
                 at = self._names.index(name)
-                mask = delta.nulls[at]
-                columns.append(delta.columns[at][shown])
+                mask = change.nulls[at]
+                columns.append(change.columns[at][shown])
                 masks.append(None if mask is None else mask[shown])
                 continue
             n = next(made)
@@ -107,7 +84,7 @@ class RowMaintainer(Maintainer):
                 raise self._unfit(n, shown_values, field, rows, first) from None
             columns.append(words[index][shown])
             masks.append(None if mask is None else mask[index][shown])
-        times = delta.multiplicities()[shown]
+        times = change.multiplicities()[shown]
         return Delta(self.program.output, tuple(columns), tuple(masks), times, len(times))
 
     def _words(self, values: list[Any], field: Field) -> Any:

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from viewmill.algebra.schema import Schema
 from viewmill.deltas.arrow import decode_column, encode_array
-from viewmill.deltas.delta import Delta, concat
+from viewmill.deltas.delta import Delta
 from viewmill.deltas.dictionary import Dictionary
-from viewmill.deltas.product import Product
-from viewmill.program.program import Exploded, Maintainer, Program
+from viewmill.kernels.stateless import StatelessMaintainer
+from viewmill.program.program import Exploded, Program
 
 Words = npt.NDArray[np.int64]
 
@@ -30,49 +30,26 @@ def build(program: Program, dictionary: Dictionary) -> ExplodeMaintainer:
     return ExplodeMaintainer(program, program.body, dictionary)
 
 
-class ExplodeMaintainer(Maintainer):
+class ExplodeMaintainer(StatelessMaintainer):
     """A generator at work."""
 
     def __init__(self, program: Program, body: Exploded, dictionary: Dictionary) -> None:
-        self.program, self._body, self._dictionary = program, body, dictionary
+        super().__init__(program)
+        self._body, self._dictionary = body, dictionary
         (rows,) = program.inputs
         self._field = rows.schema[body.column]
         self._width = len(rows.schema)
-        self._waiting: list[Delta] = []
 
-    def apply(self, input: str, delta: Delta | Product) -> None:
+    def made(self, change: Delta) -> Delta:
         """Make the rows of a change."""
-        change = delta.delta() if isinstance(delta, Product) else delta
-        if change.size:
-            self._waiting.append(self._made(change))
-
-    def flush(self) -> Delta:
-        """What was made since the last commit."""
-        if not self._waiting:
-            return Delta.empty(self.program.output)
-        return concat(self.program.output, self._waiting)
-
-    def commit(self) -> None:
-        """The rows have arrived."""
-        self._waiting = []
-
-    def rollback(self) -> None:
-        """The rows never set out."""
-        self._waiting = []
-
-    def contents(self) -> Delta:
-        """Nothing: rows are kept by the next block."""
-        return Delta.empty(self.program.output)
-
-    def _made(self, delta: Delta) -> Delta:
-        first, index = self._distinct(delta)
-        mask = delta.nulls[self._body.column]
+        first, index = self._distinct(change)
+        mask = change.nulls[self._body.column]
         nulls = None if mask is None else mask[first]
-        words = delta.columns[self._body.column][first]
+        words = change.columns[self._body.column][first]
         arrays = decode_column(words, nulls, self._field, self._dictionary)
         starts, lengths, elements = _elements(arrays, self._body.form)
         rows, places, positions = _places(starts[index], lengths[index], outer=self._body.outer)
-        taken = delta.take(rows)
+        taken = change.take(rows)
         columns, masks = list(taken.columns), list(taken.nulls)
         made = self.program.output.fields[self._width :]
         absent = places < 0

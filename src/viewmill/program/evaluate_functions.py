@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from viewmill.algebra.date_patterns import QUOTED, text_shape
+from viewmill.algebra.date_patterns import text_shape
 from viewmill.algebra.dates import add_months
 from viewmill.algebra.expressions import Call
 from viewmill.algebra.types import Decimal, Float, Integer
@@ -265,9 +265,6 @@ def _formatter(pattern: str) -> Callable[[dt.datetime], str]:
         return text
 
     return remembered if _FINE.isdisjoint(pattern) else write
-
-
-_QUOTED = re.compile(QUOTED)
 
 
 @cache

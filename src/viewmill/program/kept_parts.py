@@ -181,11 +181,6 @@ class KeptParts:
         """The first part and the number of parts that a part is rolled up with; None: it is not."""
         return self._rolled.block_of(subscript)
 
-    def committed_parts(self) -> Mapping[int, Delta]:
-        """Every part that was computed."""
-        rolled = {part: self._committed(part) for part in self._rolled.subscripts()}
-        return {**rolled, **self._parts}
-
     def restore(
         self,
         first: int | None,

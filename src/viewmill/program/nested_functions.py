@@ -7,7 +7,6 @@ next   sql.nested_functions types the calls; program.user_calls computes each di
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -209,15 +208,6 @@ def join(array: list[Any], separator: str, absent: str | None = None) -> str:
     return separator.join(each for each in shown if each is not None)
 
 
-def zipped(names: Sequence[str]) -> Callable[..., Any]:
-    """arrays_zip: shorter arrays are filled up with NULL."""
-
-    def compute(*arrays: list[Any]) -> list[Any]:
-        return [dict(zip(names, each, strict=True)) for each in itertools.zip_longest(*arrays)]
-
-    return compute
-
-
 def sequence(start: int, stop: int, step: int | None = None) -> list[int]:
     """sequence of whole numbers."""
     step = step if step is not None else (1 if start <= stop else -1)
@@ -227,12 +217,6 @@ def sequence(start: int, stop: int, step: int | None = None) -> list[int]:
     if length > _MAX_LENGTH // 1000:
         raise Unfit("EvaluationFailed", f"a sequence of {length} elements is too long")
     return [start + i * step for i in range(length)]
-
-
-def sequence_of_days(start: dt.date, stop: dt.date) -> list[dt.date]:
-    """sequence of days."""
-    days = sequence(start.toordinal(), stop.toordinal())
-    return [dt.date.fromordinal(each) for each in days]
 
 
 def keys(entries: Pairs) -> list[Any]:

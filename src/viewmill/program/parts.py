@@ -143,14 +143,6 @@ class Unwritten:
         self.ended.add(subscript)
 
 
-class Holder(Protocol):
-    """A reader that may need parts for longer than retention shows them."""
-
-    @property
-    def needs_from(self) -> int:
-        """The first part that must be kept."""
-
-
 class PartSource(Protocol):
     """What has parts: a table, or a temporal view. What is not yet committed is included."""
 

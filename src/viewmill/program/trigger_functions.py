@@ -22,7 +22,7 @@ _ADDS = """
 # Whatever else: it reads a state, or has nothing to do with one.
 _READS = """
     add_checked div_decimal div_float div_int fail failed failed_at first_whole int_at ints_set
-    is_finite is_nan key_float key_word look_word mod_float mod_int mul_checked mul_decimal
+    is_finite is_nan key_float key_word look_word mod_float mod_int mul_checked
     no_whole only_row out_of_line pair_add scale_down_half_up scale_up scratch sort_word
     sub_checked sum_at text text_less bag_plus bag_row bag_times cofactor_begin cofactor_gather
     cofactor_gather_more cofactor_gathered cofactor_join cofactor_lift cofactor_needs_low

@@ -18,7 +18,6 @@ from viewmill.algebra.types import (
     BIGINT,
     DOUBLE,
     NULL,
-    STRING,
     TIMESTAMP,
     Boolean,
     Date,
@@ -208,11 +207,6 @@ def implicit(expression: Expression, type_: Type, what: str) -> Expression:
 
 def _a(type_: Type) -> str:
     return f"{'an' if str(type_)[0] in 'AEIOU' else 'a'} {type_}"
-
-
-def as_string(expression: Expression, what: str) -> Expression:
-    """The argument as text."""
-    return implicit(expression, STRING, what)
 
 
 def constant(argument: Expression, what: str) -> object:

@@ -93,11 +93,6 @@ def scale_down_half_up(a: int, factor: int) -> int:
     return half_up(Fraction(int(a), factor))
 
 
-def mul_decimal(errors: Failed, code: int, row: int, a: int, b: int, factor: int) -> int:
-    """a * b / factor, half up."""
-    return within(errors, code, row, half_up(Fraction(int(a) * int(b), factor)))
-
-
 def div_decimal(errors: Failed, code: int, row: int, a: int, b: int, scale_num: int) -> int:
     """a * scale_num / b, half up; a zero divisor fails."""
     if b == 0:

@@ -117,18 +117,6 @@ def scale_down_half_up(a, factor):
 
 
 @structure
-def mul_decimal(errors, code, row, a, b, factor):
-    """a * b / factor, half up."""
-    a, b = np.int64(a), np.int64(b)
-    quotient, fits = product_ratio(a, b, factor)
-    negative = (a ^ b) < 0
-    if not fits or not signed_fits(quotient, negative):
-        fail(errors, code, row)
-        return 0
-    return signed(quotient, negative)
-
-
-@structure
 def div_decimal(errors, code, row, a, b, scale_num):
     """a * scale_num / b, half up; a zero divisor fails."""
     a, b = np.int64(a), np.int64(b)

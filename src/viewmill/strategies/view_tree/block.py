@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.display import display_expression
 from viewmill.algebra.expressions import Aggregate as AggregateCall
-from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
+from viewmill.algebra.expressions import Call, Cast, Column, Expression
 from viewmill.algebra.failures import failing_part
 from viewmill.algebra.operation_calls import OperationCall
 from viewmill.algebra.packed import Packed
@@ -461,8 +461,3 @@ def _blame(relation: Relation) -> tuple[str, Span | None]:
     if isinstance(relation, Join):
         return f"a {relation.kind} join in a view tree", relation.span
     return f"{type(relation).__name__} inside a join", relation.span
-
-
-def without_span(expression: Expression) -> Expression:
-    """Drop the span, so that dictionary keys do not keep the SQL text alive."""
-    return replace(expression, span=None) if not isinstance(expression, Literal) else expression

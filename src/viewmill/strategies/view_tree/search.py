@@ -50,10 +50,6 @@ class _Child:
     relations: frozenset[str]
     solutions: Sequence[_Solution]
 
-    @property
-    def size_key(self) -> tuple[frozenset[str], frozenset[str]]:
-        return self.relations, self.keys
-
 
 def find_order(block: Block, sizes: Sizes, changing: frozenset[str]) -> Order:
     """The cheapest order."""
