@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 
 import pytest
 
 import viewmill as vm
+from viewmill.cli.dbt_manifest import read_manifest
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -107,3 +110,44 @@ def test_it_prints_for_people_and_writes_nothing_unless_told(project, manifest):
 def test_what_is_no_manifest_is_refused(project, text):
     (project.folder / "manifest.json").write_text(text)
     assert "manifest.json is no" in project.fail("adopt", "manifest.json")
+
+
+def spoiled(manifest, change):
+    """The manifest with a change."""
+    found = json.loads(manifest.read_text())
+    change(found)
+    manifest.write_text(json.dumps(found))
+    return str(manifest)
+
+
+def test_a_manifest_runs_no_statements_and_reads_no_files_of_others(project, manifest):
+    """A test that was no SELECT was run, and a type that was none became SQL as it was written."""
+
+    def change(found):
+        found["nodes"] |= check("drops", "DROP TABLE raw") | model("deletes", "DELETE FROM raw")
+        names = found["sources"]["source.shop.crm.customers"]["columns"]
+        names["city"]["data_type"] = "my_type) UNCHECKED --"
+
+    done = json.loads(project.run("adopt", spoiled(manifest, change), "--json"))
+    assert done["tables"][0]["rows"] == 3
+    assert {each["test"]: each["not understood"] for each in done["tests"]}["drops"] == (
+        "it is no SELECT"
+    )
+    assert {each["model"]: each["why"] for each in done["models"]}["deletes"] == "it is no SELECT"
+    assert [each["not understood"] != "" for each in done["tables"]] == [False, True]
+
+    def leave(found):
+        found["nodes"]["seed.shop.raw"]["original_file_path"] = "seeds/../../other.csv"
+
+    assert "is not in the project" in project.fail("adopt", spoiled(manifest, leave))
+
+
+@pytest.mark.parametrize("wrong", [None, 5, [], "x", {"nodes": 5}])
+@pytest.mark.parametrize("key", ["relation_name", "depends_on", "config", "columns"])
+def test_a_manifest_that_dbt_did_not_write_is_an_error_with_its_name(project, manifest, key, wrong):
+    def change(found):
+        found["sources"]["source.shop.crm.customers"][key] = wrong
+
+    path = Path(spoiled(manifest, change))
+    with contextlib.suppress(vm.ViewmillError):
+        read_manifest(path)

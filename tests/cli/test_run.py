@@ -66,6 +66,16 @@ def test_a_changed_view_is_created_again_with_its_readers(shop):
     assert json.loads(shop.run("status", "--json"))["big"]["rows"] == 2
 
 
+def test_a_view_with_a_quote_in_its_name_can_be_changed(shop):
+    """Its name became a part of a statement."""
+    for factor in (1, 2):
+        shop.write(
+            "views/n.sql",
+            f"CREATE MATERIALIZED VIEW `it's \\` AS SELECT {factor} * COUNT(*) AS n FROM orders",
+        )
+        shop.run("run")
+
+
 def test_a_view_that_left_the_libraries_is_dropped(shop):
     extra = shop.write(
         "views/n.sql", "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM orders"

@@ -79,10 +79,27 @@ def test_an_error_of_a_step_is_a_failure_with_its_message(shop):
     assert "nowhere" in done.stdout
 
 
-@pytest.mark.parametrize("text", ["[1]", "x: {given: {}}", "x: {expext: {}}", "x: [", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]", "x: {given: {}}", "x: {expext: {}}", "x: [", "", "x: " + "[" * 3000,
+        "x: {expect: {v: []}}\nx: {expect: {v: [[1]]}}",
+    ],
+)  # fmt: skip
 def test_what_is_no_test_is_refused(shop, text):
+    """Of two tests with one name only the second was run."""
     write(shop, text)
     shop.fail("test")
+
+
+@pytest.mark.parametrize(
+    "case", ["given: {1: [[1]]}", "then: 5", "expect: {5: []}", "expect: {revenue: [{1: 1}]}"]
+)
+def test_a_test_that_is_written_wrongly_fails_with_a_message(shop, case):
+    write(shop, f"x:\n  {case}\n" + ("" if "expect" in case else "  expect: {revenue: []}"))
+    done = shop.call("test")
+    assert done.returncode == 3
+    assert "FAILED" in done.stdout
 
 
 def test_a_project_without_tests_says_so(shop):

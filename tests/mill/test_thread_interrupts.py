@@ -3,6 +3,7 @@ change, or none, and with everything that was acknowledged."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import random
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.mill.test_interrupts import check, filled
 
@@ -280,3 +282,54 @@ def test_who_is_interrupted_in_a_long_call_does_not_wait_for_its_end(
         assert time.monotonic() - start < 10
         mill.insert("t", [(2,)])
         assert sorted(mill.sql("SELECT x FROM t").rows()) == [(1,), (2,)]
+
+
+class SlowRows:
+    """Rows that come when they are let; meanwhile whoever waits is interrupted."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self.go = rows, threading.Event()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        self.go.wait(20)
+        k, x = zip(*self._rows, strict=True)
+        return pa.table({"k": k, "x": x}).__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("change", ["insert", "delete"])
+def test_a_call_that_outlives_its_batch_commits_nothing(
+    change: str, uncompiled: None, interrupter: Interrupter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller left the batch; the rest of the call then committed a part of it alone."""
+    monkeypatch.setattr(uninterruptible, "_PATIENCE_S", 0.02)
+    with filled(None, "") as mill:
+        rows = SlowRows([(1, 10)])
+        old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            with contextlib.suppress(KeyboardInterrupt), mill.batch():
+                mill.insert("t", [(5, 5)])
+                getattr(mill, change)("t", rows)
+                raise AssertionError("it was not interrupted")
+        finally:
+            signal.signal(signal.SIGALRM, old)
+            rows.go.set()
+        mill.insert("t", [(3, 3)])
+        check(mill, [], [(0, 0), (1, 10), (2, 20), (3, 30), (3, 3)])
+
+
+def test_a_batch_that_is_left_at_any_instruction_is_over(
+    uncompiled: None, interrupter: Interrupter
+) -> None:
+    """Later changes went into it, and were never committed."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        here, at, seen = threading.get_ident(), 0, 1
+        while at < seen:
+            at += 1
+            every = AtInstruction(at, lambda: raise_in(here, Stop))
+            with contextlib.suppress(Stop), every, mill.batch():
+                pass
+            seen = max(seen, every.count)
+            mill.insert("t", [(at,)])
+            assert mill.sql("SELECT count(*) AS n FROM t WHERE x = " + str(at)).rows() == [(1,)]

@@ -66,6 +66,31 @@ def test_what_is_read_is_the_view_also_after_a_start(tmp_path, uncompiled, forma
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_changes_are_right_after_a_start_with_an_empty_view_and_from_a_backup(
+    tmp_path, uncompiled, format
+):
+    """A view that was empty at a start left its rows there, and versions that a mill from a backup
+    wrote for the second time were taken for written."""
+    with open_mill(tmp_path, format, "changes") as mill:
+        mill.upsert("t", [(1, "a", 1.0, None)])
+        assert mill.flush(60)
+        mill.unsink("v")
+        mill.sql("DELETE FROM t")
+    with open_mill(tmp_path, format, "changes") as mill:
+        assert mill.flush(60)
+        assert read(tmp_path / "out", format, "changes") == Counter()
+        mill.backup(tmp_path / "backup" / "m.mill")
+        mill.upsert("t", [(2, "b", 2.0, None)])
+        mill.upsert("t", [(3, "c", 3.0, None)])
+    with vm.connect(tmp_path / "backup" / "m.mill") as mill:
+        mill.sink("v", format=format, path=tmp_path / "out", mode="changes")
+        mill.upsert("t", [(4, "d", 4.0, None)])
+        mill.upsert("t", [(5, "b", 2.0, None)])
+        assert mill.flush(60)
+        assert read(tmp_path / "out", format, "changes") == Counter(mill["v"].rows())
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_path_with_files_of_others_is_refused(tmp_path, uncompiled, format):
     with vm.connect() as mill:
         mill.sql(TABLE)

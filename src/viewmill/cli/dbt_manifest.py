@@ -9,6 +9,7 @@ A model's compiled SQL is in the dialect of its database; names of relations bec
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,15 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from viewmill.errors import InvalidArgument
+from viewmill.algebra.names import quoted
+from viewmill.errors import InvalidArgument, ViewmillError
+from viewmill.sql.data_types import type_of
 
 _DIALECTS = {"postgres", "duckdb", "snowflake", "bigquery", "redshift", "databricks", "spark",
              "trino", "sqlite", "clickhouse", "athena", "tsql"}  # fmt: skip
+_IS_WORD = re.compile("[A-Za-z0-9_]+").fullmatch
 Relation = tuple[str, ...]
 
 
@@ -61,7 +66,12 @@ def read_manifest(path: Path) -> DbtProject:
         raise InvalidArgument(
             f"{path} is no manifest of dbt", hint="`dbt compile` writes target/manifest.json."
         )
-    return _Reader(path, manifest).project()
+    try:
+        return _Reader(path, manifest).project()
+    except (AttributeError, LookupError, TypeError, ValueError, SqlglotError) as why:
+        raise InvalidArgument(
+            f"{path} is not as dbt writes it", detail=f"{type(why).__name__}: {why}"
+        ) from why
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -123,12 +133,14 @@ class _Reader:
     def _name_all(self) -> dict[Relation, str]:
         """Our name of each relation: its own, with its schema where two are called alike."""
         found: dict[Relation, str] = {}
+        taken: set[str] = set()
         for id_, node in self._nodes.items():
             if self._of_kind(id_) not in ("model", "seed", "source", "snapshot"):
                 continue
             name = str(node.get("alias") or node.get("identifier") or node.get("name"))
-            if name.lower() in {each.lower() for each in found.values()}:
+            while name.lower() in taken:
                 name = f"{node.get('schema')}_{name}"
+            taken.add(name.lower())
             found[self._relation(node)] = name
         return found
 
@@ -148,25 +160,36 @@ class _Reader:
     def _table(self, id_: str) -> DbtTable:
         node = self._nodes[id_]
         told = self._catalog.get(id_, {}).get("columns") or {}
-        columns = [(each["name"], str(each["type"])) for each in
+        columns = [(str(each["name"]), str(each["type"])) for each in
                    sorted(told.values(), key=lambda each: each.get("index", 0))]  # fmt: skip
         if not columns:
             said = (node.get("columns") or {}).values()
-            columns = [(each["name"], str(each["data_type"])) for each in said
+            columns = [(str(each["name"]), str(each["data_type"])) for each in said
                        if each.get("data_type")]  # fmt: skip
         is_seed = self._of_kind(id_) == "seed"
-        seed = self._root / node["original_file_path"] if is_seed else None
+        seed = self._seed(str(node["original_file_path"])) if is_seed else None
         types = tuple((name, self._type(type_)) for name, type_ in columns)
         return DbtTable(self._name(id_), types, seed)
 
+    def _seed(self, path: str) -> Path:
+        """The file of a seed, which is one of the project."""
+        file = (self._root / path).resolve()
+        if not file.is_relative_to(self._root):
+            raise InvalidArgument(
+                f"the seed {path} is not in the project", detail=f"The project is {self._root}."
+            )
+        return file
+
     def _type(self, text: str) -> str:
+        """A type in our SQL; what is none is only a name, which our parser then refuses."""
         try:
             type_ = exp.DataType.build(text, dialect=self._dialect)
-        except sqlglot.ParseError:
-            return text
-        if type_.this == exp.DataType.Type.TIMESTAMPTZ or type_.is_type("timestamp"):
-            return "TIMESTAMP"
-        return type_.sql("databricks")
+            if type_.this == exp.DataType.Type.TIMESTAMPTZ or type_.is_type("timestamp"):
+                return "TIMESTAMP"
+            ours = exp.DataType.build(type_.sql("databricks", comments=False), dialect="databricks")
+            return str(type_of(ours))
+        except (SqlglotError, ViewmillError, AttributeError):
+            return text if _IS_WORD(text) else quoted(text)
 
     def _query(self, id_: str) -> DbtQuery:
         node = self._nodes[id_]
@@ -182,7 +205,7 @@ class _Reader:
             return DbtQuery(name, kind, "", "it is not compiled: run `dbt compile`")
         try:
             return DbtQuery(name, kind, self._translated(str(code), name))
-        except (sqlglot.errors.SqlglotError, InvalidArgument) as why:
+        except (SqlglotError, InvalidArgument, RecursionError) as why:
             return DbtQuery(name, kind, "", str(why).split("\n")[0])
 
     def _translated(self, code: str, name: str) -> str:
@@ -191,6 +214,8 @@ class _Reader:
         if len(found) != 1:
             raise InvalidArgument(f"it has {len(found)} statements")
         query = found[0]
+        if not isinstance(query, exp.Query | exp.Values):
+            raise InvalidArgument("it is no SELECT")
         for table in [*query.find_all(exp.Table)]:
             ours = self._names.get(_parts(table))
             if ours is None:
@@ -200,7 +225,7 @@ class _Reader:
             new = exp.to_identifier(ours, quoted=True)
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
             table.replace(exp.Table(this=new, alias=alias, joins=table.args.get("joins")))
-        return query.sql("databricks")
+        return query.sql("databricks", comments=False)
 
 
 def _parts(table: exp.Table) -> Relation:

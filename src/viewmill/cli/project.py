@@ -152,11 +152,11 @@ def _drop(
     order = [name for name in noted if name not in {each.key for each in definitions}]
     order += [each.key for each in reversed(definitions)]
     kinds = {each.key: each.kind for each in definitions}
+    gone = names & noted.keys()
+    files = [each for each in select(mill, f"SELECT * FROM {FILES}").rows() if each[0] in gone]
     with mill.batch():
-        for name in names & noted.keys():
-            kind, sql = noted[name]
-            mill.delete(DEFINITIONS, [(name, kind, sql)])
-            mill.sql(f"DELETE FROM {FILES} WHERE source = '{name}'")
+        mill.delete(DEFINITIONS, [(name, *noted[name]) for name in gone])
+        mill.delete(FILES, files)
     for name in order:
         if name not in names:
             continue

@@ -73,11 +73,25 @@ def _report(spec: Spec, definitions: list[Definition], title: str, case: Any) ->
     return bool(wrong)
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice: of two tests with one name only one would be run."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and keys.count(key.value) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'"{key.value}" is there twice', key.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def _read(file: Path) -> Iterator[tuple[str, Any]]:
     """The tests of a file, by name."""
     try:
-        found = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
+        found = yaml.load(file.read_text("utf-8"), _Loader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as why:
         raise InvalidArgument(f"{file} cannot be read", detail=str(why)) from why
     if not isinstance(found, dict):
         raise InvalidArgument(f"{file} holds no tests", hint="a name: {given: ..., expect: ...}")
@@ -95,7 +109,10 @@ def run_case(spec: Spec, definitions: list[Definition], title: str, case: Any) -
         try:
             for table, rows in _pairs(title, case.get("given") or {}):
                 mill.insert(table, rows)
-            for step in case.get("then") or []:
+            steps = case.get("then") or []
+            if not isinstance(steps, list):
+                raise InvalidArgument(f"{title}: after `then` stands a list of steps")
+            for step in steps:
                 _change(title, mill, step)
             wrong: list[str] = []
             for view, rows in _pairs(title, case["expect"]):
@@ -106,7 +123,10 @@ def run_case(spec: Spec, definitions: list[Definition], title: str, case: Any) -
 
 
 def _pairs(title: str, given: Any) -> Iterator[tuple[str, list[Any]]]:
-    if not isinstance(given, dict) or not all(isinstance(rows, list) for rows in given.values()):
+    is_right = isinstance(given, dict) and all(
+        isinstance(name, str) and isinstance(rows, list) for name, rows in given.items()
+    )
+    if not is_right:
         raise InvalidArgument(f"{title}: expected lists of rows by table or view")
     return iter(given.items())
 
@@ -131,7 +151,7 @@ def _change(title: str, mill: Mill, step: Any) -> None:
 
 def compare(mill: Mill, view: str, rows: list[Any]) -> list[str]:
     """The differences between a view and the rows that are expected of it."""
-    names = list(rows[0]) if rows and isinstance(rows[0], dict) else None
+    names = [str(name) for name in rows[0]] if rows and isinstance(rows[0], dict) else None
     chosen = "*" if names is None else ", ".join(quoted(name) for name in names)
     shown = mill.sql(f"SELECT {chosen} FROM {quoted(view)}")
     wrong = differences(_typed(mill, view, chosen, rows), shown.rows())

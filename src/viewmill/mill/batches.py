@@ -28,10 +28,11 @@ class _Pending:
 
 
 class Batch:
-    """The changes of an open batch."""
+    """The changes of an open batch. In one that was left they are never committed."""
 
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}
+        self.was_left = False  # by an exception
 
     def take(self, entry: TableEntry, *parts: Delta | Product) -> None:
         """Add changes of a table."""

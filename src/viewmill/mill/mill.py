@@ -72,7 +72,7 @@ from viewmill.planner.operators import Operator
 from viewmill.planner.plan import Plan
 from viewmill.program.display import display_program
 from viewmill.program.program import Body, Program, Triggers
-from viewmill.program.threads import caller
+from viewmill.program.threads import caller, mine
 from viewmill.program.window_parts import WindowParts
 from viewmill.program.windows import Windowed
 from viewmill.sinks.files import file_sink
@@ -141,7 +141,9 @@ class Mill:
             store = _open_store(path, read_only)
             self._core = Core(store, spark, budget, selector, reshape, compile, reader(clock))
             self._core.is_safe = safe
-            self._batches: dict[int, Batch] = {}  # by the thread that opened it
+            # By the thread that opened it, which holds it: an exception from another thread may
+            # come before it can take it out again.
+            self._batches: weakref.WeakValueDictionary[int, Batch] = weakref.WeakValueDictionary()
             self.writer = caller()
             self.streams: list[Changes] = []
             self._followers: dict[str, Follower] = {}
@@ -318,8 +320,9 @@ class Mill:
             if core.catalog.followed:
                 core.catalog.require_unfollowed(entry.name)
             delta = to_delta(rows, entry.table.schema, core.dictionary)
-            if self._batches and self._batch is not None:
-                self._batch.take(entry, delta)
+            batch = self._batch
+            if batch is not None:
+                batch.take(entry, delta)
             else:
                 self._commit_one(entry, delta)
         if core.notices:
@@ -339,8 +342,9 @@ class Mill:
             entry = self._core.catalog.table(table)
             self._core.catalog.require_unfollowed(entry.name)
             delta = self._delta(table, rows)
-            if self._batch is not None:
-                self._batch.upsert(entry, delta)
+            batch = self._batch
+            if batch is not None:
+                batch.upsert(entry, delta)
             else:
                 self.change(table, entry.table.replacement(delta, None))
 
@@ -444,10 +448,11 @@ class Mill:
             entry = core.catalog.table(table)
             if core.catalog.followed:
                 core.catalog.require_unfollowed(entry.name)
-            if self._batch is None:
+            batch = self._batch
+            if batch is None:
                 self._commit_one(entry, joined(parts[0].schema, parts))
             else:
-                self._batch.take(entry, *parts)
+                batch.take(entry, *parts)
         deliver_notices(core)
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
@@ -500,11 +505,15 @@ class Mill:
         core.require_open()
         if self._batch is not None:
             raise InvalidArgument("a batch is open already", hint="Batches do not nest.")
-        with core.write_lock:  # nobody is giving strings back, and nobody will until it ends
-            made = self._batches[thread] = Batch()
+        made = Batch()
         try:
+            with core.write_lock:  # nobody is giving strings back, and nobody will until it ends
+                self._batches[thread] = made
             yield self
             self._commit_together(made)
+        except BaseException:
+            made.was_left = True
+            raise
         finally:
             self._batches.pop(thread, None)
         deliver_notices(core)
@@ -527,8 +536,15 @@ class Mill:
 
     @property
     def _batch(self) -> Batch | None:
-        """The open batch of this thread."""
-        return self._batches.get(caller())
+        """The open batch of this thread.
+
+        A call whose caller was interrupted, and left the batch, still belongs to that batch.
+        """
+        made = self._batches.get(caller())
+        if made is not None:
+            return made
+        owner, began = getattr(mine, "batch", (None, None))
+        return began if owner is self and began is not None and began.was_left else None
 
     def require_no_batch(self) -> None:
         """Raise if a batch is open: tables and views are defined outside of batches."""

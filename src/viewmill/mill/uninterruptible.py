@@ -83,8 +83,8 @@ def _run(function: Callable[[], Any]) -> Any:
     if twin is None:
         twin = mine.twin = _Twin()
     call = _Call(function)
-    twin.calls.put(call)
     try:
+        twin.calls.put(call)
         call.done.acquire()
     except BaseException:
         if not call.is_done and not call.done.acquire(timeout=_PATIENCE_S):
@@ -111,7 +111,8 @@ def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
         if core is not None and core.lock._is_owned():  # a twin would wait for its own caller
             return method(*args, **kwargs)
         try:
-            result: R = _run(partial(method, *args, **kwargs))
+            batch = getattr(owner, "_batch", None)
+            result: R = _run(partial(_in_batch, owner, batch, partial(method, *args, **kwargs)))
         except Exception:  # a replay that fails midway has made changes
             _deliver(owner)
             raise
@@ -119,6 +120,15 @@ def uninterruptible(method: Callable[P, R]) -> Callable[P, R]:
         return result
 
     return call
+
+
+def _in_batch(owner: Any, batch: Any, function: Callable[[], R]) -> R:
+    """Make a call that belongs to a batch, also when the caller has left it meanwhile."""
+    mine.batch = owner, batch
+    try:
+        return function()
+    finally:
+        mine.batch = None, None
 
 
 def _deliver(owner: Any) -> None:

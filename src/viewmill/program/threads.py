@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-mine = threading.local()  # `twin`: who works for this thread; `caller`: for whom this one works
+mine = threading.local()  # `twin`: who works for this thread; `caller`, `batch`: of a call for whom
 OURS: set[int] = set()  # of this process, by ident
 
 

@@ -7,9 +7,11 @@ added for each version; together they are the view. A start writes what is lacki
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pkgutil
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from viewmill.sinks.sink import MULTIPLICITY, Change, Origin, OutOfStep, Sink
 FORMATS, MODES = ("parquet", "delta"), ("table", "changes")
 _NOTE = "_viewmill.json"  # readers of a directory skip names that begin with _ or .
 _DELTA_LOG = "_delta_log"
+_ATTEMPT = "viewmill.attempt"  # in the commits of Delta tables
 
 
 def parquet(path: str | os.PathLike[str], *, mode: str = "table") -> Sink:
@@ -85,6 +88,7 @@ class ChangeFiles:
 
     def __init__(self, place: _ParquetFolder | _DeltaTable) -> None:
         self._place, self.title = place, place.title
+        self._tried: Change | None = None  # whose rows were written last, or not
 
     def open(self, origin: Origin) -> None:
         """Make the directory, or check that it is ours."""
@@ -101,15 +105,20 @@ class ChangeFiles:
 
     def apply(self, change: Change) -> None:
         """Add the change."""
-        self._write(change.to_arrow(), change.version)
+        self._write(change.to_arrow(), change.version, change)
 
-    def _write(self, rows: pa.Table, version: int) -> None:
+    def _write(self, rows: pa.Table, version: int, change: Change | None = None) -> None:
         if rows.num_rows:
-            self._place.add_changes(in_utc(change_rows(rows, version)), version)
+            made = in_utc(change_rows(rows, version))
+            self._tried = change
+            self._place.add_changes(made, version)
 
     def has_taken(self, change: Change) -> bool:
-        """Whether the file or the commit of this version is there."""
-        return not change.to_arrow().num_rows or self._place.has_changes_of(change.version)
+        """Whether the file or the commit of an attempt that raised is there.
+
+        One of this version may also be of a mill that was replaced by its backup since.
+        """
+        return change is self._tried and self._place.has_last_changes()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -136,6 +145,7 @@ class _ParquetFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._folder = Path(path).absolute()
         self.title = f"Parquet files in {self._folder}"
+        self._last: Path | None = None  # where the last changes are, or were to be
 
     def claim(self, origin: Origin, mode: str) -> None:
         """Take the directory if it is empty or has been this view's."""
@@ -149,18 +159,24 @@ class _ParquetFolder:
 
     def add_changes(self, rows: pa.Table, version: int) -> None:
         """Add a file."""
-        _put(self._file(version), lambda file: pq.write_table(rows, file))
+        self._last = None
+        self._last = self._new_file(version)
+        _put(self._last, lambda file: pq.write_table(rows, file))
 
-    def has_changes_of(self, version: int) -> bool:
-        """Whether the file of a version is there."""
-        return self._file(version).exists()
+    def has_last_changes(self) -> bool:
+        """Whether the file that was written last is there."""
+        return self._last is not None and self._last.exists()
 
     def changes(self) -> list[pa.Table]:
         """The rows of all files."""
         return [pq.read_table(each) for each in sorted(self._folder.glob("changes-*.parquet"))]
 
-    def _file(self, version: int) -> Path:
-        return self._folder / f"changes-{version:012d}.parquet"
+    def _new_file(self, version: int) -> Path:
+        """A file that is not there: a mill from a backup has versions that were written before."""
+        name = f"changes-{version:012d}"
+        names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+        files = (self._folder / f"{each}.parquet" for each in names)
+        return next(each for each in files if not each.exists())
 
 
 class _DeltaTable:
@@ -175,6 +191,7 @@ class _DeltaTable:
             raise MissingDependency(
                 "deltalake is not installed", hint="pip install 'viewmill[delta]'"
             ) from why
+        self._attempt = ""  # names the last commit, made or not
 
     def claim(self, origin: Origin, mode: str) -> None:
         """Take the directory if it is empty or has been this view's."""
@@ -190,16 +207,17 @@ class _DeltaTable:
         self._write(rows, version, mode="append")
 
     def _write(self, rows: pa.Table, version: int, **how: str) -> None:
+        self._attempt = secrets.token_hex(8)
         properties = self._package.CommitProperties(
-            custom_metadata={"viewmill.version": str(version)}
+            custom_metadata={"viewmill.version": str(version), _ATTEMPT: self._attempt}
         )
         self._package.write_deltalake(str(self._folder), rows, commit_properties=properties, **how)
 
-    def has_changes_of(self, version: int) -> bool:
-        """Whether the last commit is that of a version."""
+    def has_last_changes(self) -> bool:
+        """Whether the last commit is the one that was tried last."""
         table = self._table()
         last = [] if table is None else table.history(1)
-        return bool(last) and last[0].get("viewmill.version") == str(version)
+        return bool(last) and last[0].get(_ATTEMPT) == self._attempt
 
     def changes(self) -> list[pa.Table]:
         """All rows."""

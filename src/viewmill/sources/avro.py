@@ -19,6 +19,9 @@ from viewmill.errors import InvalidArgument, InvalidRow, SourceBroken
 
 _HEAD = 5  # a zero and the number of the schema
 _TIMEOUT_S = 10
+_UNREADABLE = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 class AvroReader:
@@ -41,7 +44,7 @@ class AvroReader:
         try:
             stream = io.BytesIO(data)
             found = fastavro.schemaless_reader(stream, schema, None)
-        except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as why:
+        except _UNREADABLE as why:
             raise InvalidRow("it is no Avro of that schema", detail=repr(why)) from why
         if stream.tell() != len(data):
             raise InvalidRow("it is no Avro of that schema: it is too long")
@@ -64,6 +67,48 @@ class AvroReader:
 def _parsed(schema: str | Mapping[str, Any]) -> Any:
     try:
         given = json.loads(schema) if isinstance(schema, str) else dict(schema)
-        return fastavro.parse_schema(given)
-    except (ValueError, fastavro.schema.SchemaParseException) as why:
+        parsed = fastavro.parse_schema(given)
+        _least_bytes(parsed, {})
+    except (ValueError, RecursionError, fastavro.schema.SchemaParseException) as why:
         raise InvalidArgument("the Avro schema cannot be read", detail=str(why)) from why
+    return parsed
+
+
+def _least_bytes(schema: Any, known: dict[str, int | None]) -> int:
+    """The fewest bytes that a value has; None is known of types that are being looked at.
+
+    A few bytes could otherwise say a value so deep that the reader overflows the stack, or so many
+    values of no bytes that they fill the memory.
+    """
+    match schema:
+        case str() if schema not in known:
+            return int(schema != "null")
+        case str():
+            found = known[schema]
+            if found is None:
+                raise InvalidArgument(
+                    f'the Avro type "{schema}" contains itself', hint="No column can hold it."
+                )
+            return found
+        case list():
+            return 1 + min((_least_bytes(each, known) for each in schema), default=0)
+        case {"type": "record" | "error", "name": name, "fields": fields}:
+            known[name] = None
+            known[name] = found = sum(_least_bytes(each["type"], known) for each in fields)
+            return found
+        case {"type": "fixed", "name": name, "size": int(size)}:
+            known[name] = size
+            return size
+        case {"type": "array", "items": items}:
+            if not _least_bytes(items, known):
+                raise InvalidArgument("the Avro schema has lists of values that have no bytes")
+            return 1
+        case {"type": "map", "values": values}:
+            _least_bytes(values, known)
+            return 1
+        case {"type": "enum", "name": name}:
+            known[name] = 1
+            return 1
+        case {"type": inner}:
+            return _least_bytes(inner, known)
+    return 1

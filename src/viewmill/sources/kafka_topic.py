@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from viewmill.errors import InvalidArgument, InvalidRow, SourceBroken
 from viewmill.sources.message_formats import Format
+from viewmill.sources.read_messages import read_images
 from viewmill.sources.source import Offsets, Step
 
 _ROWS = 100_000  # in one step
@@ -229,7 +230,7 @@ class KafkaTopic:
     def _step(self, messages: list[Any], schema: pa.Schema, key: tuple[str, ...]) -> Step:
         try:
             values = [each.value() for each in messages]
-            images = self._format.images(_Keys(messages), values, schema, key)
+            images = read_images(self._format, _Keys(messages), values, schema, key)
         except InvalidRow:
             self._find_bad(messages, schema, key)
             raise
@@ -240,7 +241,7 @@ class KafkaTopic:
         """Raise for the first message that cannot be read."""
         for each in messages:
             try:
-                self._format.images([each.key()], [each.value()], schema, key)
+                read_images(self._format, [each.key()], [each.value()], schema, key)
             except InvalidRow as why:
                 raise InvalidRow(
                     f"{self.title}, partition {each.partition()}, offset {each.offset()}:"

@@ -103,6 +103,7 @@ class HeadFile:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / HEAD
+        self._is_in_pieces = False  # whether a slot was written by more than one call
         with reported(self._path, "open"):
             self._descriptor = disk.open_file(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -121,9 +122,13 @@ class HeadFile:
             while body:
                 count = disk.write_at(self._descriptor, body, place)
                 body, place = body[count:], place + count
+                self._is_in_pieces |= bool(body)
+            if self._is_in_pieces:  # of which some may be lost: then the other slot must stay
+                sync(self._descriptor)
         except OSError:
+            self._is_in_pieces = True
             return
-        self._slot = other
+        self._slot, self._is_in_pieces = other, False
 
     def is_being_read(self) -> bool:
         """Whether another process is just copying the mill, see `reading`."""
