@@ -255,7 +255,10 @@ class Catalog:
         parts = entry.table.parts
         length = None if parts is None else parts.length * SECOND
         only_grows = not entry.table.may_lose_rows
-        return Stream(options.timestamp_by, options.lateness or 0, only_grows, length)
+        key = {each.lower() for each in options.primary_key}
+        keeps_versions = not key or (options.timestamp_by or "").lower() in key
+        lateness = options.lateness or 0
+        return Stream(options.timestamp_by, lateness, only_grows, length, keeps_versions)
 
     # For the mill.
 

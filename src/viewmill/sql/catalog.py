@@ -41,6 +41,7 @@ class Stream:
     lateness: int  # microseconds
     only_grows: bool  # no row is deleted, and no retention ends one
     part_length: int | None = None  # microseconds
+    keeps_versions: bool = True  # a key may have several rows, of several times
 
 
 @runtime_checkable

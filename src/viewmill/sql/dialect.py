@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp, parse_one
@@ -33,6 +34,7 @@ from viewmill.algebra.windows import LONGEST
 from viewmill.errors import InvalidArgument, MalformedSQL, Span, UnsupportedQuery
 from viewmill.sql.parse_match import PatternParser, PatternSuffix, RowPatternMatch
 from viewmill.sql.spans import malformed, span_of, span_of_tokens
+from viewmill.sql.time_tables import TimeTableParser
 
 # `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
 DOT_DOT = TokenType.BREAK
@@ -152,7 +154,7 @@ _OF_OTHERS = frozenset({
 })  # fmt: skip
 
 
-class _Parser(_Operators, PatternParser, DatabricksParser):
+class _Parser(_Operators, PatternParser, TimeTableParser, DatabricksParser):
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser
         for name, parser in DatabricksParser.FUNCTION_PARSERS.items()
@@ -179,6 +181,19 @@ class _Parser(_Operators, PatternParser, DatabricksParser):
             at_end = not token and not self._curr
             error.errors[0].update(start=place.start, end=place.end, at_end=at_end)
             raise
+
+    def _parse_join_parts(self) -> tuple[Token | None, Token | None, Token | None]:
+        """Also LEFT ASOF JOIN, as Spark has it, and INNER ASOF JOIN."""
+        sides = (*self.JOIN_SIDES, TokenType.INNER)
+        if self._curr and self._curr.token_type in sides:
+            ahead = self._tokens[self._index + 1 : self._index + 3]
+            outer = bool(ahead) and ahead[0].token_type == TokenType.OUTER
+            if ahead[outer : outer + 1] and ahead[outer].token_type == TokenType.ASOF:
+                side = None if self._curr.token_type == TokenType.INNER else self._curr
+                self._advance(2 + outer)
+                return self._prev, side, None
+        found: tuple[Token | None, Token | None, Token | None] = super()._parse_join_parts()
+        return found
 
     def _parse_cte(self) -> exp.CTE | exp.FunctionSpecification | None:
         """Also with Spark's limit: WITH RECURSIVE t(n) MAX RECURSION LEVEL 200 AS (...)."""
@@ -293,7 +308,7 @@ class Viewmill(Databricks):
         def tokenize(self, sql: str) -> list[Token]:
             """The tokens of `sql`, `..` as one of them."""
             try:
-                return _join_dots(_free_window(super().tokenize(sql)))
+                return _join_dots(_match_conditions(_free_window(super().tokenize(sql))))
             except TokenError as error:
                 # sqlglot gives the surroundings; we underline from where the token starts.
                 error.start = self._core._start
@@ -349,6 +364,17 @@ def _free_window(tokens: list[Token]) -> list[Token]:
             following = [each.token_type for each in tokens[i + 2 : i + 4]]
             if following[:1] != [TokenType.ALIAS] or following[1:] != [TokenType.L_PAREN]:
                 token.token_type = TokenType.VAR
+    return tokens
+
+
+def _match_conditions(tokens: list[Token]) -> list[Token]:
+    """MATCH_CONDITION is a keyword only behind ASOF, before a parenthesis."""
+    has_asof = False
+    for token, following in pairwise(tokens):
+        has_asof = has_asof or token.token_type == TokenType.ASOF
+        is_word = has_asof and token.text.upper() == "MATCH_CONDITION"
+        if is_word and following.token_type == TokenType.L_PAREN:
+            token.token_type = TokenType.MATCH_CONDITION
     return tokens
 
 

@@ -15,11 +15,20 @@ from viewmill.algebra.expressions import Call, Cast, Column, Expression
 from viewmill.algebra.relations import Join, JoinKind, Project, Relation, Scan, Values, one_row
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import Wide
-from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName
+from viewmill.errors import CyclicViews, Span, TypeMismatch, UnknownName, UnsupportedQuery
 from viewmill.sql import operators
 from viewmill.sql.catalog import PlainView, spelled, unknown_table
 from viewmill.sql.coercion import unify
 from viewmill.sql.environment import CommonTable, Environment, Lowered, RecursiveRows
+from viewmill.sql.lower_asof import (
+    ASOF,
+    asof_join,
+    check_kind,
+    taken_from,
+    times_of,
+    version_of,
+    with_match,
+)
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_generators import generator_name, lower_generator
 from viewmill.sql.lower_pivot import without_pivot
@@ -316,6 +325,9 @@ def lower_values(node: exp.Values, environment: Environment, prefix: str | None)
 
 def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
     span = environment.span(node)
+    version = version_of(node.this)
+    if (node.method or "").upper() == ASOF or version is not None:
+        return _asof(left, node, version, environment)
     if node.args.get("match_condition") or (node.method or "") not in ("", "NATURAL"):
         raise NotModelled(f"{node.method or 'this'} join", span)
     lateral = isinstance(node.this, exp.Lateral)
@@ -334,11 +346,7 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
         raise NotModelled(f"{kind.upper()} JOIN LATERAL", span)
     _check_aliases(left[1], right[1], span)
     shared = _shared_columns(node, left[1], right[1], environment)
-    both = Scope(
-        {**left[1].tables, **right[1].tables},
-        [*left[1].columns, *right[1].columns],
-        environment.outer,
-    )
+    both = _beside(left[1], right[1], environment)
     condition = _condition(node, both, shared, left[1], right[1], environment)
     if kind == "inner" and condition is None:
         kind = "cross"
@@ -350,6 +358,44 @@ def _join(left: Read, node: exp.Join, environment: Environment) -> Read:
         return relation, padded
     merged = _merged(padded, shared, len(left[1].columns), kind)
     return _computed(relation, merged, environment) if kind == "full" else (relation, merged)
+
+
+def _asof(
+    left: Read, node: exp.Join, version: exp.Version | None, environment: Environment
+) -> Read:
+    """ASOF JOIN, or a join with the versions that a table had at the moments of the left rows."""
+    span, kind = environment.span(node), _kind(node, environment.span(node))
+    check_kind(kind, span)
+    if version is not None:
+        node = with_match(node, version, environment)
+    right = lower_table(node.this, environment)
+    _check_aliases(left[1], right[1], span)
+    shared = _shared_columns(node, left[1], right[1], environment)
+    both = _beside(left[1], right[1], environment)
+    condition = _condition(node, both, shared, left[1], right[1], environment)
+    schemas = left[0].schema, right[0].schema
+    match = node.args.get("match_condition")
+    if match is not None:
+        times = times_of(match, ExpressionLowering(environment, both).lower, schemas, span)
+    else:
+        times, condition = taken_from(condition, schemas, span)
+    relation = asof_join(kind, (left[0], right[0]), times, condition, environment, span)
+    if relation is None:
+        raise UnsupportedQuery(
+            "ON of an ASOF JOIN has equalities, and conditions on one of the sides",
+            detail="The nearest row of a key is found, and not the nearest of any condition.",
+            hint="Put the other conditions into WHERE, where they judge the row that was found.",
+            span=environment.span(node.args.get("on")) or span,
+        )
+    padded = both.padded(relation.schema)
+    merged = _merged(padded, shared, len(left[1].columns), kind) if shared else padded
+    return relation, merged
+
+
+def _beside(left: Scope, right: Scope, environment: Environment) -> Scope:
+    return Scope(
+        {**left.tables, **right.tables}, [*left.columns, *right.columns], environment.outer
+    )
 
 
 def _computed(relation: Relation, scope: Scope, environment: Environment) -> Read:

@@ -23,6 +23,7 @@ from viewmill.algebra.types import Interval
 from viewmill.errors import Span, TypeMismatch, UnknownName, nearest
 from viewmill.sql.auto_names import auto_name
 from viewmill.sql.environment import Environment, Lowered
+from viewmill.sql.gap_filling import with_gaps_filled
 from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_from import lower_from
 from viewmill.sql.lower_generators import with_lateral_view
@@ -67,7 +68,7 @@ class Outputs:
 
 def lower_select(select: exp.Select, environment: Environment, prefix: str | None) -> Lowered:
     """The SELECT as algebra; its columns are named `prefix.name`, or as the user sees them."""
-    select = with_lateral_view(select, environment)
+    select = with_lateral_view(with_gaps_filled(select, environment), environment)
     _check_clauses(select, environment)
     keeps_order = environment.keeps_order
     needs_order = _needs_order(select, keeps_order)

@@ -161,6 +161,8 @@ def nested_call(
         return _map(lowering, nodes, span)
     if name == "regexp_split" and len(nodes) == 2 and _is_plain(nodes[1]):
         return _split(lowering, nodes, span)
+    if name == "generate_series":
+        return _sequence(lowering, nodes, span)
     if name == "array_sort":
         return _sort(lowering, node, span)
     if name not in _FUNCTIONS:
@@ -263,6 +265,17 @@ def _map(
     given = tuple(each for pair in zip(keys, values, strict=True) for each in pair)
     result = map_of(keys[0].type, values[0].type)
     return _call("map", f.map_of_values, given, result, span, nulls=True)
+
+
+def _sequence(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    """sequence(1, n) and sequence(n, 1, -2) of whole numbers."""
+    given = lowering.all(nodes)
+    if not 2 <= len(given) <= 3 or not all(isinstance(each.type, Integer) for each in given):
+        return None
+    given = unify(given, "sequence")
+    return _call("sequence", f.sequence, given, array_of(given[0].type), span)
 
 
 _SPECIAL = frozenset("\\.^$|?*+()[]{}")

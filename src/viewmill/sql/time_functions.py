@@ -28,6 +28,7 @@ from viewmill.sql import operators, patterns
 from viewmill.sql.coercion import cast, constant, implicit
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.operators import make_call
+from viewmill.sql.time_bucket import time_bucket
 
 Arguments = tuple[Expression, ...]
 Builder = Callable[[Arguments, Span | None], Expression]
@@ -194,5 +195,5 @@ BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "months_between": (_months_between, 2, 3), "next_day": (_next_day, 2, 2),
     "to_date": (_to_date, 1, 2), "date": (_to_date, 1, 1), "to_timestamp": (_to_timestamp, 1, 2),
     "date_trunc": (_date_trunc, 2, 2), "trunc": (_trunc, 2, 2),
-    "timestamp_seconds": (_timestamp_seconds, 1, 1),
+    "timestamp_seconds": (_timestamp_seconds, 1, 1), "time_bucket": (time_bucket, 2, 3),
 }  # fmt: skip
