@@ -122,10 +122,16 @@ def count_values(table: pa.Table, column: str) -> int:
         if counted is not None:
             return counted
     if len(values) <= _SAMPLE:
-        return int(pc.count_distinct(values).as_py())
+        return _count(values)
     step = len(values) // _SAMPLE
     sample = values.take(np.arange(0, step * _SAMPLE, step))
-    return _estimate(int(pc.count_distinct(sample).as_py()), _SAMPLE, len(values))
+    return _estimate(_count(sample), _SAMPLE, len(values))
+
+
+def _count(values: Any) -> int:
+    if pa.types.is_nested(values.type):
+        return len({repr(each) for each in values.to_pylist()})
+    return int(pc.count_distinct(values).as_py())
 
 
 def _count_in_range(values: Any) -> int | None:

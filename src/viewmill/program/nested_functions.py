@@ -208,6 +208,32 @@ def join(array: list[Any], separator: str, absent: str | None = None) -> str:
     return separator.join(each for each in shown if each is not None)
 
 
+def insert(array: list[Any] | None, place: int | None, value: Any) -> list[Any] | None:
+    """array_insert: at a place, below 0 from the end; what is missing before it is NULL."""
+    if array is None or place is None:
+        return None
+    if place == 0:
+        raise Unfit("EvaluationFailed", "array_insert counts from 1, or from the end by -1")
+    at, missing = place - 1, place - 1 - len(array)
+    if place < 0:
+        at, missing = len(array) + place + 1, -place - 1 - len(array)
+    if abs(place) > _MAX_LENGTH // 1000:
+        raise Unfit("EvaluationFailed", f"an array of {abs(place)} elements is too long")
+    if missing > 0:
+        fill = [None] * missing
+        return [value, *fill, *array] if place < 0 else [*array, *fill, value]
+    return [*array[:at], value, *array[at:]]
+
+
+def zipped(names: Sequence[str]) -> Callable[..., Any]:
+    """arrays_zip: shorter arrays are filled up with NULL."""
+
+    def compute(*arrays: list[Any]) -> list[Any]:
+        return [dict(zip(names, each, strict=True)) for each in itertools.zip_longest(*arrays)]
+
+    return compute
+
+
 def sequence(start: int, stop: int, step: int | None = None) -> list[int]:
     """sequence of whole numbers."""
     step = step if step is not None else (1 if start <= stop else -1)
@@ -217,6 +243,28 @@ def sequence(start: int, stop: int, step: int | None = None) -> list[int]:
     if length > _MAX_LENGTH // 1000:
         raise Unfit("EvaluationFailed", f"a sequence of {length} elements is too long")
     return [start + i * step for i in range(length)]
+
+
+def sequence_of_days(start: dt.date, stop: dt.date) -> list[dt.date]:
+    """sequence of days."""
+    days = sequence(start.toordinal(), stop.toordinal())
+    return [dt.date.fromordinal(each) for each in days]
+
+
+def stacked(names: Sequence[str], *given: Any) -> list[dict[str, Any]]:
+    """stack: rows of structs."""
+    starts = range(0, len(given), len(names))
+    return [dict(zip(names, given[i : i + len(names)], strict=True)) for i in starts]
+
+
+def numbers(start: int, end: int, step: int) -> list[int]:
+    """range(start, end, step), which does not include its end."""
+    if step == 0:
+        raise Unfit("EvaluationFailed", "the step of range is 0")
+    made = range(start, end, step)
+    if len(made) > _MAX_LENGTH // 100:
+        raise Unfit("EvaluationFailed", f"a range of {len(made)} rows is too long")
+    return list(made)
 
 
 def keys(entries: Pairs) -> list[Any]:

@@ -12,7 +12,7 @@ next   sql.parse, sql.lower
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
@@ -69,6 +69,18 @@ def suffixes_of(table: exp.Table) -> list[Suffix]:
 _NUMBER_AND_UNIT = re.compile(r"\s*(?P<sign>[+-]?)\s*(?P<rest>[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+)\s*")
 
 
+def _unless_longer(name: str, read: Any, count: int) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """sqlglot's reading of a function, and with more arguments the call as it is written."""
+
+    def function(args: list[exp.Expr]) -> exp.Expr:
+        if len(args) > count:
+            return exp.Anonymous(this=name, expressions=args)
+        made: exp.Expr = read(args)
+        return made
+
+    return function
+
+
 class _Operators(SparkParser):
     """Spark's ranks: || binds as + does, then come shifts, & and ^ and |.
 
@@ -80,6 +92,8 @@ class _Operators(SparkParser):
         "GET_JSON_OBJECT": lambda args: (  # sqlglot would read the path by rules of its own
             exp.Anonymous(this="get_json_object", expressions=args)
         ),
+        # With a place it would be LOCATE, which counts otherwise.
+        "INSTR": _unless_longer("instr", SparkParser.FUNCTIONS["INSTR"], 2),
     }
     TERM: ClassVar[dict[TokenType, Any]] = {
         **SparkParser.TERM,
@@ -90,6 +104,20 @@ class _Operators(SparkParser):
         (TokenType.CARET, exp.BitwiseXor),
         (TokenType.AMP, exp.BitwiseAnd),
     )
+
+    def _parse_distinct_arg_function(self, func: type[exp.Func], distinct_index: int = 0) -> Any:
+        """percentile(x, p, frequency) stays as it is written: sqlglot drops the frequency."""
+        start = self._index
+        read: exp.Func = super()._parse_distinct_arg_function(func, distinct_index)
+        end = self._index
+        if func is exp.Quantile:
+            self._retreat(start)
+            is_distinct = self._match(TokenType.DISTINCT)
+            args = self._parse_csv(self._parse_lambda)
+            if len(args) > 2 and not is_distinct:
+                return exp.Anonymous(this="percentile", expressions=args)
+            self._retreat(end)
+        return read
 
     def _parse_interval_span(
         self, this: exp.Expr, parse_function_unit: bool = True
@@ -164,6 +192,7 @@ class _Parser(_Operators, PatternParser, TimeTableParser, DatabricksParser):
         **DatabricksParser.FUNCTIONS,
         **{name: PatternParser.FUNCTIONS[name] for name in ("FIRST", "LAST")},
         "GET_JSON_OBJECT": _Operators.FUNCTIONS["GET_JSON_OBJECT"],
+        "INSTR": _Operators.FUNCTIONS["INSTR"],
         **{name: partial(_as_written, name) for name in _AS_WRITTEN},
         "PERCENTILE": lambda args: (  # a third argument would be dropped without a word
             exp.Quantile.from_arg_list(args)

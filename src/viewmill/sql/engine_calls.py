@@ -23,7 +23,7 @@ from viewmill.sql.catalog import function_in, ring_in
 from viewmill.sql.dialect import spark_text
 from viewmill.sql.foreign import refused
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
-from viewmill.sql.read_functions import read_function
+from viewmill.sql.read_functions import MORE, read_function
 from viewmill.sql.spark_functions import ENGINE_AGGREGATES, GENERATORS, SPARK_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def is_engine_aggregate(node: exp.Expr) -> bool:
     """Whether a function that is not modelled is one over groups."""
     while isinstance(node, _AROUND):
         node = node.this
-    return isinstance(node, exp.AggFunc) or read_function(node)[0] in ENGINE_AGGREGATES
+    name = read_function(node)[0].removesuffix(MORE)
+    return isinstance(node, exp.AggFunc) or name in ENGINE_AGGREGATES or name == "percentile"
 
 
 def refuse_unknown(node: exp.Expr, environment: Environment) -> None:

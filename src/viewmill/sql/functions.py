@@ -445,7 +445,8 @@ def _sha2(arguments: Arguments, span: Span | None) -> Expression:
 
 
 def _typeof(arguments: Arguments, span: Span | None) -> Expression:
-    return Literal(str(arguments[0].type).lower(), STRING, span)
+    spelled = str(arguments[0].type).lower().replace(": ", ":").replace(", ", ",")
+    return Literal(spelled, STRING, span)
 
 
 def _concat(arguments: Arguments, span: Span | None) -> Expression:

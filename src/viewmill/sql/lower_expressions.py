@@ -19,7 +19,18 @@ from viewmill.algebra.expressions import (
     Literal,
     SortKey,
 )
-from viewmill.algebra.types import BOOLEAN, NULL, STRING, TIMESTAMP, Date, Integer, Interval, Nested
+from viewmill.algebra.types import (
+    BOOLEAN,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Date,
+    Integer,
+    Interval,
+    Nested,
+    Null,
+    String,
+)
 from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnsupportedQuery
 from viewmill.sql import aggregates, functions, operators
 from viewmill.sql.catalog import function_in, ring_in
@@ -54,6 +65,7 @@ from viewmill.sql.time_window_values import (
     window_value,
 )
 from viewmill.sql.user_functions import user_call
+from viewmill.sql.value_calls import BINARY, binary, binary_literal, text, value_call
 
 _ARITHMETIC = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
@@ -296,6 +308,9 @@ class ExpressionLowering:
             return whole_number(-int(inner.name), self.span(node))
         return operators.negate(self.lower(inner), self.span(node))
 
+    def _hex_string(self, node: exp.Expr) -> Expression:
+        return binary_literal(node.name, self.span(node))
+
     def _boolean(self, node: exp.Expr) -> Expression:
         return Literal(bool(node.this), BOOLEAN, self.span(node))
 
@@ -458,8 +473,12 @@ class ExpressionLowering:
         if node.args.get("format") is not None:
             raise NotModelled("CAST with a format", span)
         type_ = type_of(node.args["to"], span)
-        lenient = isinstance(node, exp.TryCast)
-        return explicit_cast(self.lower(node.this), type_, lenient=lenient, span=span)
+        lenient, value = isinstance(node, exp.TryCast), self.lower(node.this)
+        if type_ == BINARY and isinstance(value.type, String | Null):
+            return binary(value)
+        if value.type == BINARY and type_ == STRING:
+            return text(value)
+        return explicit_cast(value, type_, lenient=lenient, span=span)
 
     # Functions.
 
@@ -520,6 +539,9 @@ class ExpressionLowering:
         if is_engine_aggregate(node):
             raise NotModelled(f"the function {name}", span)
         lowered = self.all(arguments)
+        made = value_call(name, lowered, span)
+        if made is not None:
+            return made
         try:
             return functions.call(name, lowered, span)
         except QueryNotModelled:
@@ -620,7 +642,8 @@ class ExpressionLowering:
         parts.append(node)
         spans = self.span(parts[-1]), self.span(parts[0])
         span = spans[0] and spans[1] and Span(spans[0].sql, spans[0].start, spans[1].end)
-        return functions.call("concat", self.all(parts[::-1]), span)
+        given = self.all(parts[::-1])
+        return value_call("concat", given, span) or functions.call("concat", given, span)
 
 
 _TYPE_FUNCTIONS = frozenset({
@@ -636,6 +659,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.BitwiseRightShift: ExpressionLowering._function,
     exp.Literal: ExpressionLowering._literal,
     exp.RawString: ExpressionLowering._raw_string,
+    exp.HexString: ExpressionLowering._hex_string,
     exp.Neg: ExpressionLowering._negation,
     exp.Boolean: ExpressionLowering._boolean,
     exp.Null: ExpressionLowering._null,
@@ -655,6 +679,8 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.WithinGroup: ExpressionLowering._function,
     exp.Any: ExpressionLowering._function,
     exp.Extract: ExpressionLowering._extract,
+    exp.AtTimeZone: ExpressionLowering._function,
+    exp.FromTimeZone: ExpressionLowering._function,
     exp.Window: ExpressionLowering._over,
     exp.IgnoreNulls: ExpressionLowering._ignore_nulls,
     exp.RespectNulls: ExpressionLowering._ignore_nulls,
@@ -692,7 +718,7 @@ def _is_category(node: exp.Expr) -> bool:
 
 _WORDS: dict[type[exp.Expr], str] = {
     exp.Bracket: "a subscript", exp.Dot: "a field of a column", exp.Lambda: "a lambda",
-    exp.AtTimeZone: "AT TIME ZONE", exp.HexString: "binary text",
+
 }  # fmt: skip
 
 

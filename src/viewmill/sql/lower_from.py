@@ -30,7 +30,7 @@ from viewmill.sql.lower_asof import (
     with_match,
 )
 from viewmill.sql.lower_expressions import ExpressionLowering
-from viewmill.sql.lower_generators import generator_name, lower_generator
+from viewmill.sql.lower_generators import generator_name, lower_generator, lower_range
 from viewmill.sql.lower_pivot import without_pivot
 from viewmill.sql.lower_recursion import lower_recursion
 from viewmill.sql.lower_stream import has_window, no_table, window_of
@@ -51,8 +51,9 @@ def lower_from(select: exp.Select, environment: Environment) -> Read:
     """What SELECT reads; without FROM one row without columns."""
     source = select.args.get("from_")
     if source is None:
-        return one_row(), Scope(outer=environment.outer)
-    read = lower_table(source.this, environment)
+        read: Read = one_row(), Scope(outer=environment.outer)
+    else:
+        read = lower_table(source.this, environment)
     for join in select.args.get("joins") or []:
         read = _join(read, join, environment)
     return with_generators(read, select.args.get("laterals") or [], environment)
@@ -127,6 +128,19 @@ def _table_factor(node: exp.Expr, environment: Environment) -> Read:
     if isinstance(node, exp.Subquery):
         prefix = environment.names.fresh_alias(node.alias or "subquery")
         return _named(node, environment.lower_query(node, environment, prefix), environment)
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
+        return _of_function(node, environment)
+    raise NotModelled(_factor(node), environment.span(node))
+
+
+def _of_function(node: exp.Table, environment: Environment) -> Read:
+    """explode(...) and its like, and range(...), as tables."""
+    alone: Read = one_row(), Scope(outer=environment.outer)
+    alias = node.args.get("alias")
+    if generator_name(node.this) is not None:
+        return lower_generator(node.this, alone, environment, alias)
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
+        return lower_range(node.this, alone, environment, alias)
     raise NotModelled(_factor(node), environment.span(node))
 
 

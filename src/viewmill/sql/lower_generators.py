@@ -6,37 +6,49 @@ gives  Explode over them, with the columns that the generator makes
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlglot import exp
 
-from viewmill.algebra.expressions import Column, Expression, walk
+from viewmill.algebra.expressions import Column, Expression, Literal, walk
 from viewmill.algebra.relations import Explode, Form, Project, Relation
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import INT, Type, kept_type
+from viewmill.algebra.types import BIGINT, INT, NULL, STRING, Type, kept_type
 from viewmill.errors import TypeMismatch
+from viewmill.program.json_values import fields
+from viewmill.program.nested_functions import numbers, stacked
+from viewmill.sql.coercion import implicit, unify
 from viewmill.sql.environment import Environment
 from viewmill.sql.lower_expressions import ExpressionLowering
+from viewmill.sql.nested_functions import array_of, struct_of
 from viewmill.sql.nested_types import element_type, entry_types, struct_fields
 from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.python_calls import python_call
 from viewmill.sql.scopes import Scope, Visible, table_scope
 
 Read = tuple[Relation, Scope]
 
 _FORMS: dict[str, tuple[Form, bool]] = {
     "explode": ("explode", False), "explode_outer": ("explode", True),
+    "stack": ("inline", False), "json_tuple": ("inline", False),
     "posexplode": ("posexplode", False), "posexplode_outer": ("posexplode", True),
     "inline": ("inline", False), "inline_outer": ("inline", True),
 }  # fmt: skip
 _CLASSES = {
     "_ExplodeOuter": "explode_outer", "Explode": "explode", "Posexplode": "posexplode",
-    "PosexplodeOuter": "posexplode_outer", "Inline": "inline",
+    "PosexplodeOuter": "posexplode_outer", "Inline": "inline", "Stack": "stack",
 }  # fmt: skip
+
+
+_OF_VALUES = frozenset({"stack", "json_tuple"})
 
 
 def generator_name(node: exp.Expr) -> str | None:
     """The name of the generator that is called, if one is."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        return name if name in _FORMS and len(node.expressions) == 1 else None
+        is_known = name in _FORMS and (len(node.expressions) == 1 or name in _OF_VALUES)
+        return name if is_known else None
     return _CLASSES.get(type(node).__name__)
 
 
@@ -59,7 +71,10 @@ def lower_generator(
     if name is None:
         raise NotModelled("this generator", span)
     form, is_outer = _FORMS[name]
-    array = ExpressionLowering(environment, scope).lower(_argument(node))
+    lowering = ExpressionLowering(environment, scope)
+    array = (
+        _of_values(name, node, lowering) if name in _OF_VALUES else lowering.lower(_argument(node))
+    )
     if any(isinstance(each, Column) and each.outer for each in walk(array)):
         raise NotModelled("a generator over columns of the query around", span)
     made = _made(form, array.type)
@@ -67,23 +82,51 @@ def lower_generator(
         wanted = "an array of structs" if form == "inline" else "an array or a map"
         raise TypeMismatch(f"{name} needs {wanted}, got {array.type}", span=array.span or span)
     own = environment.names.fresh_alias(alias.name if alias is not None and alias.name else "e")
-    fields = tuple(Field(f"{own}.{n}", kept_type(type_)) for n, type_ in made)
+    outputs = tuple(Field(f"{own}.{n}", kept_type(type_)) for n, type_ in made)
     relation, column = _with_column(relation, array, f"{own}.#array")
-    exploded = Explode(relation, column, fields, form, outer or is_outer, span)
+    exploded = Explode(relation, column, outputs, form, outer or is_outer, span)
     written = [each.name for each in (alias.args.get("columns") or [])] if alias else []
     names = _named(written, [n for n, _ in made], environment, alias)
     columns: list[Visible] = [
-        (n, Column(f.name, f.type, True)) for n, f in zip(names, fields, strict=True)
+        (n, Column(f.name, f.type, True)) for n, f in zip(names, outputs, strict=True)
     ]
     called = alias.name if alias is not None and alias.name else None
     return exploded, table_scope(called, columns, environment.outer)
 
 
+def _of_values(name: str, node: exp.Expr, lowering: ExpressionLowering) -> Expression:
+    """The array of structs that stack(n, ...) and json_tuple(text, ...) make."""
+    nodes = (
+        list(node.expressions)
+        if isinstance(node, exp.Anonymous)
+        else [node.this, *node.expressions]
+    )
+    span = lowering.span(node)
+    if name == "json_tuple":
+        given = tuple(implicit(each, STRING, name) for each in lowering.all(nodes))
+        made = struct_of([f"c{i}" for i in range(len(given) - 1)], [STRING] * (len(given) - 1))
+        return python_call(name, fields, given, array_of(made), span, nulls=True)
+    count, *values = lowering.all(nodes)
+    if not isinstance(count, Literal) or not isinstance(count.value, int) or count.value < 1:
+        raise TypeMismatch("stack needs a positive number of rows", span=count.span or span)
+    width = -(-len(values) // count.value)
+    missing = [Literal(None, NULL)] * (width * count.value - len(values))
+    rows = [*values, *missing]
+    columns = [unify(rows[i::width], name) for i in range(width)]
+    types = [column[0].type for column in columns]
+    inside = tuple(each for row in zip(*columns, strict=True) for each in row)
+    names = tuple(f"col{i}" for i in range(width))
+    code = partial(stacked, names)
+    return python_call(
+        name, code, inside, array_of(struct_of(names, types)), span, nulls=True, of=names
+    )
+
+
 def _made(form: Form, type_: Type) -> list[tuple[str, Type]] | None:
     element, entry = element_type(type_), entry_types(type_)
     if form == "inline":
-        fields = None if element is None else struct_fields(element)
-        return None if fields is None else [(each.name, each.type) for each in fields]
+        inside = None if element is None else struct_fields(element)
+        return None if inside is None else [(each.name, each.type) for each in inside]
     made = [("col", element)] if element is not None else list[tuple[str, Type]]()
     if entry is not None:
         made = [("key", entry[0]), ("value", entry[1])]
@@ -112,6 +155,28 @@ def _named(
             span=environment.span(alias),
         )
     return written
+
+
+def lower_range(
+    node: exp.Anonymous, read: Read, environment: Environment, alias: exp.TableAlias | None
+) -> Read:
+    """range(end), range(start, end, step): rows of the column id."""
+    lowering, span = ExpressionLowering(environment, read[1]), environment.span(node)
+    given = tuple(implicit(each, BIGINT, "range") for each in lowering.all(node.expressions))
+    if not 1 <= len(given) <= 4:
+        raise TypeMismatch(f"range takes 1 to 4 arguments, got {len(given)}", span=span)
+    zero, one = Literal(0, BIGINT), Literal(1, BIGINT)
+    parts = (zero, *given, one) if len(given) == 1 else (*given, one)[:3]
+    array = python_call("range", numbers, parts, array_of(BIGINT), span)
+    own = environment.names.fresh_alias(alias.name if alias is not None and alias.name else "range")
+    relation, column = _with_column(read[0], array, f"{own}.#array")
+    field = Field(f"{own}.id", BIGINT)
+    exploded = Explode(relation, column, (field,), "explode", False, span)
+    written = [each.name for each in (alias.args.get("columns") or [])] if alias else []
+    names = _named(written, ["id"], environment, alias)
+    called = alias.name if alias is not None and alias.name else None
+    columns: list[Visible] = [(names[0], Column(field.name, BIGINT, True))]
+    return exploded, table_scope(called, columns, environment.outer)
 
 
 # In the select list.

@@ -31,6 +31,8 @@ from viewmill.sql.lower_groups import Grouping, lower_groups, made_name
 from viewmill.sql.lower_session_windows import add_session_window, session_windows
 from viewmill.sql.lower_time_windows import add_time_window, time_windows
 from viewmill.sql.lower_windows import break_ties, in_levels, of_last_peer, reaches_peers
+from viewmill.sql.nested_functions import field
+from viewmill.sql.nested_types import struct_fields
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.order import Ordering, limited, position_of
 from viewmill.sql.read_functions import read_function
@@ -197,7 +199,7 @@ def _star(node: exp.Expr, scope: Scope, environment: Environment) -> list[tuple[
         raise NotModelled("* with changes", span)
     columns = scope.columns
     if isinstance(node, exp.Column):
-        found = scope.tables.get(node.table.lower())
+        found = scope.tables.get(node.table.lower()) or _fields(node, scope, environment)
         if found is None:
             hint = nearest(node.table, scope.tables)
             raise UnknownName(f'there is no table "{node.table}" in FROM', hint=hint, span=span)
@@ -206,6 +208,18 @@ def _star(node: exp.Expr, scope: Scope, environment: Environment) -> list[tuple[
         raise UnknownName("* needs a table in FROM", span=span)
     left_out = {each.name.lower() for each in star.args.get("except_") or []}
     return [(name, meaning) for name, meaning in columns if name.lower() not in left_out]
+
+
+def _fields(
+    node: exp.Column, scope: Scope, environment: Environment
+) -> list[tuple[str, Expression]] | None:
+    """The fields of a struct: column.*; None if there is no such struct."""
+    struct = scope.lookup(node.table, None, None) if not node.args.get("db") else None
+    known = None if struct is None or environment.now is not None else struct_fields(struct.type)
+    if struct is None or known is None:
+        return None
+    found = ((each.name, field(struct, each.name, environment.span(node))) for each in known)
+    return [(name, each) for name, each in found if each is not None]
 
 
 def _aliases(outputs: Outputs) -> dict[str, Expression]:

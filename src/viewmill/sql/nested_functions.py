@@ -8,32 +8,36 @@ gives  algebra UserCall over a function of `program.nested_functions`, which Pyt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.expressions import Column, Expression, Literal, UserCall, walk
 from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     INT,
     STRING,
     Integer,
-    Interval,
     Nested,
     Null,
     String,
     Type,
+    kept_type,
 )
-from viewmill.algebra.user_functions import UserFunction, user_function
 from viewmill.algebra.walk import columns_of
-from viewmill.errors import Span, TypeMismatch
+from viewmill.deltas.arrow import arrow_type
+from viewmill.errors import Span, TypeMismatch, ViewmillError
+from viewmill.program import json_values as j
 from viewmill.program import nested_functions as f
 from viewmill.program.evaluate import can_evaluate, compile_rows
-from viewmill.sql.coercion import cast, common_type, unify
+from viewmill.sql.coercion import cast, common_type, implicit, unify
+from viewmill.sql.data_types import type_of
 from viewmill.sql.nested_types import element_type, entry_types, struct_fields
 from viewmill.sql.not_modelled import NotModelled
+from viewmill.sql.python_calls import python_call
 from viewmill.sql.scopes import Scope
 
 if TYPE_CHECKING:
@@ -154,7 +158,7 @@ def nested_call(
         return _with_lambda(lowering, name, nodes, span)
     if name == "array" and nodes:
         given = unify(lowering.all(nodes), "array")
-        return _call("array", f.array_of, given, array_of(given[0].type), span, nulls=True)
+        return python_call("array", f.array_of, given, array_of(given[0].type), span, nulls=True)
     if name == "struct":
         return _struct(lowering, nodes, span)
     if name == "var_map":
@@ -165,6 +169,8 @@ def nested_call(
         return _sequence(lowering, nodes, span)
     if name == "array_sort":
         return _sort(lowering, node, span)
+    if name in _BUILT:
+        return _BUILT[name](lowering, nodes, span)
     if name not in _FUNCTIONS:
         return None
     code, typing, of_element, least, most = _FUNCTIONS[name]
@@ -178,7 +184,7 @@ def nested_call(
     for at in of_element:
         assert wanted is not None
         given = (*given[:at], _as_element(given[at], wanted, name), *given[at + 1 :])
-    return _call(name, code, given, result, span)
+    return python_call(name, code, given, result, span)
 
 
 def _as_element(value: Expression, wanted: Type, name: str) -> Expression:
@@ -188,53 +194,98 @@ def _as_element(value: Expression, wanted: Type, name: str) -> Expression:
     return cast(value, wanted) if meeting == wanted else value
 
 
-def _call(
-    name: str,
-    code: Callable[..., Any],
-    arguments: Arguments,
-    result: Type,
-    span: Span | None,
-    *,
-    nulls: bool = False,
-    of: object = None,
-) -> UserCall:
-    """A call; without `nulls` it is NULL if an argument is."""
-    for each in arguments:
-        if isinstance(each.type, Interval | Null):
-            raise NotModelled(f"{name} of {each.type}", span)
-    types = tuple(each.type for each in arguments)
-    key = code if of is None else of
-    made = _function(name, types, result, nulls, key, _Code(code))
-    return UserCall(user_function(name), arguments, result, True, span, user=made)
-
-
-class _Code:
-    """A Python function that is not looked at when calls are compared: their keys say all."""
-
-    def __init__(self, code: Callable[..., Any]) -> None:
-        self.code = code
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Code)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@lru_cache(maxsize=4096)
-def _function(
-    name: str, types: tuple[Type, ...], result: Type, nulls: bool, of: object, code: _Code
-) -> UserFunction:
-    """One function for equal calls, so that what it gave is known to all of them."""
-    plain = code.code
-
-    def strict(*given: Any) -> Any:
-        return None if any(each is None for each in given) else plain(*given)
-
-    return UserFunction(name, plain if nulls else strict, result, "values", True)
-
-
 # Constructors, and functions with constants.
+
+
+def _zip(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    """arrays_zip: the fields are called as the columns, others by their place."""
+    given = lowering.all(nodes)
+    elements = [element_type(each.type) for each in given]
+    if not given or None in elements:
+        return None
+    names = [_field_name(node, i) for i, node in enumerate(nodes)]
+    result = array_of(struct_of(names, [each for each in elements if each is not None]))
+    return python_call("arrays_zip", f.zipped(names), given, result, span, of=tuple(names))
+
+
+def _field_name(node: exp.Expr, place: int) -> str:
+    is_named = isinstance(node, exp.Column | exp.Dot)
+    return node.name or str(place) if is_named else str(place)
+
+
+def _insert(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    """array_insert(array, place, value)."""
+    if len(nodes) != 3:
+        return None
+    array, place, value = lowering.all(nodes)
+    element = element_type(array.type)
+    if element is None:
+        return None
+    value = cast(value, element) if isinstance(value.type, Null) else value
+    value = _as_element(value, element, "array_insert")
+    given = (array, implicit(place, INT, "array_insert"), value)
+    return python_call("array_insert", f.insert, given, array.type, span, nulls=True)
+
+
+def _sequence(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    """sequence of whole numbers, and of days without a step."""
+    given = lowering.all(nodes)
+    types = [each.type for each in given]
+    if all(isinstance(each, Integer) for each in types):
+        given = unify(given, "sequence")
+        return python_call("sequence", f.sequence, given, array_of(given[0].type), span)
+    if types == [DATE, DATE]:
+        return python_call("sequence", f.sequence_of_days, given, array_of(DATE), span)
+    return None
+
+
+def _to_json(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    given = lowering.all(nodes)
+    if len(given) != 1 or not isinstance(given[0].type, Nested) or given[0].type == _BINARY:
+        return None
+    type_ = given[0].type
+    return python_call("to_json", j.writer(arrow_type(type_)), given, STRING, span, of=type_)
+
+
+def _from_json(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression | None:
+    if len(nodes) != 2:
+        return None
+    text, written = lowering.all(nodes)
+    if not isinstance(written, Literal) or not isinstance(written.value, str):
+        return None
+    type_ = _read_type(written.value)
+    if not isinstance(type_, Nested) or type_ == _BINARY:
+        return None
+    text = cast(text, STRING) if isinstance(text.type, Null) else text
+    return python_call("from_json", j.reader(arrow_type(type_)), (text,), type_, span, of=type_)
+
+
+def _read_type(written: str) -> Type | None:
+    """A type, or columns with their types, which are a struct."""
+    for each in (written, f"STRUCT<{written}>"):
+        try:
+            node = exp.DataType.build(each, dialect="spark")
+            return kept_type(type_of(node))
+        except (SqlglotError, ViewmillError, ValueError):
+            continue
+    return None
+
+
+_BINARY = Nested("BINARY")
+_BUILT: dict[str, Callable[..., Expression | None]] = {
+    "arrays_zip": _zip, "array_insert": _insert, "generate_series": _sequence,
+    "sequence": _sequence, "json_format": _to_json, "to_json": _to_json, "from_json": _from_json,
+}  # fmt: skip
 
 
 def _struct(lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None) -> Expression:
@@ -252,7 +303,7 @@ def _struct(lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | No
     given = lowering.all(values)
     result = struct_of(names, [each.type for each in given])
     code = f.struct_of(tuple(names))
-    return _call("named_struct", code, given, result, span, nulls=True, of=tuple(names))
+    return python_call("named_struct", code, given, result, span, nulls=True, of=tuple(names))
 
 
 def _map(
@@ -264,18 +315,7 @@ def _map(
     keys, values = unify(lowering.all(both[0]), "map"), unify(lowering.all(both[1]), "map")
     given = tuple(each for pair in zip(keys, values, strict=True) for each in pair)
     result = map_of(keys[0].type, values[0].type)
-    return _call("map", f.map_of_values, given, result, span, nulls=True)
-
-
-def _sequence(
-    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
-) -> Expression | None:
-    """sequence(1, n) and sequence(n, 1, -2) of whole numbers."""
-    given = lowering.all(nodes)
-    if not 2 <= len(given) <= 3 or not all(isinstance(each.type, Integer) for each in given):
-        return None
-    given = unify(given, "sequence")
-    return _call("sequence", f.sequence, given, array_of(given[0].type), span)
+    return python_call("map", f.map_of_values, given, result, span, nulls=True)
 
 
 _SPECIAL = frozenset("\\.^$|?*+()[]{}")
@@ -291,7 +331,7 @@ def _split(lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | Non
     given = lowering.all(nodes)
     if not isinstance(given[0].type, String):
         given = (cast(given[0], STRING), given[1])
-    return _call("split", str.split, given, array_of(STRING), span)
+    return python_call("split", str.split, given, array_of(STRING), span)
 
 
 def _sort(lowering: ExpressionLowering, node: exp.Expr, span: Span | None) -> Expression | None:
@@ -307,7 +347,7 @@ def _sort(lowering: ExpressionLowering, node: exp.Expr, span: Span | None) -> Ex
         code: Callable[..., Any] = _sorted_down
     else:
         code = f.sort if nulls_first else f.sort_nulls_last
-    return _call("sort_array", code, (array,), array.type, span)
+    return python_call("sort_array", code, (array,), array.type, span)
 
 
 def _sorted_down(array: list[Any]) -> list[Any]:
@@ -325,10 +365,10 @@ def part_of(value: Expression, key: Expression, span: Span | None, *, offset: in
     if element is not None and isinstance(key.type, Integer):
         code = (f.try_element_at if safe else f.element_at) if offset else f.at
         name = "element_at" if offset else "[]"
-        return _call(name, code, (value, key), element, span)
+        return python_call(name, code, (value, key), element, span)
     if entry is not None:
         key = _as_element(key, entry[0], "a map")
-        return _call("element_at", f.value_of, (value, key), entry[1], span)
+        return python_call("element_at", f.value_of, (value, key), entry[1], span)
     if isinstance(key, Literal) and isinstance(key.value, str):
         return field(value, key.value, span)
     return None
@@ -347,7 +387,7 @@ def field(value: Expression, name: str, span: Span | None) -> Expression | None:
         own, type_ = found[0].name, found[0].type
         code = f.field_of_all(own) if is_array else f.field_of(own)
         result = array_of(type_) if is_array else type_
-        return _call(f"field {own}", code, (value,), result, span, of=(own, is_array))
+        return python_call(f"field {own}", code, (value,), result, span, of=(own, is_array))
     return None
 
 
@@ -440,7 +480,7 @@ def _applied(
         return code(*bound, *row[:width])
 
     of = (name, tuple((body, tuple(names)) for body, names in bodies))
-    return _call(name, compute, (*given, *extra), result, span, nulls=True, of=of)
+    return python_call(name, compute, (*given, *extra), result, span, nulls=True, of=of)
 
 
 def _columns(expression: Expression) -> list[Column]:

@@ -29,6 +29,19 @@ def _plain(name: str, *keys: str) -> Callable[[exp.Expr], Read]:
     return lambda node: (name, _args(node, *(keys or ("this", "expression", "expressions"))))
 
 
+MORE = " with more arguments"
+
+
+def _only(name: str, *keys: str) -> Callable[[exp.Expr], Read]:
+    """The arguments under these keys; with others it is a function that is not modelled."""
+
+    def read(node: exp.Expr) -> Read:
+        others = [key for key in node.args if key not in keys]
+        return name + MORE * bool(_args(node, *others)), _args(node, *keys, *others)
+
+    return read
+
+
 def _trim(node: exp.Expr) -> Read:
     side = (node.args.get("position") or "").upper()
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
@@ -99,7 +112,7 @@ def _start(node: exp.Expr) -> float:
 def _unix_time(node: exp.Expr) -> Read:
     written = node.args.get("format")
     default = written is None or written.name.startswith("%Y-%mstrict-%dstrict %Hstrict")
-    return ("unix_timestamp", [node.this]) if default else ("unix_timestamp with a format", [])
+    return "unix_timestamp", [node.this] if default else [node.this, written]
 
 
 def _initcap(node: exp.Expr) -> Read:
@@ -164,9 +177,8 @@ def _json_path(node: exp.Expr) -> Read:
 
 
 def _moment_parts(node: exp.Expr) -> Read:
-    if node.args.get("zone") is not None:
-        return "make_timestamp with a time zone", []
-    return "make_timestamp", _args(node, "year", "month", "day", "hour", "min", "sec")
+    parts = _args(node, "year", "month", "day", "hour", "min", "sec", "nano", "zone")
+    return "make_timestamp", parts  # sqlglot takes the zone for nanoseconds
 
 
 def _of_parts(name: str) -> Callable[[exp.Expr], Read]:
@@ -198,6 +210,9 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.Length: _plain("length", "this"),
     exp.Substring: _plain("substring", "this", "start", "length"),
     exp.Replace: _plain("replace", "this", "expression", "replacement"),
+    exp.AtTimeZone: _plain("from_utc_timestamp", "this", "zone"),
+    exp.FromTimeZone: _plain("to_utc_timestamp", "this", "zone"),
+    exp.ConvertTimezone: _plain("convert_timezone", "source_tz", "target_tz", "timestamp"),
     exp.SplitPart: _plain("split_part", "this", "delimiter", "part_index"),
     exp.Repeat: _plain("repeat", "this", "times"),
     exp.StartsWith: _plain("startswith"),
@@ -206,7 +221,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.ConcatWs: _plain("concat_ws", "expressions"),
     exp.Initcap: _initcap,
     exp.RegexpExtract: _plain("regexp_extract", "this", "expression", "group"),
-    exp.RegexpReplace: _plain("regexp_replace", "this", "expression", "replacement"),
+    exp.RegexpReplace: _only("regexp_replace", "this", "expression", "replacement"),
     exp.TimeToStr: _date_format,
     exp.TimestampDiff: _timestampdiff,
     exp.TimestampAdd: _timestampadd,
@@ -266,8 +281,8 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr], Read]] = {
     exp.ArrayAgg: _plain("collect_list", "this"),
     exp.ArrayUniqueAgg: _plain("collect_set"),
     exp.CountIf: _plain("count_if"),
-    exp.ArgMax: _plain("max_by"),
-    exp.ArgMin: _plain("min_by"),
+    exp.ArgMax: _only("max_by", "this", "expression"),
+    exp.ArgMin: _only("min_by", "this", "expression"),
     exp.Count: _plain("count", "this", "expressions"),
     exp.Lag: _plain("lag", "this", "offset", "default"),
     exp.Lead: _plain("lead", "this", "offset", "default"),
@@ -291,6 +306,8 @@ def read_function(node: exp.Expr) -> Read:
         return reader(node)
     if isinstance(node, exp.Anonymous):
         name, arguments = str(node.this).lower(), list(node.expressions)
+        if name == "percentile":  # with a frequency, else it is a Quantile
+            return name + MORE, arguments
         return _known_parts(name, arguments) or (name, arguments)
     names = type(node).sql_names() if isinstance(node, exp.Func) else [type(node).__name__]
     return names[0].lower(), _args(node, *node.arg_types)

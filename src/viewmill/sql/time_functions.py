@@ -46,6 +46,14 @@ def _to_timestamp(arguments: Arguments, span: Span | None) -> Expression:
     return implicit(arguments[0], TIMESTAMP, "to_timestamp")
 
 
+def _try_to_date(arguments: Arguments, span: Span | None) -> Expression:
+    return cast(arguments[0], DATE, lenient=True, span=span)
+
+
+def _try_to_timestamp(arguments: Arguments, span: Span | None) -> Expression:
+    return cast(arguments[0], TIMESTAMP, lenient=True, span=span)
+
+
 def _parsed(name: str, arguments: Arguments, span: Span | None) -> Expression:
     """Text read by a pattern; other texts are errors."""
     if not isinstance(arguments[0].type, String):
@@ -149,7 +157,10 @@ def _timestampadd(arguments: Arguments, span: Span | None) -> Expression:
 
 def _unix_timestamp(arguments: Arguments, span: Span | None) -> Expression:
     """Seconds since 1970 towards zero, where unix_seconds goes down."""
-    moment = implicit(arguments[0], TIMESTAMP, "unix_timestamp")
+    if len(arguments) > 1:
+        moment = _parsed("unix_timestamp", arguments, span)
+    else:
+        moment = implicit(arguments[0], TIMESTAMP, "unix_timestamp")
     micros = make_call("unix_micros", (moment,), BIGINT, span)
     return operators.arithmetic("div", micros, Literal(1_000_000, BIGINT), span)
 
@@ -191,7 +202,9 @@ def _next_day(arguments: Arguments, span: Span | None) -> Expression:
 BUILDERS: dict[str, tuple[Builder, int, int | None]] = {
     "date_format": (_date_format, 2, 2), "timestampdiff": (_timestampdiff, 3, 3),
     "timestampadd": (_timestampadd, 3, 3), "from_unixtime": (_from_unixtime, 1, 2),
-    "unix_timestamp": (_unix_timestamp, 1, 1),
+    "unix_timestamp": (_unix_timestamp, 1, 2), "to_unix_timestamp": (_unix_timestamp, 1, 2),
+    "to_timestamp_ntz": (_to_timestamp, 1, 2), "to_timestamp_ltz": (_to_timestamp, 1, 2),
+    "try_to_date": (_try_to_date, 1, 1), "try_to_timestamp": (_try_to_timestamp, 1, 1),
     "months_between": (_months_between, 2, 3), "next_day": (_next_day, 2, 2),
     "to_date": (_to_date, 1, 2), "date": (_to_date, 1, 1), "to_timestamp": (_to_timestamp, 1, 2),
     "date_trunc": (_date_trunc, 2, 2), "trunc": (_trunc, 2, 2),
