@@ -134,10 +134,10 @@ class DeltaTable:
         if not why:
             try:
                 found = _feed(table, first, last, columns)
-            except self._package.exceptions.DeltaError as error:
-                if "not enabled" not in str(error).lower():
+            except (OSError, self._package.exceptions.DeltaError, pa.ArrowInvalid) as error:
+                why = _why_unreadable(error)
+                if not why:
                     raise
-                why = "the change data feed was off when these versions were written"
             else:
                 self.reads = "the change data feed"
                 noted = _offset(table, columns, last)
@@ -198,6 +198,14 @@ def _why_no_feed(table: Any, first: int, last: int) -> str:
     return ""
 
 
+def _why_unreadable(error: Exception) -> str:
+    """Why the feed of some versions cannot be read, if the files of the table still may be."""
+    if "not enabled" in str(error).lower():
+        return "the change data feed was off when these versions were written"
+    # deltalake does not find files of partitions such as "2024-01-01 00:00:00", either
+    return "files of the change data feed are not found" if _is_gone(error) else ""
+
+
 def _may_lack_rows(commit: dict[str, Any]) -> bool:
     """Whether deltalake wrote an UPDATE: of rows 1, 2 changed to 2, 2 its feed has no new 2."""
     writer = f"{commit.get('engineInfo')} {commit.get('clientVersion')}"
@@ -206,9 +214,15 @@ def _may_lack_rows(commit: dict[str, Any]) -> bool:
 
 def _feed(table: Any, first: int, last: int, columns: list[str]) -> pa.Table:
     """What the feed has of some versions."""
-    reader = table.load_cdf(first, last, columns=[*columns, "_change_type"])
+    wanted = [_quoted(each) for each in (*columns, "_change_type")]
+    reader = table.load_cdf(first, last, columns=wanted)
     rows = pa.table(reader)
     return rows.cast(pa.schema([(each.name, _filtered(each.type)) for each in rows.schema]))
+
+
+def _quoted(name: str) -> str:
+    """A name as deltalake wants it: it reads names as SQL, in which Id is id and a.b a field."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _filtered(type_: pa.DataType) -> pa.DataType:
