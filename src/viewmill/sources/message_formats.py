@@ -353,7 +353,7 @@ def _from_base64(text: str | None, name: str) -> bytes | None:
     try:
         return None if text is None else base64.b64decode(text, validate=True)
     except ValueError as why:
-        raise InvalidRow(f"{name} is no Base64", detail=text) from why
+        raise InvalidRow(f"{name} is no Base64", detail=repr(text)) from why
 
 
 class _Number(str):
