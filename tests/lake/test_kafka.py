@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.lake import kafka_follower
 from tests.lake.kafka_follower import follow
 from tests.sources.killed import killed_after
@@ -153,3 +154,27 @@ def test_a_topic_that_is_missing_is_named(broker, uncompiled):
         mill.sql("CREATE TABLE t (id BIGINT) UNCHECKED")
         with pytest.raises(vm.ViewmillError, match="Kafka topic nothing does not exist"):
             mill.follow("t", vm.sources.kafka(broker, "nothing"), background=False)
+
+
+def test_a_topic_that_was_created_anew_is_not_the_one_that_was_followed(
+    broker, topic, tmp_path, uncompiled
+):
+    name, admin = topic(), AdminClient({"bootstrap.servers": broker})
+    producer = Producer({"bootstrap.servers": broker})
+    for round_ in range(2):
+        for i in range(3 * (round_ + 1)):
+            producer.produce(name, json.dumps({"id": i}).encode())
+        producer.flush()
+        with vm.connect(tmp_path / "m.mill") as mill:
+            mill.sql("CREATE TABLE IF NOT EXISTS t (id BIGINT) UNCHECKED")
+            mill.follow("t", vm.sources.kafka(broker, name), background=False)
+            if round_:
+                with pytest.raises(vm.ViewmillError, match="another topic of that name"):
+                    mill.catch_up()
+                break
+            assert mill.catch_up()
+        admin.delete_topics([name])[name].result()
+        while name in admin.list_topics(timeout=5).topics:
+            time.sleep(0.05)
+        admin.create_topics([NewTopic(name, 1)])[name].result()
+        time.sleep(0.5)

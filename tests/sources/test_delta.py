@@ -152,3 +152,28 @@ def test_a_feed_that_is_switched_on_later_is_used_from_then_on(tmp_path, mill):
     assert mill.catch_up()
     assert_same(mill, writer.path)
     assert mill.status()["sources"]["t"]["reads"] == "the change data feed"
+
+
+@pytest.mark.parametrize("name", ["Bids", "my bids", 'a"b', "a.b", "s\u00e9lect"])
+def test_the_feed_is_read_whatever_a_column_is_called(tmp_path, mill, name):
+    write_deltalake(tmp_path / "lake", pa.table({name: [1, 2]}), configuration=FEED)
+    mill.follow("t", vm.sources.delta(tmp_path / "lake"), background=False)
+    assert mill.catch_up()
+    write_deltalake(tmp_path / "lake", pa.table({name: [3]}), mode="append")
+    assert mill.catch_up()
+    assert sorted(mill.sql("SELECT * FROM t").rows()) == [(1,), (2,), (3,)]
+    assert mill.status()["sources"]["t"]["reads"] == "the change data feed"
+
+
+def test_partitions_with_spaces_are_followed_although_deltalake_finds_no_feed_of_them(
+    tmp_path, mill
+):
+    days = pa.table({"day": ["1 May", "2 May"], "x": [1, 2]})
+    write_deltalake(tmp_path / "lake", days, partition_by=["day"], configuration=FEED)
+    mill.follow("t", vm.sources.delta(tmp_path / "lake"), background=False)
+    assert mill.catch_up()
+    DeltaTable(tmp_path / "lake").delete("x = 1")
+    write_deltalake(tmp_path / "lake", days, mode="append")
+    assert mill.catch_up()
+    rows = mill.sql("SELECT * FROM t").rows()
+    assert sorted(rows) == [("1 May", 1), ("2 May", 2), ("2 May", 2)]

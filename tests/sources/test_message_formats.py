@@ -209,3 +209,62 @@ def test_wrong_arguments_are_named():
     for given in ({"format": "xml"}, {"format": "avro"}, {"config": {"no.such": 1}}):
         with pytest.raises(vm.ViewmillError):
             vm.sources.kafka("127.0.0.1:1", "orders", **given).schema()
+
+
+def test_columns_that_are_spelled_differently_are_read_however_messages_come_together():
+    mixed = dumped({"ID": 1, "K": "a", "x": 1.0}, {"id": 2, "k": "b"})
+    alone = Json().images([None, None], mixed, ROW, ("id",))
+    assert alone.rows["id"].to_pylist() == [1, 2]
+    assert alone.rows["k"].to_pylist() == ["a", "b"]
+    envelopes = dumped({"op": "c", "after": {"ID": 1, "K": "a", "X": 1.0}})
+    assert step(Debezium(), [None], envelopes).upserted["k"].to_pylist() == ["a"]
+
+
+def test_binary_is_base64_alone_and_beside_a_tombstone():
+    schema = pa.schema([("b", pa.binary())])
+    for values in (dumped({"b": "aGk="}), dumped({"b": "aGk="}, {"b": None})):
+        made = Json().images([None] * len(values), values, schema, ())
+        assert made.rows["b"].to_pylist()[0] == b"hi"
+    with pytest.raises(vm.ViewmillError, match="b is no Base64"):
+        Json().images([None], dumped({"b": "!!"}), schema, ())
+
+
+def test_an_object_in_a_column_of_text_keeps_its_numbers():
+    made = Json().images([None], [b'{"id": 1, "k": {"a": 1.50, "b": [true, "\xc3\xa9"]}}'], ROW, ())
+    assert made.rows["k"].to_pylist() == ['{"a":1.50,"b":[true,"\u00e9"]}']
+
+
+def test_a_number_beyond_its_type_is_refused():
+    with pytest.raises(vm.ViewmillError, match=r"3\.5e38"):
+        Json().images([None], [b'{"f": 3.5e38}'], pa.schema([("f", pa.float32())]), ())
+
+
+def test_a_key_that_is_null_is_a_message_that_cannot_be_read():
+    with pytest.raises(vm.ViewmillError, match='key column "id" is NULL'):
+        step(Json(), [None], dumped({"k": "a"}))
+
+
+def test_an_update_with_another_key_before_moves_the_row():
+    moved = {"op": "u", "before": {"id": 1, "k": "a"}, "after": {"id": 2, "k": "a"}}
+    made = step(Debezium(), [None], dumped(moved))
+    assert made.removed.to_pylist() == [{"id": 1}]
+    assert made.upserted["id"].to_pylist() == [2]
+
+
+def test_a_value_that_was_not_sent_is_taken_from_the_row_before():
+    unsent = {"id": 1, "k": "__debezium_unavailable_value"}
+    change = {"op": "u", "before": {"id": 1, "k": "long"}, "after": unsent}
+    assert step(Debezium(), [None], dumped(change), key=()).inserted["k"].to_pylist() == ["long"]
+
+
+def test_an_unknown_op_is_an_error():
+    with pytest.raises(vm.ViewmillError, match="unknown op 'x'"):
+        step(Debezium(), [None], dumped({"op": "x", "after": {"id": 1}}))
+
+
+def test_decimals_may_have_a_scale_of_their_own():
+    field = {"field": "x", "name": "io.debezium.data.VariableScaleDecimal"}
+    schema = {"fields": [{"field": "after", "fields": [field]}]}
+    row = {"id": 1, "x": {"scale": 3, "value": base64.b64encode(b"\x30\x39").decode()}}
+    envelope = {"schema": schema, "payload": {"op": "c", "after": row}}
+    assert step(Debezium(), [None], dumped(envelope)).upserted["x"].to_pylist() == [12.345]

@@ -263,3 +263,34 @@ def test_values_that_do_not_fit_change_nothing(postgres, database, uncompiled):
                 mill.catch_up()
             assert rows(mill) == []
         database.execute("TRUNCATE orders; INSERT INTO orders VALUES (1, 1, NULL)")
+
+
+def test_a_key_that_is_deferrable_is_refused_before_the_server_would_refuse_updates(
+    postgres, database, uncompiled
+):
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE)")
+    with vm.connect() as mill:
+        with pytest.raises(vm.ViewmillError, match="no primary key") as why:
+            mill.follow("t", vm.sources.postgres(postgres.dsn, "orders"), background=False)
+        assert "DEFERRABLE" in why.value.detail
+    database.execute("INSERT INTO orders VALUES (1); UPDATE orders SET id = 2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "RENAME s TO q; ALTER TABLE orders RENAME r TO s; ALTER TABLE orders RENAME q TO r",
+        "DROP r; ALTER TABLE orders ADD r text",
+    ],
+)
+def test_another_column_of_the_same_name_is_noticed(postgres, database, uncompiled, change):
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, s text, r text)")
+    database.execute("INSERT INTO orders VALUES (1, 's', 'r')")
+    with vm.connect() as mill:
+        mill.follow("t", vm.sources.postgres(postgres.dsn, "orders"), background=False)
+        mill.catch_up()
+        database.execute(f"ALTER TABLE orders {change}")
+        database.execute("INSERT INTO orders VALUES (2, 's', 'r')")
+        with pytest.raises(vm.ViewmillError, match="is another column now"):
+            mill.catch_up()
+        assert rows(mill) == [(1, "s", "r")]

@@ -35,6 +35,7 @@ from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.dead_letters import TABLE
 from viewmill.pipeline.definitions import definition_number, drop_others, names_below
+from viewmill.pipeline.followed import Followed, flush_quietly
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
@@ -51,6 +52,8 @@ from viewmill.pipeline.storage import Storage, is_remote, local_path
 from viewmill.pipeline.take_batch import Ledger, take_batch
 from viewmill.pipeline.tombstones import create_tombstones
 from viewmill.pipeline.view import PipelineView
+from viewmill.sinks.sink import Sink as Target
+from viewmill.sources.source import Source as Feed
 
 _LISTENER = "viewmill.pipeline.listener:PipelineListener"  # a subclass of Spark's, so by name
 _SHARDS = "viewmill.pipeline.shards.placement:InShards"  # which knows kernels
@@ -114,6 +117,8 @@ class Pipeline:
         self._recomputed: dict[str, Change] = {}  # changes that came without a batch, by view
         self._query: PipelineQuery | None = None
         self._progress = Progress()
+        self._followed = Followed(self._mill, self._publish)
+        self._targets: list[tuple[str, Target]] = []  # of vm.sinks, with their views
         self._mill.before_commit(self._prepare)
         self._mill.core.catalog.bring_in = self._bring_in
 
@@ -133,14 +138,23 @@ class Pipeline:
         schema: str | None = None,
         options: str = "",
     ) -> Pipeline:
-        """Rows of a streaming or batch DataFrame change the table `name`; see `Source`."""
+        """Rows of a streaming or batch DataFrame change the table `name`; see `Source`.
+
+        Or the table follows one of `vm.sources`, which this process reads: as `mill.follow` does.
+        """
         self._require_idle()
         keys = (key,) if isinstance(key, str) else tuple(key)
+        if isinstance(frame, Feed):
+            if change or multiplicity or timestamp or order or checked or schema:
+                raise InvalidArgument(
+                    f'source "{name}" is {frame.title}, which takes key= and options= only',
+                    hint='options="TIMESTAMP BY ts" and others of CREATE TABLE.',
+                )
+            return self._follow(name, frame, keys, options)
         made = Source(
             name, frame, change, multiplicity, timestamp, keys, order, checked, schema, options
         )
-        if name.lower() in {each.lower() for each in self._sources}:
-            raise InvalidArgument(f'there is a source "{name}" already')
+        self._require_new(name)
         if self._placement.reads_as_stream(made):
             self._storage.require_stream(name)
         self._storage.note_committed(self._committed)
@@ -155,6 +169,21 @@ class Pipeline:
             )
         create_tombstones(self._mill, made)
         self._sources[name] = made
+        return self
+
+    def _require_new(self, name: str) -> None:
+        if name.lower() in {each.lower() for each in self._sources} or self._followed.has(name):
+            raise InvalidArgument(f'there is a source "{name}" already')
+
+    def _follow(self, name: str, feed: Feed, key: tuple[str, ...], options: str) -> Pipeline:
+        if not isinstance(self._placement, InDriver):
+            raise UnsupportedQuery(
+                f"{feed.title} is read by the driver, and this pipeline has its tables in shards",
+                hint='placement="driver", or a DataFrame of Spark\'s connector.',
+            )
+        self._require_new(name)
+        self._storage.note_committed(self._committed)
+        self._followed.add(name, feed, key, options)
         return self
 
     def view(self, name: str, sql: str, *, clauses: str = "") -> Pipeline:
@@ -204,7 +233,7 @@ class Pipeline:
     def sink(
         self,
         view: str,
-        target: Callable[[Change], object] | None = None,
+        target: Callable[[Change], object] | Target | None = None,
         *,
         path: str | os.PathLike[str] | None = None,
         format: Format = "parquet",
@@ -217,6 +246,7 @@ class Pipeline:
         A Delta table keeps older versions for `keep_hours`, a week; None keeps them for ever.
         Or `table`, a name in Spark's catalog ("catalog.schema.v"), which is written with `format`.
         With format="memory", a temporary view of the session: of the view's name, or NAME_changes.
+        Or one of `vm.sinks`, which a thread of this process writes from the next start on.
         """
         self._require_idle()
         if view.lower() not in {name.lower() for name in self._views}:
@@ -228,6 +258,11 @@ class Pipeline:
                 hint="Keep it with RESULT LISTED.",
             )
         name = self._mill[view].name
+        if isinstance(target, Target):
+            if path is not None or table is not None or (format, mode) != ("parquet", "table"):
+                raise InvalidArgument("a sink of vm.sinks has no path=, table=, format= and mode=")
+            self._targets.append((name, target))
+            return self
         if path is not None and not (format == "parquet" and is_remote(path)):
             path = local_path(path)
         place = None if path is None else Path(os.fspath(path))
@@ -304,6 +339,7 @@ class Pipeline:
         """Take everything that is there now, then return."""
         query = self._start({"availableNow": True})
         query.await_termination()
+        self._mill.flush()
         return query
 
     def start(self, trigger: str | None = None) -> PipelineQuery:
@@ -329,7 +365,11 @@ class Pipeline:
         self._recover(up_to_date)
         self._progress.recoveries += self._storage.has_batches()
         self._load_batches()
-        query = PipelineQuery(self)
+        self._open_targets()
+        query = PipelineQuery(self, self._followed)
+        if self._followed:
+            self._query = query
+            query.follow(is_once="availableNow" in trigger)
         if self._streams:
             with self._placement.settings():
                 writer = self._placement.frame(self._streams).writeStream.outputMode("update")
@@ -338,6 +378,13 @@ class Pipeline:
                 self._query = query
                 query.begin(writer)
         return query
+
+    def _open_targets(self) -> None:
+        """Begin to write the sinks of `vm.sinks`; later starts find them open."""
+        for number, (view, target) in enumerate(self._targets):
+            called = f"{view} {number}"
+            if called not in self._mill.status()["sinks"]:
+                self._mill.sink(view, target, name=called)
 
     def _check_checkpoint(self) -> None:
         """The mill and Spark's checkpoint must be of one life."""
@@ -439,7 +486,8 @@ class Pipeline:
         start = time.perf_counter()
         arrived = self._placement.arrived(frame.toArrow(), self._streams)
         reach("batch read")
-        self._take(f"query {self._storage.query_id()}", batch, self._streams, arrived, start)
+        with self._followed.turn:
+            self._take(f"query {self._storage.query_id()}", batch, self._streams, arrived, start)
 
     def _take(
         self, name: str, batch: int, sources: list[Source], arrived: Arrived, start: float
@@ -490,6 +538,8 @@ class Pipeline:
     def ended(self, query: PipelineQuery) -> None:
         """The query takes no more batches."""
         if self._query is query:
+            self._followed.stop()
+            flush_quietly(self._mill)
             self._query, self._committed = None, self._mill.version
 
     def failure_of(self, why: BaseException) -> ViewmillError:
@@ -530,6 +580,8 @@ class Pipeline:
         """Batches, rows, dead letters, times, and the status of every view."""
         views = {name: self._mill[name].status() for name in self._views}
         told = {**self._progress.summary(), **self._placement.status()}
+        found = self._mill.status()
+        told |= {each: found[each] for each in ("sources", "sinks")}
         return {**told, "version": self._mill.version, "views": views}
 
     def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from viewmill.errors import EvaluationFailed, ViewmillError
 
 if TYPE_CHECKING:
+    from viewmill.pipeline.followed import Followed
     from viewmill.pipeline.pipeline import Pipeline
 
 
@@ -18,8 +19,8 @@ _PATIENCE_S = 5.0
 class PipelineQuery:
     """One streaming query; its batches go to the mill until it is stopped."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, followed: Followed) -> None:
+        self._pipeline, self._followed = pipeline, followed
         self._spark_query: Any = None  # a StreamingQuery, None when all sources are batches
         self._turn = threading.Lock()  # held while a batch is taken
         self._stopped = False
@@ -28,6 +29,10 @@ class PipelineQuery:
     def begin(self, writer: Any) -> None:
         """Start the stream."""
         self._spark_query = writer.foreachBatch(self._on_batch).start()
+
+    def follow(self, *, is_once: bool) -> None:
+        """Take what the followed tables lack: once, or from now on."""
+        self._followed.take() if is_once else self._followed.start()
 
     def _on_batch(self, frame: Any, batch: int) -> None:
         with self._turn:
@@ -48,7 +53,9 @@ class PipelineQuery:
     @property
     def is_active(self) -> bool:
         """Whether batches are still coming."""
-        return self._spark_query is not None and bool(self._spark_query.isActive)
+        if self._spark_query is not None and bool(self._spark_query.isActive):
+            return True
+        return self._spark_query is None and self._followed.is_active
 
     def stop(self) -> None:
         """Stop after the batch under way; a later `start` goes on where this ended."""
@@ -68,7 +75,9 @@ class PipelineQuery:
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait until the query ends; True if it did. What made it fail is raised."""
         if self._spark_query is None:
-            return True
+            if ended := self._followed.wait(timeout_s):
+                self._pipeline.ended(self)
+            return ended
         try:
             done = self._spark_query.awaitTermination(*([] if timeout_s is None else [timeout_s]))
         except Exception as why:  # noqa: BLE001 (Spark wraps what our function raised)

@@ -11,7 +11,7 @@ again together with others. After `OutOfStep` all rows come, after `SinkBroken` 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ class OutOfStep(Exception):
     """The target does not have the rows that it was given: somebody else changed it."""
 
 
+@runtime_checkable
 class Sink(Protocol):
     """One target of one view."""
 

@@ -30,12 +30,12 @@ from viewmill.algebra.types import (
 )
 from viewmill.deltas.arrow import from_arrow_type
 from viewmill.errors import InvalidArgument, MissingDependency, SourceBroken, TypeMismatch
+from viewmill.sources.delta_files import DeltaFiles
 from viewmill.sources.source import Offsets, Step
 
 _INSERTED, _DELETED = ["insert", "update_postimage"], ["delete", "update_preimage"]
 _COLUMNS = (Boolean, Integer, Float, Decimal, Wide, String, Date, Timestamp)
 _VERSIONS = 200  # of the feed, at most, in one step
-_DATASET = "pyarrow.dataset:FileSystemDataset"  # it imports pandas, so it is reached by name
 _GONE = ("not found", "no such file", "no files in log segment", "invalid table version", "404")
 
 
@@ -81,7 +81,8 @@ class DeltaTable:
         if "table" not in offsets:
             columns = _shared(schema, table)
             self.reads = "a snapshot"
-            yield Step(_plain(_dataset(table).to_table(columns)), _offset(table, columns))
+            rows = DeltaFiles(table, self._options).rows(columns)
+            yield Step(_plain(rows), _offset(table, columns))
             return
         reached = json.loads(offsets["table"])
         self._check(reached, table)
@@ -134,16 +135,19 @@ class DeltaTable:
         if not why:
             try:
                 found = _feed(table, first, last, columns)
-            except self._package.exceptions.DeltaError as error:
-                if "not enabled" not in str(error).lower():
+            except (OSError, self._package.exceptions.DeltaError, pa.ArrowInvalid) as error:
+                why = _why_unreadable(error)
+                if not why:
                     raise
-                why = "the change data feed was off when these versions were written"
             else:
                 self.reads = "the change data feed"
                 noted = _offset(table, columns, last)
                 return Step(_of(found, _INSERTED), noted, _of(found, _DELETED))
         self.reads = f"the difference of files: {why}"
-        inserted, deleted = _difference(self._at(reached["version"]), table, columns)
+        old = DeltaFiles(self._at(reached["version"]), self._options)
+        new = DeltaFiles(table, self._options)
+        inserted = _plain(new.rows(columns, new.keys - old.keys))
+        deleted = _plain(old.rows(columns, old.keys - new.keys))
         return Step(inserted, _offset(table, columns), deleted)
 
 
@@ -192,10 +196,22 @@ def _why_no_feed(table: Any, first: int, last: int) -> str:
     set_to = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
     if set_to.lower() != "true":
         return "the table has no change data feed"
+    if "deletionVectors" in (table.protocol().reader_features or ()):
+        return "deltalake overlooks deletion vectors in the change data feed"
     commits = table.history(table.version() - first + 1)
     if any(_may_lack_rows(each) for each in commits if first <= each["version"] <= last):
         return "deltalake's UPDATE leaves rows out of the change data feed"
     return ""
+
+
+def _why_unreadable(error: Exception) -> str:
+    """Why the feed of some versions cannot be read, if the files of the table still may be."""
+    if "not enabled" in str(error).lower():
+        return "the change data feed was off when these versions were written"
+    if "column mapping is not supported" in str(error).lower():
+        return "deltalake does not read the change data feed of mapped columns"
+    # deltalake does not find files of partitions such as "2024-01-01 00:00:00", either
+    return "files of the change data feed are not found" if _is_gone(error) else ""
 
 
 def _may_lack_rows(commit: dict[str, Any]) -> bool:
@@ -206,9 +222,15 @@ def _may_lack_rows(commit: dict[str, Any]) -> bool:
 
 def _feed(table: Any, first: int, last: int, columns: list[str]) -> pa.Table:
     """What the feed has of some versions."""
-    reader = table.load_cdf(first, last, columns=[*columns, "_change_type"])
+    wanted = [_quoted(each) for each in (*columns, "_change_type")]
+    reader = table.load_cdf(first, last, columns=wanted)
     rows = pa.table(reader)
     return rows.cast(pa.schema([(each.name, _filtered(each.type)) for each in rows.schema]))
+
+
+def _quoted(name: str) -> str:
+    """A name as deltalake wants it: it reads names as SQL, in which Id is id and a.b a field."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _filtered(type_: pa.DataType) -> pa.DataType:
@@ -225,27 +247,3 @@ def _of(rows: pa.Table, words: list[str]) -> pa.Table:
 def _plain(rows: pa.Table) -> pa.Table:
     """Without the table's own notes, which Arrow would compare."""
     return rows.replace_schema_metadata(None)
-
-
-def _dataset(table: Any) -> Any:
-    if pa.table(table.deletion_vectors()).num_rows:
-        raise SourceBroken(
-            "the table has deletion vectors, which are not read yet",
-            hint="REORG TABLE ... APPLY (PURGE) removes them; "
-            "delta.enableDeletionVectors = false prevents new ones.",
-        )
-    return table.to_pyarrow_dataset()
-
-
-def _difference(old: Any, new: Any, columns: list[str]) -> tuple[pa.Table, pa.Table]:
-    """The rows of the files that only the new version has, and of those that only the old has."""
-    before, after = _dataset(old), _dataset(new)
-    shared = {each.path for each in before.get_fragments()}
-    shared &= {each.path for each in after.get_fragments()}
-    return _unshared(after, shared, columns), _unshared(before, shared, columns)
-
-
-def _unshared(dataset: Any, shared: set[str], columns: list[str]) -> pa.Table:
-    files = [each for each in dataset.get_fragments() if each.path not in shared]
-    made = pkgutil.resolve_name(_DATASET)(files, dataset.schema, dataset.format, dataset.filesystem)
-    return _plain(made.to_table([each for each in columns if each in dataset.schema.names]))

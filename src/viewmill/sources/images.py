@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from viewmill.errors import InvalidRow
 from viewmill.sources.source import Offsets, Patch, Step
 
 _AT = "_viewmill_at"
@@ -37,6 +38,9 @@ class Images:
         if not key:
             come, gone = self._where(~self.gone), self._where(self.gone)
             return Step(come, offsets, gone, replaces=self.replaces)
+        for name in key:
+            if self.rows[name].null_count:
+                raise InvalidRow(f'its key column "{name}" is NULL')
         last = self._filled(key)._last(key)
         come, gone = last._where(~last.gone), last._where(last.gone).select(list(key))
         come, patches = last._patches(come, key)

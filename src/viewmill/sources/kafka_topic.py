@@ -16,7 +16,14 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from viewmill.errors import InvalidArgument, InvalidRow, SourceBroken
 from viewmill.sources.message_formats import Format
@@ -25,7 +32,8 @@ from viewmill.sources.source import Offsets, Step
 
 _ROWS = 100_000  # in one step
 _ANSWER_S, _EMPTY_S, _SILENT_S = 10.0, 0.5, 60.0
-_CLUSTER = "cluster"
+_CLUSTER, _TOPIC = "cluster", "topic"  # parts of the offsets that are no partitions
+_CHECK_S = 1.0  # how often the number of the topic is asked for
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _CONFIG: dict[str, Any] = {
     "group.id": "viewmill",
@@ -54,6 +62,9 @@ class KafkaTopic:
         self._topic, self._format, self._schema = topic, format, schema
         self._config = {**_CONFIG, **config, "bootstrap.servers": servers}
         self._config["error_cb"] = self._note
+        self._asks = {"log_level": 0, **config, "bootstrap.servers": servers}
+        self._admin: AdminClient | None = None
+        self._number, self._checked = "", 0.0
         self._said = ""  # the last error that librdkafka told of
         self._consumer: Consumer | None = None
         self._positions: dict[int, int] = {}
@@ -80,6 +91,7 @@ class KafkaTopic:
         """End the connections."""
         with self._lock:
             consumer, self._consumer, self._waiting = self._consumer, None, []
+            self._admin, self._checked = None, 0.0
             if consumer is not None:
                 consumer.close()
 
@@ -142,9 +154,10 @@ class KafkaTopic:
         if offsets.get(_CLUSTER, cluster) != cluster:
             raise self._lost("it is in another cluster now")
         self._cluster = cluster
+        self._check_number(offsets.get(_TOPIC, ""))
         marks = {each: self._marks(each) for each in numbers}
         wanted = {each: int(offsets.get(str(each), marks[each][0])) for each in numbers}
-        gone = {int(each) for each in offsets if each != _CLUSTER} - set(numbers)
+        gone = {int(each) for each in offsets if each not in (_CLUSTER, _TOPIC)} - set(numbers)
         if gone:
             raise self._lost(f"partition {min(gone)} is gone")
         for number, at in wanted.items():
@@ -155,6 +168,25 @@ class KafkaTopic:
             self._positions, self._ends, self._waiting = wanted, {}, []
             self._open().assign([TopicPartition(self._topic, p, at) for p, at in wanted.items()])
         return {number: high for number, (_, high) in marks.items()}
+
+    def _check_number(self, noted: str) -> None:
+        """Refuse a topic that was created anew: its offsets mean other messages."""
+        if time.monotonic() > self._checked + _CHECK_S:
+            self._number = self._ask_number() or self._number
+            self._checked = time.monotonic()
+        if noted and self._number and noted != self._number:
+            raise self._lost("it is another topic of that name now")
+
+    def _ask_number(self) -> str:
+        """The number that brokers since 2.8 give a topic; empty if it cannot be had."""
+        try:
+            self._admin = self._admin or AdminClient(self._asks)
+            asked = self._admin.describe_topics(
+                TopicCollection([self._topic]), request_timeout=_ANSWER_S
+            )
+            return str(asked[self._topic].result().topic_id or "")
+        except (KafkaException, ValueError, TypeError):
+            return ""
 
     def _marks(self, number: int) -> tuple[int, int]:
         try:
@@ -228,20 +260,22 @@ class KafkaTopic:
             raise SourceBroken(f"{self.title}: {error.str()}")
 
     def _step(self, messages: list[Any], schema: pa.Schema, key: tuple[str, ...]) -> Step:
+        offsets = {str(number): str(at) for number, at in self._positions.items()}
+        offsets |= {_CLUSTER: self._cluster, _TOPIC: self._number}
         try:
             values = [each.value() for each in messages]
             images = read_images(self._format, _Keys(messages), values, schema, key)
+            return images.step(key, offsets)
         except InvalidRow:
             self._find_bad(messages, schema, key)
             raise
-        offsets = {str(number): str(at) for number, at in self._positions.items()}
-        return images.step(key, {**offsets, _CLUSTER: self._cluster})
 
     def _find_bad(self, messages: list[Any], schema: pa.Schema, key: tuple[str, ...]) -> None:
         """Raise for the first message that cannot be read."""
         for each in messages:
             try:
-                read_images(self._format, [each.key()], [each.value()], schema, key)
+                images = read_images(self._format, [each.key()], [each.value()], schema, key)
+                images.step(key, {})
             except InvalidRow as why:
                 raise InvalidRow(
                     f"{self.title}, partition {each.partition()}, offset {each.offset()}:"

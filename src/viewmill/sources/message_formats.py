@@ -37,6 +37,7 @@ _UNITS = {
     "io.debezium.time.MicroTimestamp": 1, "io.debezium.time.NanoTimestamp": -1_000,
 }  # fmt: skip
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE = "io.debezium.data.VariableScaleDecimal"
 
 
 class Format(Protocol):
@@ -52,7 +53,7 @@ class Json:
     def images(self, keys: Bytes, values: Bytes, schema: pa.Schema, key: Sequence[str]) -> Images:
         """One image for each message."""
         parsed = None if None in values else _parse(values, schema)
-        if parsed is not None:
+        if parsed is not None and _is_same(parsed, values):
             return Images(parsed, np.zeros(len(values), np.bool_))
         rows = [
             _of_key(each, _object, schema, key) if value is None else _object(value)
@@ -95,7 +96,7 @@ class Debezium:
     def images(self, keys: Bytes, values: Bytes, schema: pa.Schema, key: Sequence[str]) -> Images:
         """By key the new row or the old key; without a key also each old row."""
         if self._read is None and key and None not in values:
-            found = _parse_envelopes(values, schema)
+            found = _parse_envelopes(values, schema, key)
             if found is not None:
                 return found
         changes: list[_Change] = []
@@ -138,14 +139,18 @@ class Debezium:
                 return []
             return [_Change(_of_key(message_key, self._read or _object, schema, key), True)]
         before, after, op = envelope.get("before"), envelope.get("after"), envelope.get("op")
+        if op == "m":
+            return []  # a message of the application
         if op not in ("c", "r", "u", "d"):
-            return []  # a message, or a change of the schema
+            raise InvalidRow(f"an envelope has the unknown op {op!r}")
         if op != "d" and not isinstance(after, dict):
             raise InvalidRow(f'an envelope with op "{op}" lacks the row after')
-        come = [] if op == "d" else [_Change(after or {}, False)]
+        come = [] if op == "d" else [_Change(_sent(after or {}, before or {}), False)]
         if key:
             if op == "d" and not before:
                 before = _of_key(message_key, self._read or _object, schema, key)
+            if op == "u" and before and not _is_key_kept(before, after or {}, key):
+                return [_Change(before, True), *come]
             return come or [_Change(before or {}, True)]
         if op in ("u", "d") and not before:
             raise InvalidRow(
@@ -153,6 +158,19 @@ class Debezium:
                 hint="Give the table a PRIMARY KEY, or have the database send whole old rows.",
             )
         return [_Change(before or {}, True), *come] if op in ("u", "d") else come
+
+
+def _sent(after: Row, before: Row) -> Row:
+    """The row after, with values that were not sent as they were before."""
+    if _UNAVAILABLE not in after.values():
+        return after
+    return {k: before.get(k, v) if v == _UNAVAILABLE else v for k, v in after.items()}
+
+
+def _is_key_kept(before: Row, after: Row, key: Sequence[str]) -> bool:
+    """Whether an update leaves the key alone, or does not tell of the old one."""
+    old, new = ({name.lower(): v for name, v in row.items()} for row in (before, after))
+    return all(old.get(each.lower()) in (None, new.get(each.lower())) for each in key)
 
 
 # JSON, all messages at once.
@@ -168,10 +186,34 @@ def _parse(values: Bytes, schema: pa.Schema) -> pa.Table | None:
     if b"\r" in lines or lines.count(b"\n") != len(values) - 1:
         return None  # objects of several lines
     try:
-        rows = pyarrow.json.read_json(io.BytesIO(lines), read, options)
+        rows = pyarrow.json.read_json(io.BytesIO(lines), read, options).select(schema.names)
+        rows.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
-    return rows.select(schema.names) if rows.num_rows == len(values) else None
+    return rows if rows.num_rows == len(values) else None
+
+
+def _is_same(rows: pa.Table, values: Bytes) -> bool:
+    """Whether reading value by value would give the same."""
+    if any(pa.types.is_binary(each.type) for each in rows.schema):
+        return False  # which are written in Base64
+    floats = [each for each in rows.columns if pa.types.is_floating(each.type)]
+    if any(pc.any(pc.is_inf(each)).as_py() for each in floats):
+        return False  # perhaps a number beyond the type
+    return _is_spelled(values, _with_nulls(rows))
+
+
+def _with_nulls(rows: pa.Table) -> list[str]:
+    return [name for name in rows.column_names if rows[name].null_count]
+
+
+def _is_spelled(values: Bytes, names: list[str]) -> bool:
+    """Whether no message spells a column differently, as "ID", which Arrow's parser overlooks."""
+    if not names:
+        return True
+    text = b"\n".join(each for each in values if each is not None).decode(errors="replace")
+    lower = text.lower()
+    return all(lower.count(f'"{each.lower()}"') == text.count(f'"{each}"') for each in names)
 
 
 def _are_objects(values: Bytes) -> bool:
@@ -181,7 +223,20 @@ def _are_objects(values: Bytes) -> bool:
     return bool(pc.all(pc.and_(starts, ends)).as_py())
 
 
-def _parse_envelopes(values: Bytes, schema: pa.Schema) -> Images | None:
+def _are_keys_changed(envelopes: pa.Table, rows: pa.Table, key: Sequence[str]) -> bool:
+    """Whether an update tells of an old key that is not the new one."""
+    before = envelopes["before"].combine_chunks()
+    if before.null_count == len(before):
+        return False
+    of_update = pc.equal(envelopes["op"].combine_chunks(), "u")
+    differs = [
+        pc.not_equal(pc.struct_field(before, rows.column_names.index(each)), rows[each])
+        for each in key
+    ]
+    return any(pc.any(pc.and_(of_update, each)).as_py() for each in differs)
+
+
+def _parse_envelopes(values: Bytes, schema: pa.Schema, key: Sequence[str]) -> Images | None:
     """Images by key, if all envelopes are plain ones."""
     first = values[0] if values else None
     if first is None or b'"payload"' in first:
@@ -202,6 +257,8 @@ def _parse_envelopes(values: Bytes, schema: pa.Schema) -> Images | None:
         return None
     arrays = [pc.struct_field(chosen, i) for i in range(len(schema))]
     rows = pa.table(arrays, names=schema.names)
+    if _are_keys_changed(found, rows, key) or not _is_spelled(values, _with_nulls(rows)):
+        return None
     return Images(rows, gone.to_numpy(zero_copy_only=False), unchanged=_UNAVAILABLE)
 
 
@@ -210,7 +267,7 @@ def _parse_envelopes(values: Bytes, schema: pa.Schema) -> Images | None:
 
 def _object(value: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(value, **AS_WRITTEN)
+        found = json.loads(value, **_DECODED)
     except (ValueError, RecursionError) as why:
         raise InvalidRow("it is not JSON", detail=f"{why}: {value[:100]!r}") from why
     except Exception as why:  # a key that is there twice
@@ -280,14 +337,43 @@ def _texts(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
         elif pa.types.is_string(field.type):
             for row in ours:
                 if isinstance(row.get(field.name), dict | list):
-                    row[field.name] = json.dumps(row[field.name])
+                    row[field.name] = _written(row[field.name])
     texts = text_table("the message", ours, schema.names, 0)
-    binary = [each.name for each in schema if pa.types.is_binary(each.type)]
-    done = convert(texts.drop_columns(binary), schema, "the message", first_row=1)
-    for name in binary:
-        values = [None if v is None else base64.b64decode(v) for v in texts[name].to_pylist()]
-        done = done.append_column(name, pa.array(values, pa.binary()))
-    return done.select(schema.names)
+    binary = {each.name for each in schema if pa.types.is_binary(each.type)}
+    done = {
+        name: pa.array([_from_base64(v, name) for v in texts[name].to_pylist()], pa.binary())
+        if name in binary
+        else convert(texts.select([name]), schema, "the message", first_row=1)[name]
+        for name in schema.names
+    }
+    return pa.table(done)
+
+
+def _from_base64(text: str | None, name: str) -> bytes | None:
+    try:
+        return None if text is None else base64.b64decode(text, validate=True)
+    except ValueError as why:
+        raise InvalidRow(f"{name} is no Base64", detail=repr(text)) from why
+
+
+class _Number(str):
+    """A number as it was written."""
+
+
+_DECODED = {**AS_WRITTEN, "parse_float": _Number, "parse_int": _Number}
+
+
+def _written(value: Any) -> str:
+    """An object or an array as JSON, numbers as they came."""
+    match value:
+        case dict():
+            pairs = (f"{_written(name)}:{_written(each)}" for name, each in value.items())
+            return "{" + ",".join(pairs) + "}"
+        case list():
+            return "[" + ",".join(map(_written, value)) + "]"
+        case _Number():
+            return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _as_text(value: Any, type_: pa.DataType) -> Any:
@@ -334,10 +420,19 @@ def _plain(value: Any, type_: tuple[str, int] | None) -> Any:
     if type_ is None or value is None:
         return value
     name, scale = type_
-    if name == _DECIMAL:
-        number = int.from_bytes(base64.b64decode(value), "big", signed=True)
-        return format(decimal.Decimal(number).scaleb(-scale), "f")
+    if name == _VARIABLE and isinstance(value, dict):
+        value, scale = value.get("value", ""), int(value.get("scale", 0))
+    if name in (_DECIMAL, _VARIABLE):
+        return _decimal(value, scale)
     unit = _UNITS.get(name)
     if unit is None:
         return value
     return str(int(value) * unit if unit > 0 else int(value) // -unit)
+
+
+def _decimal(value: Any, scale: int) -> str:
+    """The digits of a decimal that came as Base64, or, in Avro, as bytes."""
+    data = value if isinstance(value, bytes) else _from_base64(value, "a decimal") or b""
+    unscaled = int.from_bytes(data, "big", signed=True)
+    with decimal.localcontext(prec=100):
+        return format(decimal.Decimal(unscaled).scaleb(-scale), "f")

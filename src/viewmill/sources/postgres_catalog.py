@@ -25,13 +25,14 @@ _DUPLICATE = "42710"
 @dataclass(frozen=True)
 class TableColumn:
     """A column; `type` and `modifier` are PostgreSQL's numbers, those of its domain's base if
-    it has one are `base`."""
+    it has one are `base`. `position` is never used again for another column."""
 
     name: str
     type: int
     modifier: int
     base: tuple[int, int]
     has_default: bool
+    position: int
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def read_table(connection: Connection, title: str, table: str) -> TableFacts:
     if identity != "f" and not key:
         raise InvalidArgument(
             f"{title} has no primary key, so PostgreSQL does not say which rows change",
+            detail="A key that is DEFERRABLE does not count.",
             hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL, or give it a primary key.",
         )
     columns = _columns(connection, number)
@@ -104,14 +106,21 @@ def _columns(connection: Connection, number: str) -> tuple[TableColumn, ...]:
         "SELECT a.attname, a.atttypid, a.atttypmod, "
         "CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, "
         "CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END, "
-        "a.atthasdef OR a.atthasmissing "
+        "a.atthasdef OR a.atthasmissing, a.attnum "
         "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
         f"WHERE a.attrelid = {number} AND a.attnum > 0 AND NOT a.attisdropped "
         "AND a.attgenerated = '' ORDER BY a.attnum"
     )
     return tuple(
-        TableColumn(str(name), int(t or 0), int(m or 0), (int(bt or 0), int(bm or 0)), d == "t")
-        for name, t, m, bt, bm, d in found
+        TableColumn(
+            str(name),
+            int(t or 0),
+            int(m or 0),
+            (int(bt or 0), int(bm or 0)),
+            d == "t",
+            int(at or 0),
+        )
+        for name, t, m, bt, bm, d, at in found
     )
 
 
@@ -120,7 +129,7 @@ def _key(connection: Connection, number: str, identity: str) -> tuple[str, ...]:
     found = connection.rows(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a "
         "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-        f"WHERE i.indrelid = {number} AND i.{chosen} ORDER BY a.attnum"
+        f"WHERE i.indrelid = {number} AND i.{chosen} AND i.indimmediate ORDER BY a.attnum"
     )
     return () if identity == "n" else tuple(str(name) for (name,) in found)
 

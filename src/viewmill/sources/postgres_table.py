@@ -272,7 +272,7 @@ class PostgresTable:
             by_key = {each.lower() for each in facts.key} == {each.lower() for each in key}
             self._transactions = Transactions(
                 self.title, reached.number, reached.columns or {}, schema, key if by_key else (),
-                self._require_no_default,
+                self._require_no_default, self._positions,
             )  # fmt: skip
         self._at = reached
         stream.tell(reached.position)
@@ -320,6 +320,10 @@ class PostgresTable:
             hint="mill.unfollow(table), DELETE FROM the table, and follow again from a new"
             " snapshot.",
         )
+
+    def _positions(self) -> dict[str, int]:
+        """Where the table has its columns now, which tells those of one name apart."""
+        return {each.name: each.position for each in self._look().columns}
 
     def _require_no_default(self, name: str) -> None:
         """Refuse a column that older rows got without being sent again."""
@@ -433,7 +437,7 @@ def _reached(offsets: Offsets) -> Reached | None:
 
 
 def _columns(facts: TableFacts) -> dict[str, list[int]]:
-    return {each.name: [each.type, each.modifier] for each in facts.columns}
+    return {each.name: [each.type, each.modifier, each.position] for each in facts.columns}
 
 
 def _parse_csv(lines: bytes, names: list[str]) -> pa.Table:

@@ -184,11 +184,14 @@ def typed(texts: pa.Table, schema: pa.Schema, title: str) -> pa.Table:
     fields = [schema.field(name) for name in texts.column_names]
     columns = [_plain(texts[each.name], each.type) for each in fields]
     plain = pa.table(columns, names=texts.column_names)
-    binary = [each.name for each in fields if pa.types.is_binary(each.type)]
-    done = convert(plain.drop_columns(binary), schema, title, first_row=1)
-    for name in binary:
-        done = done.append_column(name, _bytes(plain[name]))
-    return done.select(texts.column_names)
+    binary = {each.name for each in fields if pa.types.is_binary(each.type)}
+    done = {
+        name: _bytes(plain[name])
+        if name in binary
+        else convert(plain.select([name]), schema, title, first_row=1)[name]
+        for name in texts.column_names
+    }
+    return pa.table(done)
 
 
 def _plain(texts: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

@@ -47,6 +47,7 @@ class Step:
         return sum(int(each.num_rows) for each in tables if each is not None)
 
 
+@runtime_checkable
 class Source(Protocol):
     """A source; it knows nothing of mills."""
 

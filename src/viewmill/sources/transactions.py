@@ -26,7 +26,7 @@ from viewmill.sources.pgoutput import (
 from viewmill.sources.row_changes import KeyedChanges, RowChanges
 from viewmill.sources.source import Offsets, Step
 
-Columns = Mapping[str, Sequence[int]]  # type and modifier by name
+Columns = Mapping[str, Sequence[int]]  # type, modifier and position by name
 _TEXTS = {25, 1043}  # TEXT and VARCHAR
 _INTEGERS = (21, 23, 20)
 _NUMERIC = 1700
@@ -37,11 +37,11 @@ class Transactions:
 
     def __init__(
         self, title: str, number: int, columns: Columns, schema: pa.Schema, key: tuple[str, ...],
-        require_no_default: Callable[[str], None],
+        require_no_default: Callable[[str], None], positions: Callable[[], Mapping[str, int]],
     ) -> None:  # fmt: skip
         self._title, self._number, self._schema = title, number, schema
         self.columns = dict(columns)  # at the server
-        self._require_no_default = require_no_default
+        self._require_no_default, self._positions = require_no_default, positions
         self._at: list[int] | None = None  # where a relation has the mill's columns, -1 nowhere
         self._bag = RowChanges(title, schema)
         names = [each.lower() for each in schema.names]
@@ -114,11 +114,13 @@ class Transactions:
 
     def _look(self, relation: Relation) -> None:
         """Note the columns that the table has from now on; refuse what no longer fits."""
-        now = {each.name: [each.type, each.modifier] for each in relation.columns}
+        at = self._positions()
+        now = {each.name: [each.type, each.modifier, at.get(each.name, 0)]
+               for each in relation.columns}  # fmt: skip
         wanted = {each.lower() for each in self._schema.names}
-        for name, (type_, modifier) in self.columns.items():
+        for name, noted in self.columns.items():
             if name.lower() in wanted:
-                self._require_fit(name, (type_, modifier), now.get(name))
+                self._require_fit(name, noted, now.get(name))
         for name in now.keys() - self.columns.keys():
             if name.lower() in wanted:
                 self._require_no_default(name)
@@ -126,10 +128,14 @@ class Transactions:
         found = {each.name.lower(): i for i, each in enumerate(relation.columns)}
         self._at = [found.get(each.lower(), -1) for each in self._schema.names]
 
-    def _require_fit(self, name: str, old: tuple[int, int], new: Sequence[int] | None) -> None:
-        if new is not None and (tuple(new) == old or _is_wider(old, (new[0], new[1]))):
-            return
+    def _require_fit(self, name: str, old: Sequence[int], new: Sequence[int] | None) -> None:
         what = "was dropped or renamed" if new is None else "has another type"
+        if new is not None:
+            type_, is_there = (new[0], new[1]), new[2] and len(old) > 2 and old[2]
+            if is_there and old[2] != new[2]:
+                what = "is another column now"
+            elif type_ == (old[0], old[1]) or _is_wider((old[0], old[1]), type_):
+                return
         raise SourceBroken(
             f'{self._title}: column "{name}" {what}',
             detail="The rows that the table had before are not sent again.",
