@@ -129,6 +129,10 @@ class EvaluationFailed(ViewmillError):
     """An expression that fails for some row: division by zero, a bad cast."""
 
 
+class ResultTooLarge(ViewmillError):
+    """A result with more rows or bytes than its reader may take."""
+
+
 class SourceBroken(ViewmillError):
     """A source that cannot be what it was: rows lost, another checkpoint, another pipeline."""
 

@@ -247,3 +247,57 @@ def test_psql_prints_rows_and_points_at_errors(served):
         )
         assert done.returncode == 1
         assert "LINE 1: SELECT nope FROM orders\n               ^" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT repeat('x', 2000000000)",
+        "SELECT repeat('xyz', id * 1000000) FROM orders",
+        "SELECT lpad('x', 1000000000, 'y')",
+        "SELECT rpad('x', 1000000000, 'y')",
+        "SELECT size(sequence(1, 1000000000))",
+        "SELECT size(sequence(1, -1000000000))",
+        "SELECT size(sequence(-9223372036854775807, 9223372036854775807))",
+        "SELECT size(sequence(1, 1000000000, 2))",
+        "SELECT size(sequence(1, -1000000000, -2))",
+        "SELECT size(array_repeat(1, 1000000000))",
+        "SELECT space(2000000000)",
+        "SELECT replace(repeat('x', 60000), 'x', repeat('y', 60000))",
+        "SELECT regexp_count(repeat('a', 40), '(a+)+b')",
+        "SELECT rlike(repeat('a', 40), '(?=a)(a+)+b')",
+    ],
+)
+def test_one_call_makes_no_giant_of_a_client(served, connect, query):
+    """DuckDB works such calls out while it plans, and hears nobody meanwhile."""
+    with served.serve(port=0) as server:
+        client = connect(server, autocommit=True)
+        start = time.monotonic()
+        with pytest.raises(psycopg.errors.DataException):
+            client.execute(query)
+        assert time.monotonic() - start < 5
+
+
+def test_calls_of_usual_size_are_what_they_are_in_a_mill(served, connect):
+    query = (
+        "SELECT repeat('ab', 3), repeat('x', -1), repeat('', 9), repeat(customer, 2), "
+        "lpad('x', 3, 'ab'), lpad('xyz', 2), rpad('x', 3, ''), rpad('x', 5, 'ab'), lpad('x', -1), "
+        "replace('abab', 'b', 'cc'), replace('ab', '', 'x'), array_repeat('x', 3), "
+        "array_repeat(1, -1), sequence(1, 3), sequence(3, 1), sequence(1, 7, 3), "
+        "sequence(7, 1, -3), sequence(2, 2, 0), repeat(NULL, 2), repeat('x', nullif(id, id)), "
+        "sequence(1, nullif(id, id)), sequence(nullif(id, id), 1), sequence(1, nullif(id, id), 1), "
+        "array_repeat(1, nullif(int(id), int(id))), lpad('x', nullif(int(id), int(id)), 'y'), "
+        "space(3), space(nullif(int(id), int(id))), space(-1), "
+        "sequence(9223372036854775806, 9223372036854775807), size(sequence(1, 65536)) FROM orders"
+    )
+    with served.serve(port=0) as server:
+        client = connect(server, autocommit=True)
+        assert sorted(client.execute(query).fetchall()) == sorted(served.sql(query).rows())
+
+
+def test_a_result_with_too_many_bytes_is_refused(with_numbers, connect):
+    with with_numbers.serve(port=0, max_bytes=1_000_000) as server:
+        client = connect(server, autocommit=True)
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+            client.execute("SELECT repeat('x', 1000) FROM n")
+        assert len(client.execute("SELECT x FROM n").fetchall()) == 4000

@@ -134,3 +134,22 @@ def test_grants_without_users_start_no_server(served, tmp_path):
     grants.write_text(GRANTS)
     with pytest.raises(vm.InvalidArgument, match="need users"):
         served.serve(port=0, grants=grants)
+
+
+def test_no_name_in_a_query_stands_for_a_table_that_a_filter_reads(served, tmp_path, connect):
+    """WITH allowed AS (...) once took the place of the table in the filter."""
+    served.sql("CREATE TABLE allowed (customer STRING, who STRING)")
+    served.insert("allowed", [("bob", "eve")])
+    add_user(tmp_path / "users", "eve", "pw")
+    grants = tmp_path / "grants.sql"
+    grants.write_text(
+        "GRANT SELECT ON orders TO eve "
+        "WHERE customer IN (SELECT customer FROM allowed WHERE who = current_user)"
+    )
+    forged = "WITH Allowed AS (SELECT 'ann' AS customer, 'eve' AS who) SELECT id FROM "
+    with served.serve(port=0, users=tmp_path / "users", grants=grants) as server:
+        client = connect(server, "eve", password="pw", autocommit=True)
+        assert client.execute("SELECT id FROM orders").fetchall() == [(2,)]
+        for query in (forged + "orders", forged + "(SELECT * FROM orders) AS o"):
+            with pytest.raises(psycopg.errors.DuplicateAlias):
+                client.execute(query)

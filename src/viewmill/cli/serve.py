@@ -34,6 +34,7 @@ def serve(
         int | None, typer.Option("--metrics-port", help="Serve /metrics and /health here.")
     ] = None,
     max_rows: Annotated[int, typer.Option(help="Rows of one result.")] = _DEFAULT.rows,
+    max_bytes: Annotated[int, typer.Option(help="Bytes of one result.")] = _DEFAULT.bytes,
     timeout: Annotated[float, typer.Option(help="Seconds of one query.")] = _DEFAULT.seconds,
 ) -> None:
     """Serve the mill as it is now, read-only, to psql, BI tools and drivers of Postgres.
@@ -51,6 +52,7 @@ def serve(
             host=host,
             users=users,
             max_rows=max_rows,
+            max_bytes=max_bytes,
             timeout=timeout,
             cert=cert,
             key=key,

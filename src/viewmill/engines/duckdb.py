@@ -26,10 +26,18 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.walk import user_calls
 from viewmill.deltas.arrow import arrow_schema, arrow_type, engine_schema, from_arrow_type
 from viewmill.engines.exact_floats import OF_PAIRS, OF_VALUES
-from viewmill.errors import EvaluationFailed, OutOfMemory, Overflow, UnsupportedQuery, ViewmillError
+from viewmill.errors import (
+    EvaluationFailed,
+    OutOfMemory,
+    Overflow,
+    ResultTooLarge,
+    UnsupportedQuery,
+    ViewmillError,
+)
 from viewmill.program.python_functions import PYTHON_FUNCTIONS, PythonFunction, Unfit
 from viewmill.program.signals import Hearing
 from viewmill.program.user_calls import answers
+from viewmill.sql.bounded_macros import BOUNDED_MACROS
 from viewmill.sql.duckdb_macros import MACROS
 from viewmill.sql.render import render
 from viewmill.sql.render_names import duckdb_type, python_name, user_name
@@ -43,6 +51,30 @@ _SETTINGS = (
     "SET autoload_known_extensions = false",
     "SET enable_external_access = false",
 )
+
+# For SQL that others write.
+# Patterns that Python's `re` matches: some take years, and everybody waits for them.
+_SLOW = ("java_like", "java_extract", "java_replace", "regexp_count", "regexp_substr",
+         "regexp_instr")  # fmt: skip
+
+
+def _refused(name: str, count: int) -> str:
+    said = "patterns of this kind are not allowed here: rlike and regexp_extract take plain ones"
+    return (
+        f"{python_name(name, count)}({', '.join(f'p{i}' for i in range(count))}) AS error('{said}')"
+    )
+
+
+_SAFE = (
+    *(f"CREATE OR REPLACE MACRO {macro}" for macro in BOUNDED_MACROS),
+    *(
+        f"CREATE OR REPLACE MACRO {_refused(name, count)}"
+        for name in _SLOW
+        for count in range(PYTHON_FUNCTIONS[name].least, len(PYTHON_FUNCTIONS[name].parameters) + 1)
+    ),
+    "SET lock_configuration = true",
+)
+_ROWS_AT_ONCE = 8_192
 
 _WIDE_SUM = "Overflow in HUGEINT addition"  # DuckDB's word for a sum beyond 128 bits
 
@@ -100,19 +132,21 @@ def _define_user_function(connection: Any, name: str, call: UserCall) -> None:
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """At most so many rows; `watch` is told how to interrupt the query while it runs."""
+    """At most so many rows and bytes; `watch` is told how to interrupt the query while it runs."""
 
     rows: int
+    bytes: int
     watch: Callable[[Callable[[], None]], AbstractContextManager[object]]
 
 
 class DuckdbEngine:
     """One in-memory DuckDB. Each call has its own cursor, so several threads may run queries."""
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
+    def __init__(self, settings: Sequence[str] = (), *, is_safe: bool = False) -> None:
+        """Safe means for SQL that others write: large values and options are refused."""
         with Hearing():
             self._connection = connect()
-            for setting in settings:
+            for setting in [*settings, *(_SAFE if is_safe else ())]:
                 self._connection.execute(setting)
         self._has_exact_floats = False
         self._user_functions: set[str] = set()
@@ -188,11 +222,25 @@ class DuckdbEngine:
                     cursor.register(_internal(name), table)
                 bound = cursor.sql(sql)
                 heard.check()  # before it runs there is nothing to interrupt
-                if limits is not None:
-                    bound = bound.limit(limits.rows + 1)
-                return _within_the_calendar(bound.to_arrow_table())
+                found = bound.to_arrow_table() if limits is None else _within(bound, limits)
+                return _within_the_calendar(found)
         finally:
             cursor.close()
+
+
+def _within(bound: Any, limits: QueryLimits) -> pa.Table:
+    """The rows of a query, one more than allowed at most; an error before memory is full."""
+    reader = bound.limit(limits.rows + 1).to_arrow_reader(_ROWS_AT_ONCE)
+    pieces, size = [], 0
+    for piece in reader:
+        size += piece.nbytes
+        if size > limits.bytes:
+            raise ResultTooLarge(
+                f"the result has more than {limits.bytes:,} bytes",
+                hint="Ask for fewer rows or columns.",
+            )
+        pieces.append(piece)
+    return pa.Table.from_batches(pieces, reader.schema)
 
 
 def _define_exact_floats(connection: Any) -> None:

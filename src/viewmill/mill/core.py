@@ -166,8 +166,7 @@ class Core:
         """The bulk engine, imported when it is first needed."""
         if self._engine is None:
             if self.spark is None:
-                locked = ("SET lock_configuration = true",) if self.is_safe else ()
-                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])(locked)
+                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])(is_safe=self.is_safe)
             else:
                 self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
         return self._engine

@@ -877,6 +877,7 @@ class Mill:
         host: str = "127.0.0.1",
         users: str | os.PathLike[str] | None = None,
         max_rows: int | None = None,
+        max_bytes: int | None = None,
         timeout: float | None = None,
         cert: str | os.PathLike[str] | None = None,
         key: str | os.PathLike[str] | None = None,
@@ -886,13 +887,13 @@ class Mill:
 
         Port 0 chooses a free one: `server.port`. `users` is a file that `viewmill serve --add-user`
         writes; an address that other machines can reach needs one. A result has at most `max_rows`
-        rows, a query takes at most `timeout` seconds. With `cert` and `key`, files in PEM format,
+        rows and `max_bytes` bytes, a query takes at most `timeout` seconds. With `cert` and `key`, files in PEM format,
         only encrypted connections are taken. `grants` is a file of CREATE ROLE and GRANT statements
         that say who reads what; without it, every user reads everything. It runs until it or the
         mill is closed.
         """
         self._core.require_open()
-        given = {"rows": max_rows, "seconds": timeout}
+        given = {"rows": max_rows, "bytes": max_bytes, "seconds": timeout}
         limits = {name: each for name, each in given.items() if each is not None}
         start = pkgutil.resolve_name("viewmill.serve.server:serve")
         made = pkgutil.resolve_name("viewmill.serve.limits:Limits")(**limits)

@@ -35,6 +35,7 @@ _STATES: tuple[tuple[type[Exception], str], ...] = (
     (errors.Overflow, "22003"),
     (errors.OutOfMemory, "53200"),
     (errors.EvaluationFailed, "22000"),
+    (errors.ResultTooLarge, "54000"),
     (errors.InvalidArgument, "22023"),
     (errors.MillClosed, "57P01"),
     (errors.SnapshotTooOld, "72000"),

@@ -36,6 +36,7 @@ from viewmill.serve.users import secret_of
 _MAX_TOKENS = 1_000
 _TICK_S = 0.2
 _SECONDS = 600.0
+_MAX_BYTES = 4 << 30  # of one result
 
 
 class FlightServer:
@@ -50,7 +51,7 @@ class FlightServer:
         max_rows: int,
         tls: list[tuple[bytes, bytes]] | None,
     ) -> None:
-        self._reader = MillReader(core, max_rows)
+        self._reader = MillReader(core, max_rows, _MAX_BYTES)
         self._closes = threading.Event()
         self._service = _Service(core, self._reader, grants, self._closes, location, users, tls)
 

@@ -26,16 +26,17 @@ def guarded(tree: _TREE, access: Access | None, is_there: Callable[[str], bool])
         return tree
     made = tree.copy()
     common = {each.alias.lower() for each in made.find_all(exp.CTE)}
+    for name in filter(is_there, common):
+        # It would stand for the table below it, also in the filters that are put in.
+        raise Refused(
+            "42712",
+            f'the query calls a part of it "{name}", which is a table or view',
+            hint="Give what stands after WITH another name.",
+        )
     for table in list(made.find_all(exp.Table)):
         name = ".".join(part.name for part in table.parts)
         if name.lower() not in common:
             _guard(table, name, access)
-        elif is_there(name):  # which of the two is meant depends on the place: nobody is trusted
-            raise Refused(
-                "42712",
-                f'the query calls a part of it "{name}", which is a table or view',
-                hint="Give what stands after WITH another name.",
-            )
     return made
 
 

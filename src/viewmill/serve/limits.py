@@ -12,6 +12,7 @@ class Limits:
     """A query that goes beyond is refused or stopped; a connection that does is closed."""
 
     rows: int = 1_000_000  # of one result
+    bytes: int = 256 << 20  # of one result, as columns
     seconds: float = 30.0  # of one query
     connections: int = 100
     message_bytes: int = 4 << 20

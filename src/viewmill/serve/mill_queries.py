@@ -37,18 +37,15 @@ from viewmill.serve.values import oid_of
 
 _TREE = TypeVar("_TREE", bound=exp.Expr)
 _KEPT_BYTES = 256 << 20
-_ENGINE = (
-    "SET memory_limit = '2GB'",
-    "SET lock_configuration = true",
-)
+_ENGINE = ("SET memory_limit = '2GB'",)
 
 
 class MillReader:
     """Reads a mill for all connections of a server, with an engine of its own."""
 
-    def __init__(self, core: Core, max_rows: int) -> None:
-        self.core, self._max_rows = core, max_rows
-        self._engine = DuckdbEngine(_ENGINE)
+    def __init__(self, core: Core, max_rows: int, max_bytes: int) -> None:
+        self.core, self._max_rows, self._max_bytes = core, max_rows, max_bytes
+        self._engine = DuckdbEngine(_ENGINE, is_safe=True)
         self._latest = LatestTables(_KEPT_BYTES)
         with core.lock:
             core.noting.append(self._latest)
@@ -78,7 +75,7 @@ class MillReader:
                 relation, tables = gather_now(self.core, planned, self._latest)
             else:
                 relation, tables = gather_then(self.core, planned, snapshot)
-        limits = QueryLimits(self._max_rows, running.watch)
+        limits = QueryLimits(self._max_rows, self._max_bytes, running.watch)
         table = self._engine.run_limited(relation, tables, limits)
         if table.num_rows > self._max_rows:
             raise too_many_rows(self._max_rows)

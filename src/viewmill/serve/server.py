@@ -133,7 +133,7 @@ class Server:
         self._grants = grants
         self._core, self._listening, self._limits = core, listening, limits
         self._address, self._port = listening.getsockname()[:2]
-        self._mill = MillReader(core, limits.rows)
+        self._mill = MillReader(core, limits.rows, limits.bytes)
         self._catalog = CatalogReader(core)
         self._host = Host(users, limits, self._open_session, self._cancel, tls)
         self._lock = threading.Lock()

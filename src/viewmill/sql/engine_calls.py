@@ -40,6 +40,8 @@ _STRUCTURE = (
 _WORDS = (exp.Literal, exp.Boolean, exp.Null, exp.Star, exp.Var, exp.DataType, exp.Identifier)
 _AROUND = (exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
+_MAKERS = (exp.GenerateSeries, exp.Repeat, exp.Pad, exp.Space, exp.Anonymous)
+
 # DuckDB counts in BIGINT where Spark counts in INT.
 _TYPES: dict[str, Type] = {"array_size": INT, "cardinality": INT, "array_position": BIGINT}
 
@@ -87,16 +89,16 @@ def engine_call(
     )
     span = lowering.span(node)
     try:
-        text = spark_text(tree)
+        text, asked = spark_text(tree), spark_text(_without_lengths(tree))
     except SqlglotError:
         raise QueryNotModelled.because(reason) from None
     try:
-        found = describe(_question(text, template.arguments), ())[0].type
+        found = describe(_question(asked, template.arguments), ())[0].type
     except (UnsupportedQuery, EvaluationFailed) as error:
         raise refused(reason, error, span) from error
     type_ = _TYPES.get(name, found)
     if name == "generate_series":
-        type_ = Nested(f"ARRAY<{_meeting(template.arguments)}>")
+        type_ = Nested(f"ARRAY<{_meeting(template.arguments, tree)}>")
     arguments = (Literal(text, STRING), *template.arguments)
     function = engine_function(_written(node, lowering.environment) or name)
     if is_engine_aggregate(node):
@@ -127,10 +129,30 @@ def _name(node: exp.Expr) -> str:
     return read_function(node)[0] if isinstance(node, exp.Func) else node.key
 
 
-def _meeting(arguments: list[Expression]) -> Type:
+def _meeting(arguments: list[Expression], tree: exp.Expr) -> Type:
     """INT, unless an argument is a BIGINT."""
     wide = any(each.type == BIGINT for each in arguments)
-    return BIGINT if wide else INT
+    return BIGINT if wide or any(map(_is_wide, tree.find_all(exp.Literal))) else INT
+
+
+def _is_wide(number: exp.Literal) -> bool:
+    """Whether a whole number is a BIGINT."""
+    return bool(number.is_int) and abs(int(number.name)) >= 2**31
+
+
+def _without_lengths(tree: exp.Expr) -> exp.Expr:
+    """The call with NULLs for the numbers that say how long a value is: it has the same type.
+
+    Engines work out calls of constants while they plan, before anybody can interrupt them.
+    """
+    made = tree.copy()
+    for call in list(made.find_all(*_MAKERS)):
+        if isinstance(call, exp.Anonymous) and call.name.lower() != "array_repeat":
+            continue
+        numbers = [each for each in call.find_all(exp.Literal) if each.is_int]
+        for each in numbers:
+            each.replace(exp.cast(exp.Null(), "BIGINT" if _is_wide(each) else "INT"))
+    return made
 
 
 def _question(text: str, arguments: list[Expression]) -> str:
