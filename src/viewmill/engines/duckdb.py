@@ -250,13 +250,15 @@ def _define_exact_floats(connection: Any) -> None:
     for type_, functions in of_lists:
         for name, each in functions.items():
             connection.create_function(
-                f"exact_{name}", _over_lists(each), [type_], "DOUBLE", type=PythonUDFType.ARROW
-            )
+                f"exact_{name}", _over_lists(each), [type_], "DOUBLE", type=PythonUDFType.ARROW,
+                null_handling=FunctionNullHandling.SPECIAL,  # of equal values CORR is NULL
+            )  # fmt: skip
 
 
 def _over_lists(function: Callable[[Any], float | None]) -> Callable[[Any], pa.Array]:
     def compute(lists: pa.ChunkedArray) -> pa.Array:
-        return pa.array([function(each) for each in lists.to_pylist()], pa.float64())
+        made = (None if each is None else function(each) for each in lists.to_pylist())
+        return pa.array(list(made), pa.float64())
 
     return compute
 

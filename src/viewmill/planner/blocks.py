@@ -31,12 +31,20 @@ from viewmill.algebra.relations import (
     SetOperation,
     Sort,
 )
-from viewmill.algebra.walk import columns_of, expressions, has_subquery, map_inputs, scans
+from viewmill.algebra.walk import (
+    columns_of,
+    expressions,
+    has_subquery,
+    map_inputs,
+    scans,
+    walk_relations,
+)
 from viewmill.codegen.by_row import compute_by_row
 from viewmill.codegen.join_graph import is_equality
 from viewmill.planner.nested_blocks import separate
 from viewmill.rewrite.clock_conditions import NotIsolated, clock_conditions
 from viewmill.rewrite.correlation import transform_everywhere
+from viewmill.rewrite.extremes_beside_sums import extremes_beside_sums
 from viewmill.rewrite.mixed_cofactor_parts import MixedGroup, mixed_group, mixed_parts
 from viewmill.rewrite.rules import decorrelate, rewrite
 from viewmill.strategies.dataflow.operators.mixed_moments import mixed_candidate
@@ -163,16 +171,27 @@ class _Cutter:
             bottom = bottom.input
         if not isinstance(bottom, Aggregate) or not _is_inner_join(bottom.input):
             return None
-        count, below = self.count, list[Cut]()
+        group = extremes_beside_sums(bottom)
+        beside = query if group is bottom else _with_group(query, group)
+        count = self.count
+        for form in (query,) if beside is query else (query, beside):
+            made = self._over_blocks(form, name)
+            if made is not None and (form is query or not any(map(_lists_join, made))):
+                return made
+            self.count = count
+        return None
+
+    def _over_blocks(self, query: Relation, name: str) -> list[Cut] | None:
+        """A group-by over blocks for what it joins, if a strategy takes it."""
+        below: list[Cut] = []
         try:
             above = self._over_group(query, below)
         except NotCut:
-            above = query
+            return None
         candidates, rejections = self.match(above) if below else ([], [])
-        if candidates:
-            return [*below, Cut(name, above, tuple(candidates), tuple(rejections))]
-        self.count = count
-        return None
+        return (
+            [*below, Cut(name, above, tuple(candidates), tuple(rejections))] if candidates else None
+        )
 
     def _over_group(self, relation: Relation, below: list[Cut]) -> Relation:
         if isinstance(relation, Aggregate):
@@ -270,6 +289,19 @@ def is_filtered_scan(relation: Relation) -> bool:
 def _inputs(relation: Relation) -> tuple[Relation, ...]:
     assert isinstance(relation, Project | Filter | Sort)
     return (relation.input,)
+
+
+def _lists_join(cut: Cut) -> bool:
+    """Whether a block writes the rows of a join out."""
+    is_flow = cut.candidates[0].strategy == "dataflow"
+    return is_flow and any(isinstance(each, Join) for each in walk_relations(cut.query))
+
+
+def _with_group(relation: Relation, group: Aggregate) -> Relation:
+    """A query with another group-by at its bottom."""
+    if isinstance(relation, Aggregate):
+        return group
+    return map_inputs(relation, lambda each: _with_group(each, group))
 
 
 def _is_inner_join(relation: Relation) -> bool:

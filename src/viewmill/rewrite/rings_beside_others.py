@@ -39,7 +39,7 @@ def _others(relation: Aggregate) -> list[tuple[str, AggregateCall]]:
     """What no ring is, if it stands beside rings and is not all sums."""
     others = [(name, call) for name, call in relation.aggregates if not _is_ring(call)]
     has_both = len(others) < len(relation.aggregates) and relation.grouping_sets is None
-    return others if has_both and not all(_is_sum(call) for _, call in others) else []
+    return others if has_both and not all(is_sum(call) for _, call in others) else []
 
 
 def _apart(relation: Relation) -> Relation:
@@ -66,5 +66,6 @@ def _is_ring(call: AggregateCall) -> bool:
     return isinstance(call.type, Packed) and not isinstance(call.type.shape, OperationCall)
 
 
-def _is_sum(call: AggregateCall) -> bool:
+def is_sum(call: AggregateCall) -> bool:
+    """Whether a view tree adds it up."""
     return call.function in _SUMS and not call.distinct

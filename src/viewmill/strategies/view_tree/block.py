@@ -116,7 +116,7 @@ class Block:
     having: tuple[Expression, ...]
     outputs: tuple[Named, ...]
     listed: bool
-    beside: Beside | None = None
+    beside: tuple[Beside, ...] = ()
 
     def occurrence(self, alias: str) -> Occurrence:
         """Look up by name."""
@@ -190,12 +190,22 @@ def _grouped(
         outputs=tuple((name, substitute(each, constant)) for name, each in outputs),
         listed=False,
     )
-    if builder.beside is None:
-        return block
-    variables = dict(named)
-    pairs = {variables[n]: builder.met[key] for n, key in keys if n in variables}
     values = [(n, call.arguments[0]) for n, call in calls if (n, call) not in shown]  # type: ignore[union-attr]
-    return replace(block, beside=Beside(builder.beside, pairs, tuple(values)))  # type: ignore[arg-type]
+    return replace(block, beside=_beside(builder, keys, dict(named), values))
+
+
+def _beside(
+    builder: _Builder, keys: Sequence[Named], variables: Mapping[str, str], values: Sequence[Named]
+) -> tuple[Beside, ...]:
+    """What stands beside the groups: of each table the keys and the values it has."""
+    found = []
+    for scan in builder.beside:
+        names = set(scan.schema.names)
+        met = builder.met[scan.alias]
+        pairs = {variables[n]: met[key] for n, key in keys if n in variables}
+        own = [(n, each) for n, each in values if columns_of(each) & names]
+        found.append(Beside(scan, pairs, tuple(own)))  # type: ignore[arg-type]
+    return tuple(found)
 
 
 def _listed(
@@ -223,7 +233,8 @@ class _Builder:
         self.scans: list[Scan] = []
         self.conditions: list[Expression] = []
         self.columns: dict[str, Expression] = self._flatten(relation)
-        self.met: dict[Expression, Column] = {}  # a key, and the column beside that it equals
+        # By scan beside: a key, and the column that it equals there.
+        self.met: dict[str, dict[Expression, Column]] = {}
         self.beside = self._take_beside(only)
         if len(self.scans) < 2 and not alone:
             raise NotTaken("the query reads one table: there is nothing to join", relation.span)
@@ -257,24 +268,27 @@ class _Builder:
             case _:
                 raise NotTaken(*_blame(relation))
 
-    def _take_beside(self, only: Sequence[Expression]) -> Scan | None:
-        """Take the scan that holds the only values out of the join, with what it is joined by."""
+    def _take_beside(self, only: Sequence[Expression]) -> list[Scan]:
+        """Take the scans that hold the only values out of the join, and what they meet by."""
         read = set().union(*(columns_of(substitute(each, self.columns)) for each in only))
         found = [scan for scan in self.scans if read & set(scan.schema.names)]
-        if not found:
-            return None
-        (scan,) = found
-        names = set(scan.schema.names)
-        self.scans.remove(scan)
+        self.scans = [scan for scan in self.scans if scan not in found]
+        for scan in found:
+            self.met[scan.alias] = self._take_meeting(set(scan.schema.names))
+        return found
+
+    def _take_meeting(self, names: set[str]) -> dict[Expression, Column]:
+        """Take the conditions that join a table beside the groups."""
         met = [each for each in self.conditions if columns_of(each) & names]
         self.conditions = [each for each in self.conditions if each not in met]
+        pairs: dict[Expression, Column] = {}
         for each in met:
             assert isinstance(each, Call)
             key, column = each.arguments
             if each.function != "<=>" or not isinstance(column, Column):
                 raise NotTaken("values beside a group that are not joined by its key", each.span)
-            self.met[key] = column
-        return scan
+            pairs[key] = column
+        return pairs
 
     def _note(self, condition: Expression, columns: Mapping[str, Expression]) -> None:
         if has_subquery(condition):

@@ -32,7 +32,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
     block, layout, places = plan.block, plan.layout, plan.places
     definitions = Definitions(block, layout.numbers)
     result = Result(block, layout)
-    if layout.is_of_numbers:
+    if layout.is_stated:
         states = [State(p.state, p.kind, definitions.place(p)) for p in places.all]
         states.append(State(STATE, result.kind, definitions.result(result)))
     else:
@@ -53,7 +53,7 @@ def emit_program(plan: TreePlan, strategy: str) -> Program:
         )
         fed = (replace(writer.write([path], (), names), steps=math.inf) for path in plan.fed)
         beside = result.write_beside(writer.source, names)
-        return (*changing, *fed, *([] if beside is None else [beside]))
+        return (*changing, *fed, *beside)
 
     writer = TriggerWriter(Source(), block, layout, places, result)
     head = [f"variable order   {plan.order}"]
@@ -69,8 +69,7 @@ def assemble(
     names = [state.name for state in states]
     result.functions_arguments = ", ".join(names)
     scans = [each.scan for each in block.occurrences]
-    if block.beside is not None:
-        scans.append(block.beside.scan)
+    scans += [each.scan for each in block.beside]
     for scan in scans:
         source.know(scan, input_of(scan))
     source.reserve(*RESERVED, *names)
@@ -81,7 +80,7 @@ def assemble(
         result.write_contents(source)
     else:
         enumeration = write_enumeration(source, plan, names)
-    rebuild = block.is_global and not writer.layout.is_of_numbers
+    rebuild = block.is_global and not writer.layout.is_stated
     if rebuild:
         result.write_rebuild(source)
     for prefix in writer.layout.user_rings:

@@ -69,8 +69,13 @@ class Layout:
 
     @property
     def is_of_numbers(self) -> bool:
-        """Whether SQL can state what each view keeps."""
+        """Whether each view keeps nothing but numbers."""
         return len(self.rings) == 1
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether SQL can state what each view keeps."""
+        return self.is_of_numbers and not self.block.beside
 
     def slots(self, view: View) -> tuple[Slot, ...]:
         """The slots of a view, ring after ring; an indicator counts the keys of its table."""

@@ -89,7 +89,7 @@ def plan_tree(
     if indicators:
         root = add_indicators(root)
     # States that no SQL states are built by feeding every table, those that never change too.
-    is_fed = any(is_of_ring(call) for _, call in block.aggregates)
+    is_fed = bool(block.beside) or any(is_of_ring(call) for _, call in block.aggregates)
     if is_fed and any(view.indicators for view in root.walk()):
         changing = frozenset(each.alias for each in block.occurrences)
     kept = materialize(root, changing)

@@ -147,6 +147,25 @@ class Decomposer:
         condition = self._guard(where) if where is not None else ONE
         return collected([piece.where.times(condition) for piece in pieces])
 
+    def condition(self, where: Expression | None) -> Term:
+        """1 where FILTER holds."""
+        return ONE if where is None else self._guard(where)
+
+    def measured(self, value: Expression, *, rounded: bool) -> list[Piece]:
+        """A DOUBLE whose powers are summed exactly: of one table, or made of small whole numbers.
+
+        `rounded` says that whole numbers are taken as floats: their powers may leave 128 bits.
+        """
+        inner = uncast(value)
+        small = isinstance(inner.type, Integer) and inner.type.bits <= 32
+        if isinstance(inner, Literal) or (small and not rounded):
+            return self._pieces(inner)
+        aliases = self._aliases(value)
+        if len(aliases) > 1:
+            shown = display_expression(inner)
+            raise NotTaken(f"the powers of {shown}, which is of several tables", value.span)
+        return [self._atom(value, aliases)]
+
     # Expressions.
 
     def _aliases(self, expression: Expression) -> set[str]:
@@ -301,8 +320,13 @@ def _sum(parts: list[tuple[int, Term]]) -> tuple[Term, ...]:
 
 def is_finite(value: Expression) -> Expression:
     """The guard of a float that is neither NaN nor infinite."""
+    return is_below(value, float("inf"))
+
+
+def is_below(value: Expression, most: float) -> Expression:
+    """The guard of a float whose magnitude is below a limit; NaN is not."""
     size = Call("abs", (value,), DOUBLE, value.nullable)
-    return Call("<", (size, Literal(float("inf"), DOUBLE)), BOOLEAN, value.nullable)
+    return Call("<", (size, Literal(most, DOUBLE)), BOOLEAN, value.nullable)
 
 
 def is_number(value: Expression) -> Expression:
@@ -328,6 +352,13 @@ def judges(guard: Expression, value: Expression) -> bool:
     """Whether a guard only asks something of a value that is computed anyway."""
     known = (not_null(value), is_finite(value), is_number(value), is_not_zero(value))
     return guard in known
+
+
+def uncast(expression: Expression) -> Expression:
+    """What a DOUBLE was before it was one."""
+    while isinstance(expression, Cast) and isinstance(expression.type, Float):
+        expression = expression.input
+    return expression
 
 
 def variable_owner(name: str) -> str:

@@ -17,7 +17,7 @@ from viewmill.codegen.scalar import Operand, Scalar
 from viewmill.codegen.source import Source
 from viewmill.program.program import Trigger
 from viewmill.program.states import Indexed, Slot
-from viewmill.strategies.view_tree.block import Block, Occurrence
+from viewmill.strategies.view_tree.block import Beside, Block, Occurrence
 from viewmill.strategies.view_tree.layout import Layout
 from viewmill.strategies.view_tree.rings.ring import Payload, SlotRef
 from viewmill.strategies.view_tree.rows import key_text, key_word, read_rows, value_of
@@ -50,8 +50,15 @@ class Result:
 
     def _beside_slots(self) -> list[str]:
         """For each value beside a group its word, and whether it is NULL: sums over one row."""
-        values = () if self.block.beside is None else self.block.beside.values
-        return [slot for i in range(len(values)) for slot in (f"beside_{i}", f"beside_{i}_null")]
+        return [slot for name in self._beside_names() for slot in self._beside_pair(name)]
+
+    def _beside_names(self) -> list[str]:
+        return [name for each in self.block.beside for name, _ in each.values]
+
+    def _beside_pair(self, name: str) -> tuple[str, str]:
+        """The words of a value beside a group: what it is, and whether it is NULL."""
+        i = self._beside_names().index(name)
+        return f"beside_{i}", f"beside_{i}_null"
 
     def _slot_ref(self) -> SlotRef:
         kind = self.kind
@@ -86,12 +93,12 @@ class Result:
         for ring, payload in zip(self.layout.rings, payloads, strict=True):
             ring.add(source, root, payload, ref)
 
-    def write_beside(self, source: Source, states: list[str]) -> Trigger | None:
-        """The trigger of the values beside the groups, each of which is one row or none."""
-        beside = self.block.beside
-        if beside is None:
-            return None
-        scan, kind = beside.scan, self.kind
+    def write_beside(self, source: Source, states: list[str]) -> list[Trigger]:
+        """The triggers of the values beside the groups, each of which is one row or none."""
+        return [self._write_beside(source, each, states) for each in self.block.beside]
+
+    def _write_beside(self, source: Source, beside: Beside, states: list[str]) -> Trigger:
+        scan = beside.scan
         keys = [beside.keys[field.name] for field in self.fields]
         read = [*keys, *(column for _, column in beside.values)]
         rows = read_rows(source, Occurrence(scan), read)
@@ -103,18 +110,20 @@ class Result:
                 words = [self._key_operand(source, rows.value(c), f)
                          for c, f in zip(keys, self.fields, strict=True)]  # fmt: skip
                 source.line(f"e = indexed_touch({STATE}, {key_text(words, self.fields)})")
-                for i, (_, column) in enumerate(beside.values):
-                    value = rows.value(column)
-                    word = key_word(value, Field("", column.type, False))
-                    null = value.null or "False"
-                    at, at_null = kind.word(f"beside_{i}"), kind.word(f"beside_{i}_null")
-                    with source.block(f"if {null}:"):
-                        source.line(f"indexed_add({STATE}, e, {at_null}, m)")
-                    with source.block("else:"):
-                        source.line(f"indexed_add({STATE}, e, {at}, m * {word})")
+                for name, column in beside.values:
+                    self._add_beside(source, name, column, rows.value(column))
             source.line("return size")
         source.line()
         return Trigger(rows.input.name, function, rows.columns)
+
+    def _add_beside(self, source: Source, name: str, column: Column, value: Operand) -> None:
+        """Write what adds a value to its word, or NULL to the word that says so."""
+        at, at_null = (self.kind.word(slot) for slot in self._beside_pair(name))
+        word = key_word(value, Field("", column.type, False))
+        with source.block(f"if {value.null or 'False'}:"):
+            source.line(f"indexed_add({STATE}, e, {at_null}, m)")
+        with source.block("else:"):
+            source.line(f"indexed_add({STATE}, e, {at}, m * {word})")
 
     def _key_operand(self, source: Source, operand: Operand, field: Field) -> Operand:
         null = None if operand.null is None else f"int({operand.null})"
@@ -122,10 +131,10 @@ class Result:
 
     def _bind_beside(self, source: Source) -> dict[str, Operand]:
         """Write what reads the values beside entry e."""
-        beside, bound = self.block.beside, dict[str, Operand]()
-        for i, (name, column) in enumerate(() if beside is None else beside.values):
-            value, null = source.name(f"beside_{i}"), source.name(f"beside_{i}_null")
-            at, at_null = self.kind.word(f"beside_{i}"), self.kind.word(f"beside_{i}_null")
+        bound: dict[str, Operand] = {}
+        for name, column in (value for each in self.block.beside for value in each.values):
+            value, null = source.name("beside"), source.name("beside_null")
+            at, at_null = (self.kind.word(slot) for slot in self._beside_pair(name))
             word = value_of(f"int_at({STATE}, e, {at})", Field("", column.type, False))
             source.line(f"{value} = {word}")
             source.line(f"{null} = int_at({STATE}, e, {at_null}) != 0")

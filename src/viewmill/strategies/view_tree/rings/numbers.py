@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from viewmill.algebra.aggregates import moments_of
 from viewmill.algebra.expressions import Aggregate, Column, Expression
 from viewmill.algebra.float_parts import SUM_PARTS
 from viewmill.algebra.types import Decimal, Float, Integer, Wide
@@ -47,6 +48,7 @@ from viewmill.strategies.view_tree.rings.arithmetic import (
     leaf_kind,
 )
 from viewmill.strategies.view_tree.rings.finish_numbers import finish
+from viewmill.strategies.view_tree.rings.moments import ShownMoment, finish_moment, moment_sums
 from viewmill.strategies.view_tree.rings.ring import SlotRef
 from viewmill.strategies.view_tree.rows import Rows
 from viewmill.strategies.view_tree.tree import View
@@ -91,6 +93,7 @@ class Numbers:
     aggregates: tuple[tuple[str, Aggregate], ...]
     root_slots: list[RootSlot] = field(default_factory=list)
     shown: dict[str, Shown] = field(default_factory=dict)
+    moments: dict[str, ShownMoment] = field(default_factory=dict)
     by_signature: dict[str, dict[Signature, Slot]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,7 +101,10 @@ class Numbers:
         decomposer = Decomposer(self.block)
         for name, call in self.aggregates:
             _require_taken(call)
-            self.shown[name] = self._aggregate(call, decomposer)
+            if moments_of(call.function) is not None:
+                self.moments[name] = self._moment(call, decomposer)
+            else:
+                self.shown[name] = self._aggregate(call, decomposer)
         for view in self.root.walk():
             if view is not self.root:
                 self.by_signature[view.name] = self.view_slots(view)
@@ -139,6 +145,17 @@ class Numbers:
             for name, chosen in _SPECIALS
         ]
         return Shown(count, total, tuple(specials))
+
+    def _moment(self, call: Aggregate, decomposer: Decomposer) -> ShownMoment:
+        """The slots of what is made of sums of powers and of products."""
+        made = moment_sums(call, decomposer)
+        count = self._root_slot("count", made.count, exact=True)
+        finite = self._root_slot("finite", made.finite, exact=True)
+        sums = {
+            name: self._root_slot(_moment_name(call, name), terms, exact=False)
+            for name, terms in made.sums.items()
+        }
+        return ShownMoment(count, finite, sums)
 
     def _root_slot(self, wish: str, terms: tuple[Term, ...], *, exact: bool, scale: int = 0) -> str:
         kind: Kind = "wide" if exact else "sum"
@@ -294,7 +311,9 @@ class Numbers:
                 arithmetic.add(source, ref, each.slot, value)
 
     def finish(self, name: str, call: Aggregate, scalar: Scalar, ref: SlotRef) -> Operand:
-        """The count, the sum or the average."""
+        """The count, the sum, the average or what moments make."""
+        if name in self.moments:
+            return finish_moment(call, self.moments[name], scalar, ref)
         shown = self.shown[name]
         return finish(call, shown.count, shown.total, shown.specials, shown.about, scalar, ref)
 
@@ -327,9 +346,13 @@ def _factor(source: Source, factor: Factor, rows: Rows) -> Value:
 def _product(operands: list[Operand], kind: Kind) -> str:
     if kind == "int":
         return " * ".join(["m", *(each.value for each in operands)])
-    if kind == "sum":
-        return f"exact_of({EXACT_ROOM}, {' * '.join(each.value for each in operands)}, m)"
     first, *others = operands
+    if kind == "sum":
+        text = f"exact_of({EXACT_ROOM}, {first.value}, m)"
+        for other in others:
+            once = f"exact_of({EXACT_ROOM}, {other.value}, 1)"
+            text = f"exact_mul({EXACT_ROOM}, {text}, {once})"
+        return text
     text = f"wide_times({first.value}, m)" if first.is_wide else f"wide_product(m, {first.value})"
     for other in others:
         text = f"wide_{'mul' if other.is_wide else 'times'}({text}, {other.value})"
@@ -390,6 +413,12 @@ def _wish(signature: Signature) -> str:
     return "_".join(["count", *_names(signature)])
 
 
+def _moment_name(call: Aggregate, product: str) -> str:
+    """How a sum of products of arguments is called."""
+    columns = [sorted(columns_in(call.arguments["yx".index(each)])) for each in product]
+    return "_".join(["sum", *(each.split(".")[-1].lower() for some in columns for each in some)])
+
+
 def _names(factors: Iterable[tuple[str, Factor]]) -> list[str]:
     """The columns of a product, for a name that a person can read."""
     names: list[str] = []
@@ -408,6 +437,8 @@ def _unique(wish: str, taken: list[str]) -> str:
 
 
 def _require_taken(call: Aggregate) -> None:
+    if moments_of(call.function) is not None and not call.distinct:
+        return
     if call.function not in TAKEN:
         raise NotTaken(f"{call.function} is not maintained by a view tree", call.span)
     if call.distinct:
