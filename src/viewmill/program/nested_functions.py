@@ -7,6 +7,7 @@ next   sql.nested_functions types the calls; program.user_calls computes each di
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 from collections.abc import Callable, Sequence
