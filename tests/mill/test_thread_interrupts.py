@@ -24,6 +24,7 @@ from tests.mill.test_interrupts import check, filled
 
 import viewmill as vm
 from viewmill.mill import uninterruptible
+from viewmill.program.threads import mine
 
 TRIALS = int(os.environ.get("VIEWMILL_INTERRUPTS", "60"))
 
@@ -349,7 +350,7 @@ def test_a_twin_that_dies_at_its_birth_is_not_waited_for(
 
     with vm.connect() as mill:
         mill.sql("CREATE TABLE t (x BIGINT)")
-        uninterruptible.mine.twin = None
+        mine.twin = None
         monkeypatch.setattr(_thread, "start_new_thread", start)
         mill.insert("t", [(1,)])
         assert len(started) == 2

@@ -169,7 +169,7 @@ class _World:
                 self.mill = self._again(root)
             else:
                 return self._change(self._draw())
-        except OutcomeUnknown:
+        except (OutcomeUnknown, MillClosed):  # of a checkpoint: this one, or one that Ctrl-C hid
             return False
         except StorageFailed:
             pass  # who asks for a checkpoint is told
