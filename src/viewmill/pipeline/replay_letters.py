@@ -120,7 +120,7 @@ def _as_table(mill: Mill, source: Source, letter: Letter, row: Any) -> pa.Table:
         values[sign] = "delete" if source.change else "-1"  # it was kept without its sign
     if sign is not None and values.get(sign) is None:
         raise InvalidRow(f'the row does not say whether it comes or goes: "{sign}"')
-    return convert(text_table("the letter", [values], schema.names, 0), schema, "the letter",
+    return convert(text_table("the letter", [values], schema, 0), schema, "the letter",
                    first_row=1)  # fmt: skip
 
 
