@@ -871,10 +871,10 @@ class Mill:
 
         Port 0 chooses a free one: `server.port`. `users` is a file that `viewmill serve --add-user`
         writes; an address that other machines can reach needs one. A result has at most `max_rows`
-        rows and `max_bytes` bytes, a query takes at most `timeout` seconds. With `cert` and `key`, files in PEM format,
-        only encrypted connections are taken. `grants` is a file of CREATE ROLE and GRANT statements
-        that say who reads what; without it, every user reads everything. It runs until it or the
-        mill is closed.
+        rows and `max_bytes` bytes, a query takes at most `timeout` seconds. With `cert` and `key`,
+        files in PEM format, only encrypted connections are taken. `grants` is a file of CREATE ROLE
+        and GRANT statements that say who reads what; without it, every user reads everything. It
+        runs until it or the mill is closed.
         """
         self._core.require_open()
         given = {"rows": max_rows, "bytes": max_bytes, "seconds": timeout}
