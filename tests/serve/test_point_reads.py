@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -67,7 +68,7 @@ def test_the_index_finds_what_the_engine_finds(uncompiled, seed):
             "CREATE MATERIALIZED VIEW v AS "
             "SELECT s, count(*) AS c, sum(x) AS x, avg(n) AS m FROM loose GROUP BY s"
         )
-        asked = [
+        asked: list[tuple[Any, list[Any]]] = [
             (query("SELECT * FROM loose WHERE s = $1"), ["a", "b", "sé", "", "nobody", None]),
             (query("SELECT x AS y, n FROM loose AS l WHERE l.n = $1"), [1, 2, -3, 9, 2**70, "2"]),
             (query('SELECT "S s", id FROM keyed WHERE id = $1'), [0, 1, 2, 3, -1]),
