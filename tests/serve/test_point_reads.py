@@ -21,7 +21,7 @@ def query(sql):
 
 @contextmanager
 def reading(mill):
-    reader = MillReader(mill._core, 1_000, 1 << 20)
+    reader = MillReader(mill._core, 10_000, 1 << 20)
     try:
         yield reader
     finally:
@@ -133,3 +133,18 @@ def test_a_transaction_that_reads_by_key_stays_at_its_version(served, connect):
         assert other.execute(sql, ("ann",), prepare=True).fetchone()[0] == 15
         client.commit()
         assert client.execute(sql, ("ann",), prepare=True).fetchone()[0] == 15
+
+
+def test_an_index_that_nobody_reads_keeps_no_changes(uncompiled):
+    asked = query("SELECT x FROM t WHERE k = $1")
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k BIGINT, x BIGINT)")
+        mill.insert("t", [(1, 1)])
+        with reading(mill) as reader:
+            for _ in range(10):
+                assert reader.run(asked, [1], None, Running(), None).num_rows == 1
+            assert reader._points._indexes
+            for i in range(3):
+                mill.insert("t", [(2, i)] * 500)
+            assert not reader._points._indexes
+            assert reader.run(asked, [2], None, Running(), None).num_rows == 1_500

@@ -77,11 +77,14 @@ class PointReads:
                 self._core.noting.remove(self)
 
     def note(self, changes: Mapping[str, Changed]) -> None:
-        """Take the change of each table and view."""
+        """Take the change of each table and view; an index that nobody reads is dropped."""
         for name, change in changes.items():
-            for (indexed, _), index in self._indexes.items():
-                if indexed == name.lower():
+            for key, index in list(self._indexes.items()):
+                if key[0] == name.lower():
                     index.coming.append(change)
+                    index.changed += change.size
+                    if index.is_outdated():
+                        del self._indexes[key]
 
     def reads(self, query: ClientQuery) -> str:
         """What a query reads by key, "" if it does not."""
@@ -122,7 +125,7 @@ class PointReads:
         the more rows there are, and the more of them change at once, the later."""
         entry = self._core.catalog.get(plan.name)
         found = self._indexes.get((plan.name, plan.keys))
-        if found is not None and found.owner is entry and not found.is_outdated():
+        if found is not None and found.owner is entry:
             return found
         self._indexes.pop((plan.name, plan.keys), None)
         rows = self._core.row_count(plan.name)
@@ -161,6 +164,7 @@ class _Index:
     later: dict[Key, list[tuple[Delta, int]]] = field(default_factory=dict)
     coming: list[Changed] = field(default_factory=list)
 
+    changed: int = 0  # rows since
     is_ready: bool = False
 
     def fill(self) -> None:
@@ -185,8 +189,7 @@ class _Index:
 
     def is_outdated(self) -> bool:
         """Whether so much has changed that a new index is better."""
-        waiting = sum(each.size for each in self.coming)
-        return waiting + len(self.later) > 1_000 + self.base.size // 2
+        return self.changed > 1_000 + self.base.size // 2
 
     def rows(self, key: Key, dictionary: Dictionary) -> Delta | None:
         """The rows of a key, None if they cannot be told."""
