@@ -4,7 +4,7 @@ with vm.connect() as mill:
     mill.sql("CREATE TABLE t (x BIGINT)")
     mill.sql("CREATE MATERIALIZED VIEW total AS SELECT sum(x) AS x FROM t")
     mill.insert("t", [(1,)])
-    seen = []
+    seen: list[vm.Change] = []
     mill["total"].subscribe(seen.append)
     mill.insert("t", [(5,)])
     (change,) = seen
