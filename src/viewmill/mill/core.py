@@ -11,7 +11,7 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +114,8 @@ class Core:
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
         self.is_safe = False  # whether SQL comes from people who are not trusted
+        # Stands around each commit and refresh, if somebody wants to know of them.
+        self.watched: Callable[[], AbstractContextManager[None]] | None = None
         self.noting: list[Noting] = []  # those who read older versions, or keep rows of now
         # By temporal view: what gives its catalog record, if the current batch starts the view.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}

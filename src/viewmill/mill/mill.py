@@ -11,7 +11,7 @@ import os
 import pkgutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
@@ -466,6 +466,9 @@ class Mill:
     def _commit_one(self, entry: TableEntry, change: Changed) -> None:
         """Commit the change of one table."""
         core = self._core
+        if core.watched is not None:
+            self._commit({entry.name: change})
+            return
         if not is_small_commit(core, entry, change):
             self._commit({entry.name: change})
             return
@@ -485,7 +488,8 @@ class Mill:
         core.require_writable()
         if core.tiers.compiling:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
-        has_deferred = commit_batch(core, changes)
+        with nullcontext() if core.watched is None else core.watched():
+            has_deferred = commit_batch(core, changes)
         self._checkpoint_if_due()
         if has_deferred or core.time.watched:
             self.clock.wake()
@@ -859,6 +863,43 @@ class Mill:
         self._servers.append(weakref.ref(started))
         return started
 
+    def trace(self, tracer: Any = None) -> Any:
+        """Make a span of OpenTelemetry of each commit and refresh, with an event per changed view.
+
+        `tracer` is one of OpenTelemetry's; without it, the one of the program's own provider. It
+        goes on until its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.traces:traces", tracer, extra="opentelemetry")
+
+    def log_commits(self, to: str | os.PathLike[str] | Callable[[str], object]) -> Any:
+        """Write a line of JSON for each commit and refresh to a file, or give it to a function.
+
+        It goes on until its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.commit_log:commit_log", to)
+
+    def lineage(
+        self,
+        to: str | os.PathLike[str] | Callable[[dict[str, Any]], object],
+        *,
+        namespace: str = "viewmill",
+        every: float = 60.0,
+    ) -> Any:
+        """Tell what views are made of, and that they changed, by events of OpenLineage.
+
+        `to` is the address of a server (http://... or https://...), a file for lines of JSON, or a
+        function. A view that goes on changing is told of once in `every` seconds. It goes on until
+        its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.lineage:lineage", to, namespace, every)
+
+    def _report(self, name: str, *given: Any, extra: str = "") -> Any:
+        self._core.require_open()
+        start = server(name, extra) if extra else pkgutil.resolve_name(name)
+        started = start(self._core, *given)
+        self._servers.append(weakref.ref(started))
+        return started
+
     def serve_metrics(self, *, port: int = 9464, host: str = "127.0.0.1") -> Any:
         """Serve the figures of `status()` to Prometheus at /metrics, and the health at /health.
 
@@ -888,9 +929,9 @@ class Mill:
         Port 0 chooses a free one: `server.port`. `users` is a file that `viewmill serve --add-user`
         writes; an address that other machines can reach needs one. A result has at most `max_rows`
         rows and `max_bytes` bytes, a query takes at most `timeout` seconds. With `cert` and `key`,
-        files in PEM format, only encrypted connections are taken. `grants` is a file of CREATE
-        ROLE and GRANT statements that say who reads what; without it, every user reads everything.
-        It runs until it or the mill is closed.
+        files in PEM format, only encrypted connections are taken. `grants` is a file of CREATE ROLE
+        and GRANT statements that say who reads what; without it, every user reads everything. It
+        runs until it or the mill is closed.
         """
         self._core.require_open()
         given = {"rows": max_rows, "bytes": max_bytes, "seconds": timeout}

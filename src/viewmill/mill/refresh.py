@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
@@ -437,6 +438,11 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
     if not entry.waiting_rows:
         entry.refreshed = core.now()
         return
+    with nullcontext() if core.watched is None else core.watched():
+        _refresh_view(core, entry)
+
+
+def _refresh_view(core: Core, entry: ViewEntry) -> None:
     try:
         outputs = refresh_blocks(core, netted(entry), {entry.name})
         followers = core.catalog.immediate() - {entry.name}

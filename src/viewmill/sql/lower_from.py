@@ -50,9 +50,8 @@ _MODIFIERS = (
 def lower_from(select: exp.Select, environment: Environment) -> Read:
     """What SELECT reads; without FROM one row without columns."""
     source = select.args.get("from_")
-    if source is None:
-        read: Read = one_row(), Scope(outer=environment.outer)
-    else:
+    read: Read = one_row(), Scope(outer=environment.outer)
+    if source is not None:
         read = lower_table(source.this, environment)
     for join in select.args.get("joins") or []:
         read = _join(read, join, environment)
