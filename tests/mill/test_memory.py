@@ -463,6 +463,24 @@ def test_a_view_of_which_no_single_state_can_be_released_keeps_to_a_budget_as_a_
         assert mill["v"].verify() == []
 
 
+@pytest.mark.parametrize(
+    ("policy", "rows"),
+    [("IMMEDIATE", 20), ("EVERY INTERVAL '60' SECONDS", 1200), ("EVERY 500 ROWS", 500)],
+)
+def test_states_are_chosen_for_all_that_comes_until_a_deferred_refresh(
+    policy: str, rows: float
+) -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k INT)")
+        mill.expect("t", rows=20, every="1 second")
+        query = "SELECT k, count(*) AS n FROM t GROUP BY k"
+        mill.sql(f"CREATE MATERIALIZED VIEW v REFRESH {policy} MEMORY '1 MB' AS {query}")
+        (entry,) = mill.core.catalog.budgeted_views()
+        memory.release_states(mill.core)
+        assert entry.budgeted is not None
+        assert entry.budgeted.planned_for["t"].rows == pytest.approx(rows)
+
+
 def test_a_view_that_follows_the_clock_takes_no_memory() -> None:
     query = "SELECT k, count(*) AS n FROM s WHERE ts > now() - INTERVAL 1 HOUR GROUP BY k"
     with vm.connect() as mill:

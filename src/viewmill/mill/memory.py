@@ -50,6 +50,7 @@ from viewmill.planner.operators import (
 )
 from viewmill.planner.select_states import Selection, delta_cost, full_cost, select_states
 from viewmill.policies.arrivals import COMPLETE, Expectation
+from viewmill.policies.policies import least_rows, span_of
 from viewmill.program.program import ByRow, Exploded, MomentParts, Recursive, Triggers
 from viewmill.program.uses import units_of, uses_of
 from viewmill.program.windows import Windowed
@@ -276,12 +277,20 @@ def _is_as_large(core: Core, source: str, rows: int) -> bool:
 
 
 def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
-    """The expected next delta of each source; waiting rows count if a source is otherwise quiet.
+    """What the next refresh finds of each source: its next delta, or all until a deferred refresh.
 
+    Waiting rows count if a source is otherwise quiet.
     For other sources the waiting rows say nothing about later refreshes, and the next refresh
     weighs them itself, together with the cost of rebuilding states.
     """
-    found = {name: core.expectation(name, now) for name in entry.reads}
+    span = span_of(entry.policies)
+    found = {name: core.expectation(name, now, span) for name in entry.reads}
+    coming = sum(each.rows for each in found.values() if not each.is_quiet)
+    if 0 < coming < (least := least_rows(entry.policies)):
+        times = least / coming
+        for name, each in found.items():
+            deltas = max(1.0, each.deltas / times)
+            found[name] = replace(each, rows=each.rows * times, deltas=deltas)
     for source, deltas in entry.waiting.items():
         waits = sum(delta.size for delta in deltas)
         known = found[source.lower()]
