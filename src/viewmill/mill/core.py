@@ -251,13 +251,19 @@ class Core:
             entry.arrivals = Arrivals(static=entry.table.options.static, commits=self.commits)
         return entry.arrivals
 
-    def expectation(self, name: str, now: int) -> Expectation:
-        """The expected next delta of a table or view; that of a view follows from its sources."""
+    def expectation(self, name: str, now: int, span: int | None = None) -> Expectation:
+        """The expected next delta of a table or view; that of a view follows from its sources.
+
+        For who takes changes once per `span` microseconds it is all that comes in this time.
+        """
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry):
-            return self.arrivals_of(entry).expect(entry.table.rows, now)
+            arrivals, rows = self.arrivals_of(entry), entry.table.rows
+            if span is None:
+                return arrivals.expect(rows, now)
+            return arrivals.expect_within(rows, now, span)
         assert isinstance(entry, ViewEntry)
-        below = [self.expectation(each, now) for each in entry.reads]
+        below = [self.expectation(each, now, span) for each in entry.reads]
         awaited = [each for each in below if not each.is_quiet]
         if not awaited:
             return COMPLETE if all(each.complete for each in below) else replace(below[0], rows=0.0)

@@ -59,6 +59,7 @@ from viewmill.policies.policies import is_immediate
 from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.program import Timed
 from viewmill.program.window_parts import WindowParts
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
@@ -325,7 +326,21 @@ def plan_view(
         made = replace(made, reason=f"{made.reason}; {why}")
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
         made = _without_parts(core, statement, query, options)
+    _require_releasable(statement, made)
     return made, query
+
+
+def _require_releasable(statement: CreateMaterializedView, made: Plan) -> None:
+    """What cannot be recomputed at any time cannot give memory back."""
+    if statement.memory_bytes is None:
+        return
+    if any(isinstance(each.program.body, Timed) for each in made.blocks):
+        raise UnsupportedQuery(
+            "a view that follows the clock takes no MEMORY",
+            detail="Its rows leave as time passes, which a query that is run again does not see.",
+            hint="A condition that keeps fewer rows bounds what it holds.",
+            span=statement.span,
+        )
 
 
 def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relation | None:
