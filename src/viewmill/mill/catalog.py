@@ -45,6 +45,7 @@ class TableEntry:
     key: str
     table: Table
     arrivals: Arrivals | None = None  # its arrival history, from the first change on
+    heard: int | None = None  # when it changed last, if it may be idle
 
     @property
     def is_gathered(self) -> bool:

@@ -220,6 +220,8 @@ def _keep(
         core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
         table.commit(version)
         has_parts = has_parts or table.parts is not None
+        if table.options.idle_after is not None:
+            entry.heard = now
     publish(core, version, changed, outputs, now, reached)
     for change in changed.values():
         if isinstance(change, Pieces):
