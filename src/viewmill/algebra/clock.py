@@ -18,7 +18,7 @@ from viewmill.errors import Span
 
 CLOCK = "#clock"  # what programs that time changes read; no table can have this name
 WATERMARK = "#watermark "  # and those that the time of a table changes, before its name
-_NOW = "now"
+_NOW, _WATERMARK = "now", "watermark"
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -30,7 +30,8 @@ def now(span: Span | None = None) -> Call:
 def watermark(tables: Iterable[str], span: Span | None = None) -> Call:
     """How far time has come for tables: the least of their watermarks."""
     names = sorted({each.lower() for each in tables})
-    return Call(_NOW, tuple(Literal(each, STRING) for each in names), TIMESTAMP, False, span)
+    given = tuple(Literal(each, STRING) for each in names)
+    return Call(_WATERMARK, given, TIMESTAMP, False, span)
 
 
 def tables_of(clock: Expression) -> tuple[str, ...]:
@@ -40,8 +41,8 @@ def tables_of(clock: Expression) -> tuple[str, ...]:
 
 
 def is_now(expression: Expression) -> bool:
-    """Whether it is the time of the mill itself."""
-    return isinstance(expression, Call) and expression.function == _NOW
+    """Whether it is the time of the mill itself, or that of tables."""
+    return isinstance(expression, Call) and expression.function in (_NOW, _WATERMARK)
 
 
 def clock_read(expression: Expression) -> Expression | None:
