@@ -225,3 +225,18 @@ def test_a_window_without_a_time_is_underlined(query: str, message: str) -> None
     with pytest.raises(vm.errors.ViewmillError, match=message) as raised:
         mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     assert raised.value.span is not None
+
+
+def test_a_recomputed_view_over_a_view_hears_ticks() -> None:
+    mill = vm.connect()
+    mill.sql("CREATE TABLE `Bids of 日` (ts TIMESTAMP, x INT) TIMESTAMP BY ts")
+    mill.sql("CREATE MATERIALIZED VIEW low AS SELECT ts, x FROM `bids of 日` WHERE x < 9")
+    mill.sql("""
+        CREATE MATERIALIZED VIEW v REFRESH POLICY FULL AS
+        SELECT window_end, count(*) AS n FROM low [WINDOW 10 SECONDS SLIDE 5 SECONDS]
+    """)
+    mill.insert("Bids of 日", [(_START, 1), (_START + 6 * _SECOND, 2)])
+    assert mill["v"].rows() == [(_START + 5 * _SECOND, 1)]
+    mill.advance("bids of 日", to=_START + 13 * _SECOND)
+    assert mill["v"].rows() == [(_START + 10 * _SECOND, 2)]
+    assert mill["v"].verify() == []
