@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from viewmill.algebra.clock import CLOCK, clock_reads, with_moment
@@ -316,6 +317,20 @@ class Core:
         by_rows = newest - (entry.table.options.lateness or 0)
         return by_rows if tick is None else max(by_rows, tick)
 
+    def time_of(
+        self, tables: tuple[str, ...], reached: Mapping[str, int | None] | None = None
+    ) -> int:
+        """The time of the mill, or the least watermark of tables; `reached` replaces some."""
+        known = reached or {}
+        if not tables:
+            return known.get(CLOCK) or self.time.reached
+        found = []
+        for each in tables:
+            entry = self.catalog.table(each)
+            moment = known[entry.name] if entry.name in known else self.watermark(entry)
+            found.append(_BEFORE_ALL if moment is None else moment)
+        return min(found)
+
     def watermark_seen(self, view: ViewEntry, entry: TableEntry) -> int | None:
         """The watermark of a table when a view was last refreshed."""
         if entry.name in view.reached:
@@ -358,7 +373,7 @@ class Core:
         self, relation: Relation, tables: Mapping[str, Any], reached: Mapping[str, int | None]
     ) -> tuple[Relation, dict[str, Any]]:
         """A relation without windows, and its sources as Arrow tables, which never change."""
-        relation = _at(relation, reached.get(CLOCK) or self.time.reached)
+        relation = _at(relation, partial(self.time_of, reached=reached))
         cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
         relation, given = cut(self, relation, tables, reached)
         read = {name: given.get(name.lower(), None) for name in sources(relation)}
@@ -367,8 +382,8 @@ class Core:
         return relation, read
 
 
-def _at(relation: Relation, moment: int) -> Relation:
-    """A relation as of a moment, where it reads the clock."""
+def _at(relation: Relation, moment: Callable[[tuple[str, ...]], int]) -> Relation:
+    """A relation as of the moments that clocks tell, where it reads them."""
 
     def change(each: Relation) -> Relation:
         if isinstance(each, Recursion):
@@ -380,6 +395,7 @@ def _at(relation: Relation, moment: int) -> Relation:
     return transform_everywhere(relation, change)
 
 
+_BEFORE_ALL = -62_135_596_800_000_000  # the first day of the calendar: no row has come yet
 _CORES: weakref.WeakSet[Core] = weakref.WeakSet()
 
 

@@ -106,6 +106,13 @@ def attach_own_archive(core: Core, entry: TableEntry) -> None:
 
 
 def _check_parts(statement: CreateTable) -> None:
+    if statement.idle_after is not None and statement.timestamp_by is None:
+        raise UnsupportedQuery(
+            "IDLE AFTER needs TIMESTAMP BY",
+            detail="A table without a time holds nobody up.",
+            hint="Write TIMESTAMP BY column.",
+            span=statement.span,
+        )
     if statement.partition_length is not None and statement.timestamp_by is None:
         raise UnsupportedQuery(
             "PARTITION LENGTH needs TIMESTAMP BY",

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from viewmill.algebra.clock import WATERMARK
+from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, as_delta
@@ -110,8 +112,12 @@ def _starts_full(core: Core, entry: ViewEntry, budgeted: BudgetedStates) -> bool
 # Before a refresh.
 
 
+_NOTHING = Delta.empty(Schema(()))
+
+
 def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
     """Apply deltas of sources to the views in `among`, after building the states they need."""
+    deltas = _with_watermarks(core, deltas)
     if not core.catalog.budgeted_views():
         return core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
     listed = {name: as_delta(each) for name, each in deltas.items()}
@@ -119,6 +125,13 @@ def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -
     outputs = core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
     _note_refreshes(core, listed, among)
     return outputs
+
+
+def _with_watermarks(core: Core, deltas: Mapping[str, Changed]) -> Mapping[str, Changed]:
+    """The deltas, and that time has gone on for the tables whose time changes views."""
+    watched = core.catalog.watched_tables()
+    moved = [name for name in deltas if name.lower() in watched] if watched else []
+    return {**deltas, **{f"{WATERMARK}{n.lower()}": _NOTHING for n in moved}} if moved else deltas
 
 
 def _note_refreshes(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:

@@ -42,6 +42,7 @@ from viewmill.mill.expect import check_selector, described_expectation, expect, 
 from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.follow import Follower, catch_up
 from viewmill.mill.histories import parts_of, refused_rows
+from viewmill.mill.idle_tables import IdleTables
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
 from viewmill.mill.offsets import OFFSETS, forget, prepare, read_followed
@@ -151,7 +152,8 @@ class Mill:
             self._servers: list[weakref.ref[Server]] = []
             self._core.plan_carefully = partial(plan_carefully, self._core)
             self._core.pass_on = partial(pass_on, self._core)
-            self._core.tick = partial(tick, self._core)
+            self._idle = IdleTables(self._core)
+            self._core.tick = self._idle.pass_time
             self._core.time_record = partial(time_record, self._core)
             self._core.stale_records = partial(stale_records, self._core)
             self._core.note_refreshed = partial(note_refreshed, self._core)
@@ -160,7 +162,8 @@ class Mill:
             if store is not None:
                 recover(self._core, store)
             reference = weakref.ref(self)
-            self.clock = Clock(self._core, lambda: _tick(reference))
+            self.clock = Clock(self._core, lambda: _tick(reference), self._idle.next_moment)
+            self._idle.begin()
             # A mill that is not closed explicitly is closed on garbage collection or at exit.
             self._release = weakref.finalize(self, _release, self._core, self.clock)
             self._core.catalog.followed = read_followed(self)
@@ -419,6 +422,7 @@ class Mill:
         with self._core.write_lock:
             if table is None:
                 tick(self._core, to=microseconds(to))
+                self._idle.follow()
             else:
                 advance(self._core, table, microseconds(to))
         deliver_notices(self._core)
@@ -490,8 +494,9 @@ class Mill:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
         with nullcontext() if core.watched is None else core.watched():
             has_deferred = commit_batch(core, changes)
+        self._idle.follow()
         self._checkpoint_if_due()
-        if has_deferred or core.time.watched:
+        if has_deferred or core.time.watched or self._idle.next_moment() is not None:
             self.clock.wake()
 
     def _checkpoint_if_due(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
-from viewmill.algebra.clock import CLOCK
+from viewmill.algebra.clock import CLOCK, watched_tables
 from viewmill.algebra.walk import scans
 from viewmill.deltas.arrow import decode_delta, shown_row
 from viewmill.deltas.consolidate import cancelled, consolidate
@@ -221,6 +221,8 @@ def _keep(
         core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
         table.commit(version)
         has_parts = has_parts or table.parts is not None
+        if table.options.idle_after is not None:
+            entry.heard = now
     publish(core, version, changed, outputs, now, reached)
     for change in changed.values():
         if isinstance(change, Pieces):
@@ -323,18 +325,23 @@ def _leave_waiting(
     }
     for entry in core.catalog.deferred():
         for name, delta in moved.items():
-            if name.lower() not in entry.reads or entry.name in outputs:
+            is_read = name.lower() in entry.reads
+            if entry.name in outputs or not (
+                is_read or name.lower() in core.catalog.watched_tables()
+            ):
                 continue
-            if delta.size or name in outputs or hears_ticks(entry, name):
+            if (delta.size and is_read) or name in outputs or hears_ticks(entry, name):
                 if name in reached:
                     entry.reached.setdefault(name, reached[name])
-                _wait(entry, name, delta, now)
+                _wait(entry, name, delta if is_read else Delta.empty(delta.schema), now)
 
 
 def hears_ticks(entry: ViewEntry, table: str) -> bool:
     """Whether a view may change when the watermark of a table moves, without any row."""
     if isinstance(entry.block.maintainer, KeptParts):
         return table.lower() in entry.reads
+    if table.lower() in watched_tables(entry.query):
+        return True
     return any(
         scan.window is not None and scan.window.unit == "time" and scan.source == table
         for scan in scans(entry.query)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
-from viewmill.algebra.clock import clock_reads, is_timed
+from viewmill.algebra.clock import clock_reads, is_timed, wall_clock_reads
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
@@ -414,7 +414,8 @@ def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
 def _is_timeless(alternative: list[Cut]) -> bool:
     """Whether a query that reads the clock would be recomputed, which no passing of time asks."""
     return any(
-        cut.candidates[0].recomputes and next(clock_reads(cut.query), None) for cut in alternative
+        cut.candidates[0].recomputes and next(wall_clock_reads(cut.query), None)
+        for cut in alternative
     )
 
 
@@ -437,7 +438,7 @@ def _nothing_allowed(
     view: str, query: Relation, options: PlanOptions, rejections: Sequence[Rejection]
 ) -> UnsupportedQuery:
     named = [each for each in rejections if options.strategy in (None, each.strategy)]
-    if (clock := next(clock_reads(query), None)) is not None:
+    if (clock := next(wall_clock_reads(query), None)) is not None:
         return _no_deadlines(view, clock.span, named)
     span = next((each.span for each in named if each.span is not None), None)
     reasons = "; ".join(f"{each.strategy}: {each.reason}" for each in named)

@@ -224,6 +224,7 @@ class Timed:
 
     input: str
     bounds: tuple[TimeBound, ...]
+    tables: tuple[str, ...] = ()  # the least of their watermarks is the time, if there are any
 
 
 @dataclass(frozen=True)
