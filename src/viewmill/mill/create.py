@@ -56,7 +56,6 @@ from viewmill.mill.window_families import leave_families, note_readers, window_o
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import PlanOptions, plan
 from viewmill.policies.policies import is_immediate
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.window_parts import WindowParts
@@ -436,7 +435,7 @@ def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
     """Refuse to replace a view whose parts other views read: their parts depend on its parts."""
     views = [each for each in readers if isinstance(each, ViewEntry)]
     found = [e.name for e in views if isinstance(e.plan.program.body, PartQueries)]
-    if found and isinstance(old.block.maintainer, KeptParts):
+    if found and old.kept_parts is not None:
         raise NameInUse(
             f'parts of "{old.name}" are read by {", ".join(found)}',
             hint="Drop those first, and create them again.",
