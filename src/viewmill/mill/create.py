@@ -63,6 +63,7 @@ from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.common_tables import is_common_table
+from viewmill.sql.environment import Describe
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import (
@@ -537,13 +538,12 @@ def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
             )
 
 
-def describe(core: Core) -> Any:
+def describe(core: Core) -> Describe:
     """A function that asks the engine for the columns of a query that we cannot lower."""
 
     def ask(text: str, scans: tuple[Scan, ...]) -> Schema:
         schemas = {scan.source: _source_schema(core, scan.source) for scan in scans}
-        schema: Schema = core.engine.describe(text, schemas)
-        return schema
+        return core.engine.describe(text, schemas)
 
     return ask
 

@@ -369,7 +369,7 @@ def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
     # Only the next block reads an inner block, so its rows need not be stored.
     chosen = replace(chosen, passing=not is_last)
     strategy = next(each for each in STRATEGIES if each.name == chosen.strategy)
-    program = strategy.emit(chosen, cut.name)
+    program = strategy.emit(chosen)
     return PlannedBlock(cut.name, cut.query, chosen, tuple(others), cut.rejections, program)
 
 
