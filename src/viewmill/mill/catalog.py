@@ -27,6 +27,7 @@ from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.arrivals import Arrivals
 from viewmill.policies.policies import Waiting, is_immediate
+from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import SECOND
 from viewmill.program.program import Queries
 from viewmill.program.windows import Windowed
@@ -126,6 +127,11 @@ class ViewEntry:
     def block(self) -> Block:
         """The last block, which produces the view's rows."""
         return self.blocks[-1]
+
+    @property
+    def kept_parts(self) -> KeptParts | None:
+        """The parts of a temporal view or a pattern."""
+        return self.block.maintainer.kept_parts
 
     @property
     def enumerator(self) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from viewmill.algebra.clock import CLOCK, clock_reads, with_moment
 from viewmill.algebra.recursion import over
@@ -24,6 +24,7 @@ from viewmill.deltas.consolidate import consolidate, without
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import as_delta
+from viewmill.engines.engine import Engine
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
@@ -41,6 +42,9 @@ from viewmill.program.compiler_setting import compiler_setting
 from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.correlation import map_expressions, transform_everywhere
 from viewmill.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from viewmill.engines.duckdb import DuckdbEngine
 
 _LOG = logging.getLogger("viewmill")
 
@@ -140,8 +144,8 @@ class Core:
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         if spark is not None:
             self.catalog.bring_in = self._bring_in
-        self._engine: Any = None
-        self._local_engine: Any = None
+        self._engine: Engine | None = None
+        self._local_engine: DuckdbEngine | None = None
         self.budget, self.selection = budget, selection  # of all views together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
@@ -165,22 +169,24 @@ class Core:
         return f'It is in Spark\'s catalog: mill.table("{name}") makes the table "{own}" of it.'
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine:
         """The bulk engine, imported when it is first needed."""
         if self._engine is None:
             if self.spark is None:
-                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])(is_safe=self.is_safe)
+                made: Engine = pkgutil.resolve_name(ENGINES["duckdb"])(is_safe=self.is_safe)
             else:
-                self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
+                made = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
+            self._engine = made
         return self._engine
 
     @property
-    def local_engine(self) -> Any:
+    def local_engine(self) -> DuckdbEngine:
         """DuckDB, also in a mill on Spark: for small inputs that are cheaper to process here."""
         if self.spark is None:
-            return self.engine
+            return cast("DuckdbEngine", self.engine)
         if self._local_engine is None:
-            self._local_engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            made: DuckdbEngine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            self._local_engine = made
         return self._local_engine
 
     def close_engine(self) -> None:

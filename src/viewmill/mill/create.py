@@ -56,7 +56,6 @@ from viewmill.mill.window_families import leave_families, note_readers, window_o
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import PlanOptions, plan
 from viewmill.policies.policies import is_immediate
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.program import Timed
@@ -65,6 +64,7 @@ from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.common_tables import is_common_table
+from viewmill.sql.environment import Describe
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import (
@@ -458,7 +458,7 @@ def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
     """Refuse to replace a view whose parts other views read: their parts depend on its parts."""
     views = [each for each in readers if isinstance(each, ViewEntry)]
     found = [e.name for e in views if isinstance(e.plan.program.body, PartQueries)]
-    if found and isinstance(old.block.maintainer, KeptParts):
+    if found and old.kept_parts is not None:
         raise NameInUse(
             f'parts of "{old.name}" are read by {", ".join(found)}',
             hint="Drop those first, and create them again.",
@@ -560,13 +560,12 @@ def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
             )
 
 
-def describe(core: Core) -> Any:
+def describe(core: Core) -> Describe:
     """A function that asks the engine for the columns of a query that we cannot lower."""
 
     def ask(text: str, scans: tuple[Scan, ...]) -> Schema:
         schemas = {scan.source: _source_schema(core, scan.source) for scan in scans}
-        schema: Schema = core.engine.describe(text, schemas)
-        return schema
+        return core.engine.describe(text, schemas)
 
     return ask
 

@@ -92,7 +92,7 @@ def attach_built(core: Core, entry: ViewEntry) -> None:
     if any(isinstance(body, Triggers) and body.enumeration is not None for body in bodies):
         return  # its states are its rows
     candidate = Candidate(Recompute.name, entry.query, Cost(0, 0, 0), recomputes=True)
-    program = Recompute().emit(candidate, entry.name)
+    program = Recompute().emit(candidate)
     recompute = Block(entry.name, program, build(core, program, entry), {entry.name})
     entry.budgeted = BudgetedStates(entry.blocks, recompute)
     core.runtime.watch(entry.name)

@@ -200,9 +200,7 @@ def with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
 
 
 def _keeps_parts(entry: object) -> bool:
-    if not isinstance(entry, ViewEntry):
-        return False
-    return isinstance(entry.block.maintainer, KeptParts)
+    return isinstance(entry, ViewEntry) and entry.kept_parts is not None
 
 
 def _keep(
@@ -338,7 +336,7 @@ def _leave_waiting(
 
 def hears_ticks(entry: ViewEntry, table: str) -> bool:
     """Whether a view may change when the watermark of a table moves, without any row."""
-    if isinstance(entry.block.maintainer, KeptParts):
+    if entry.kept_parts is not None:
         return table.lower() in entry.reads
     if table.lower() in watched_tables(entry.query):
         return True
@@ -456,7 +454,7 @@ def _refresh_view(core: Core, entry: ViewEntry) -> None:
         output = outputs.get(entry.name)
         if output is None:
             outputs[entry.name] = Delta.empty(entry.schema)  # refreshed without a change
-        elif output.size or _has_moved(entry):
+        elif output.size or entry.block.maintainer.has_moved():
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
         failed = views_to_replan(core, why, {})
@@ -469,11 +467,6 @@ def _refresh_view(core: Core, entry: ViewEntry) -> None:
     entry.has_taken_all()
     publish(core, core.version, {}, outputs, core.now())
     core.note_refreshed(entry)
-
-
-def _has_moved(entry: ViewEntry) -> bool:
-    """Whether older parts changed, which other views may read."""
-    return isinstance(entry.block.maintainer, KeptParts) and entry.block.maintainer.has_moved()
 
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:

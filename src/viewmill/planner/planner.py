@@ -109,7 +109,7 @@ def plan(
     best = min(allowed, key=lambda alternative: _cost(alternative, rows, often))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
-    others = tuple(each for each in candidates if id(each) not in used)
+    others = tuple(_offered(each) for each in candidates if id(each) not in used)
     if len(best) > 1:
         rejections = lasting  # the query was cut, so other rejections of the whole are irrelevant
     reason = _reason(best, allowed, options, rows)
@@ -365,12 +365,19 @@ def _judged_rows(query: Relation, statistics: Statistics) -> int:
 
 
 def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
-    chosen, *others = cut.candidates
+    chosen, *rest = cut.candidates
     # Only the next block reads an inner block, so its rows need not be stored.
     chosen = replace(chosen, passing=not is_last)
     strategy = next(each for each in STRATEGIES if each.name == chosen.strategy)
-    program = strategy.emit(chosen, cut.name)
-    return PlannedBlock(cut.name, cut.query, chosen, tuple(others), cut.rejections, program)
+    program = strategy.emit(chosen)
+    others = tuple(map(_offered, rest))
+    return PlannedBlock(cut.name, cut.query, _offered(chosen), others, cut.rejections, program)
+
+
+def _offered(candidate: Candidate) -> Candidate:
+    """A candidate as a plan keeps it, without what it has written: a plan lives as long as its
+    view, and blocks have the programs that are used."""
+    return replace(candidate, program=None)
 
 
 def _more_exact(whole: Sequence[Rejection], part: Sequence[Rejection]) -> list[Rejection]:

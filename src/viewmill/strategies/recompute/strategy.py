@@ -51,7 +51,7 @@ class Recompute:
             self.name, query, Cost(cost, 0.0, 0), notes, is_linear=True, recomputes=True
         )
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The query, and no state but its last result."""
         query = candidate.query
         return Program(
