@@ -16,21 +16,12 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from viewmill.program.float_text import float_text
+from viewmill.deltas.float_text import float_text
+from viewmill.deltas.variant_text import quoted
 from viewmill.program.python_functions import Unfit
 from viewmill.program.text_values import read_date, read_timestamp
 
 # Writing.
-
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f",
-          "\r": "\\r"}  # fmt: skip
-
-
-def quoted(text: str) -> str:
-    """A text as JSON."""
-    inside = _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
-    return f'"{inside}"'
 
 
 def writer(type_: Any) -> Callable[[Any], str]:

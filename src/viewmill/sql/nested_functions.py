@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.expressions import Column, Expression, Literal, UserCall, walk
 from viewmill.algebra.types import (
@@ -25,17 +24,15 @@ from viewmill.algebra.types import (
     Null,
     String,
     Type,
-    kept_type,
 )
 from viewmill.algebra.walk import columns_of
 from viewmill.deltas.arrow import arrow_type
-from viewmill.errors import Span, TypeMismatch, ViewmillError
+from viewmill.errors import Span, TypeMismatch
 from viewmill.program import json_values as j
 from viewmill.program import nested_functions as f
 from viewmill.program.evaluate import can_evaluate, compile_rows
 from viewmill.sql.coercion import cast, common_type, implicit, unify
-from viewmill.sql.data_types import type_of
-from viewmill.sql.nested_types import element_type, entry_types, struct_fields
+from viewmill.sql.nested_types import element_type, entry_types, struct_fields, written_type
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.python_calls import python_call
 from viewmill.sql.scopes import Scope
@@ -167,8 +164,8 @@ def nested_call(
         return _split(lowering, nodes, span)
     if name == "array_sort":
         return _sort(lowering, node, span)
-    if name in _BUILT:
-        return _BUILT[name](lowering, nodes, span)
+    if name in BUILT:
+        return BUILT[name](lowering, nodes, span)
     if name not in _FUNCTIONS:
         return None
     code, typing, of_element, least, most = _FUNCTIONS[name]
@@ -247,7 +244,8 @@ def _to_json(
     lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
 ) -> Expression | None:
     given = lowering.all(nodes)
-    if len(given) != 1 or not isinstance(given[0].type, Nested) or given[0].type == _BINARY:
+    is_nested = isinstance(given[0].type, Nested) and given[0].type not in _PLAIN
+    if len(given) != 1 or not is_nested:
         return None
     type_ = given[0].type
     return python_call("to_json", j.writer(arrow_type(type_)), given, STRING, span, of=type_)
@@ -261,26 +259,16 @@ def _from_json(
     text, written = lowering.all(nodes)
     if not isinstance(written, Literal) or not isinstance(written.value, str):
         return None
-    type_ = _read_type(written.value)
-    if not isinstance(type_, Nested) or type_ == _BINARY:
+    type_ = written_type(written.value)
+    if not isinstance(type_, Nested) or type_ in _PLAIN:
         return None
     text = cast(text, STRING) if isinstance(text.type, Null) else text
     return python_call("from_json", j.reader(arrow_type(type_)), (text,), type_, span, of=type_)
 
 
-def _read_type(written: str) -> Type | None:
-    """A type, or columns with their types, which are a struct."""
-    for each in (written, f"STRUCT<{written}>"):
-        try:
-            node = exp.DataType.build(each, dialect="spark")
-            return kept_type(type_of(node))
-        except (SqlglotError, ViewmillError, ValueError):
-            continue
-    return None
-
-
-_BINARY = Nested("BINARY")
-_BUILT: dict[str, Callable[..., Expression | None]] = {
+_PLAIN = (Nested("BINARY"), Nested("VARIANT"))
+# These come from Python in queries that are answered once, too.
+BUILT: dict[str, Callable[..., Expression | None]] = {
     "arrays_zip": _zip, "array_insert": _insert, "generate_series": _sequence,
     "sequence": _sequence, "json_format": _to_json, "to_json": _to_json, "from_json": _from_json,
 }  # fmt: skip
