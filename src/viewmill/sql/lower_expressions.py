@@ -52,7 +52,7 @@ from viewmill.sql.lower_subqueries import (
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
 from viewmill.sql.moment_fields import moment_field
-from viewmill.sql.nested_functions import BUILT, nested_call, part_of
+from viewmill.sql.nested_functions import BUILT, nested_call, part_of, struct_call
 from viewmill.sql.nested_functions import field as nested_field
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.read_functions import read_function
@@ -643,6 +643,8 @@ class ExpressionLowering:
         return self.lower(node.this)
 
     def _tuple(self, node: exp.Expr) -> Expression:
+        if self.environment.now is None and node.expressions:
+            return struct_call(self, node.expressions, self.span(node))
         raise NotModelled("a row as a value", self.span(node))
 
     def _pipes(self, node: exp.Expr) -> Expression:

@@ -157,7 +157,7 @@ def nested_call(
         given = unify(lowering.all(nodes), "array")
         return python_call("array", f.array_of, given, array_of(given[0].type), span, nulls=True)
     if name == "struct":
-        return _struct(lowering, nodes, span)
+        return struct_call(lowering, nodes, span)
     if name == "var_map":
         return _map(lowering, nodes, span)
     if name == "regexp_split" and len(nodes) == 2 and _is_plain(nodes[1]):
@@ -226,6 +226,25 @@ def _insert(
     return python_call("array_insert", f.insert, given, array.type, span, nulls=True)
 
 
+def _longer(code: Callable[..., Any]) -> Callable[..., Expression | None]:
+    """array_append and array_prepend."""
+
+    def build(
+        lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+    ) -> Expression | None:
+        array, *values = lowering.all(nodes)
+        element = element_type(array.type)
+        if element is None or len(values) != 1:
+            return None
+        is_null = isinstance(values[0].type, Null)
+        value = cast(values[0], element) if is_null else _as_element(values[0], element, "it")
+        if value.type != element:
+            return None
+        return python_call(code.__name__, code, (array, value), array.type, span, nulls=True)
+
+    return build
+
+
 def _sequence(
     lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
 ) -> Expression | None:
@@ -269,12 +288,15 @@ def _from_json(
 _PLAIN = (Nested("BINARY"), Nested("VARIANT"))
 # These come from Python in queries that are answered once, too.
 BUILT: dict[str, Callable[..., Expression | None]] = {
+    "array_append": _longer(f.append), "array_prepend": _longer(f.prepend),
     "arrays_zip": _zip, "array_insert": _insert, "generate_series": _sequence,
     "sequence": _sequence, "json_format": _to_json, "to_json": _to_json, "from_json": _from_json,
 }  # fmt: skip
 
 
-def _struct(lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None) -> Expression:
+def struct_call(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression:
     names, values = list[str](), list[exp.Expr]()
     for i, each in enumerate(nodes):
         if isinstance(each, exp.PropertyEQ):
@@ -526,6 +548,14 @@ def _two_elements(types: Sequence[Type]) -> list[Type] | None:
     return None if len(both) != 2 or None in both else [e for e in both if e is not None]
 
 
+def _two_maps(types: Sequence[Type]) -> list[Type] | None:
+    both = [entry_types(each) for each in types]
+    found = [each for each in both if each is not None]
+    if len(found) != 2 or len(both) != 2 or found[0][0] != found[1][0]:
+        return None
+    return [found[0][0], found[0][1], found[1][1]]
+
+
 def _with_keys(types: Sequence[Type], made: Type) -> Type:
     found = entry_types(types[0])
     assert found is not None
@@ -548,5 +578,6 @@ _LAMBDAS: dict[str, tuple[Callable[..., Any], _Read, _Made]] = {
     "map_filter": (f.kept_entries, _entry, lambda types, made: types[0]),
     "transform_values": (f.with_values, _entry, _with_values),
     "transform_keys": (f.with_keys, _entry, _with_keys),
+    "map_zip_with": (f.zip_maps, _two_maps, _with_values),
     "zip_with": (f.zip_with, _two_elements, lambda types, made: array_of(made)),
 }
