@@ -44,6 +44,7 @@ _EXPRESSIONS: tuple[tuple[str, Any], ...] = (
     ("from_json(j, 'a INT, b ARRAY<INT>, c STRING')", {"a": 1, "b": [1, 2], "c": None}),
     ("from_json(j, 'STRUCT<b: STRING, d: STRING>').d", '{"e":1.5}'),
     ("from_json('{\"a\": 9999999999}', 'a INT')", {"a": None}),
+    ("from_json('{\"a\": [1, null, 2.5]}', 'a ARRAY<INT>')", {"a": None}),
     ("from_json('{\"a\":1}', 'ARRAY<STRUCT<a: INT>>')", [{"a": 1}]),
     ("json_array_length('[1,[2,3]]')", 2), ("json_object_keys(j)", ["a", "b", "d"]),
     ("schema_of_json('{\"b\":[1.5,null],\"a\":1}')", "STRUCT<a: BIGINT, b: ARRAY<DOUBLE>>"),

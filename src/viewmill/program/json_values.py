@@ -172,7 +172,8 @@ def _reader(type_: Any) -> Callable[[Any], Any]:
         return lambda value: list({k: (k, _or_none(inner, v)) for k, v in _object(value)}.values())
     if pa.types.is_list(type_):
         inner = _reader(type_.value_type)
-        return lambda value: [_or_none(inner, each) for each in _array(value)]
+        # One element that does not fit makes the whole array NULL.
+        return lambda value: [None if each is None else inner(each) for each in _array(value)]
     if pa.types.is_integer(type_):
         half = 1 << (type_.bit_width - 1)
         return lambda value: _whole(value, half)
