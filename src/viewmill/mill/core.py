@@ -274,8 +274,8 @@ class Core:
         awaited = [each for each in below if not each.is_quiet]
         if not awaited:
             return COMPLETE if all(each.complete for each in below) else replace(below[0], rows=0.0)
-        rows = min(sum(each.rows for each in awaited), max(1.0, 2.0 * entry.rows))
-        return replace(max(awaited, key=lambda each: each.deltas), rows=rows)
+        coming = min(sum(each.rows for each in awaited), max(1.0, 2.0 * entry.rows))
+        return replace(max(awaited, key=lambda each: each.deltas), rows=coming)
 
     def row_count(self, name: str) -> int:
         """Rows of a table or view."""

@@ -302,8 +302,8 @@ def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectati
     if 0 < coming < (least := least_rows(entry.policies)):
         times = least / coming
         for name, each in found.items():
-            deltas = max(1.0, each.deltas / times)
-            found[name] = replace(each, rows=each.rows * times, deltas=deltas)
+            expected = max(1.0, each.deltas / times)
+            found[name] = replace(each, rows=each.rows * times, deltas=expected)
     for source, deltas in entry.waiting.items():
         waits = sum(delta.size for delta in deltas)
         known = found[source.lower()]

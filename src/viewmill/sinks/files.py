@@ -61,8 +61,8 @@ class Place(Protocol):
     def add_changes(self, rows: pa.Table, version: int) -> None:
         """Add the changes of a version."""
 
-    def has_changes_of(self, version: int) -> bool:
-        """Whether the changes of a version are there."""
+    def has_last_changes(self) -> bool:
+        """Whether the changes that were written last, or were to be, are there."""
 
     def changes(self) -> list[pa.Table]:
         """All changes."""

@@ -6,6 +6,7 @@ does   replaces the rows, or adds to them, and notes the version in the snapshot
 
 from __future__ import annotations
 
+import secrets
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,7 @@ from viewmill.sinks.change_rows import CHANGE, VERSION
 from viewmill.sinks.sink import Origin
 
 _VIEW, _MODE, _VERSION = "viewmill.view", "viewmill.mode", "viewmill.version"
+_ATTEMPT = "viewmill.attempt"  # names a commit, made or not
 
 
 class IcebergTable:
@@ -30,6 +32,7 @@ class IcebergTable:
         self.title = f"Iceberg table {table}"
         self._given, self._name = catalog, table
         self._catalog: Catalog | None = catalog if isinstance(catalog, Catalog) else None
+        self._attempt = ""
 
     def claim(self, origin: Origin, mode: str) -> None:
         """Create the table, or take it if it has been this view's."""
@@ -61,14 +64,16 @@ class IcebergTable:
 
     def add_changes(self, rows: pa.Table, version: int) -> None:
         """One commit with more rows."""
-        self._table().append(rows, snapshot_properties={_VERSION: str(version)})
+        self._attempt = secrets.token_hex(8)
+        noted = {_VERSION: str(version), _ATTEMPT: self._attempt}
+        self._table().append(rows, snapshot_properties=noted)
 
-    def has_changes_of(self, version: int) -> bool:
-        """Whether the last commit is that of a version."""
+    def has_last_changes(self) -> bool:
+        """Whether the last commit is the one that was tried last."""
         snapshot = self._table().current_snapshot()
         if snapshot is None or snapshot.summary is None:
             return False
-        return bool(snapshot.summary.get(_VERSION) == str(version))
+        return bool(snapshot.summary.get(_ATTEMPT) == self._attempt)
 
     def changes(self) -> list[pa.Table]:
         """All rows."""

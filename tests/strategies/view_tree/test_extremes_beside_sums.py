@@ -35,7 +35,7 @@ def row_of(rng, table):
 
 
 def expected(held, *, is_grouped):
-    groups = defaultdict(list)
+    groups: dict[object, list[object]] = defaultdict(list)
     if not is_grouped:
         groups[None] = []
     for a, b, x, u in held["r"]:

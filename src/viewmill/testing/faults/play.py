@@ -17,7 +17,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -357,14 +357,14 @@ class SharedEngine(DuckdbEngine):
 
     _made: ClassVar[list[SharedEngine]] = []
 
-    def __new__(cls, settings: Sequence[str] = ()) -> SharedEngine:
+    def __new__(cls, *, is_safe: bool = False) -> SharedEngine:
         """The one there is."""
         if not cls._made:
             cls._made.append(super().__new__(cls))
             DuckdbEngine.__init__(cls._made[0])
         return cls._made[0]
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
+    def __init__(self, *, is_safe: bool = False) -> None:
         """It was made before."""
 
     def close(self) -> None:
