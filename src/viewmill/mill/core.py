@@ -265,10 +265,10 @@ class Core:
         """
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry):
-            arrivals, rows = self.arrivals_of(entry), entry.table.rows
+            arrivals, held = self.arrivals_of(entry), entry.table.rows
             if span is None:
-                return arrivals.expect(rows, now)
-            return arrivals.expect_within(rows, now, span)
+                return arrivals.expect(held, now)
+            return arrivals.expect_within(held, now, span)
         assert isinstance(entry, ViewEntry)
         below = [self.expectation(each, now, span) for each in entry.reads]
         awaited = [each for each in below if not each.is_quiet]

@@ -300,10 +300,9 @@ def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectati
     found = {name: core.expectation(name, now, span) for name in entry.reads}
     coming = sum(each.rows for each in found.values() if not each.is_quiet)
     if 0 < coming < (least := least_rows(entry.policies)):
-        times = least / coming
         for name, each in found.items():
-            expected = max(1.0, each.deltas / times)
-            found[name] = replace(each, rows=each.rows * times, deltas=expected)
+            more = max(1.0, each.deltas * coming / least)
+            found[name] = replace(each, rows=each.rows * least / coming, deltas=more)
     for source, deltas in entry.waiting.items():
         waits = sum(delta.size for delta in deltas)
         known = found[source.lower()]

@@ -117,8 +117,7 @@ class Late:
     def within(self, rows: int, span: float) -> float:
         """Rows that arrive in the next `span`: of each the chance is that of all its periods."""
         missing = max(0.0, self.total - rows)
-        stays_away: float = (1.0 - min(self.p, 1.0)) ** (span / self.period)
-        return missing * (1.0 - stays_away)
+        return missing * (1.0 - math.pow(1.0 - min(self.p, 1.0), span / self.period))
 
 
 @dataclass(frozen=True)
