@@ -297,19 +297,14 @@ def test_an_expression_that_fails_in_values_says_where(mill, uncompiled):
         mill.sql("INSERT INTO t VALUES (2), (1 div 0), (3)")
 
 
-@pytest.mark.parametrize(
-    ("query", "detail"),
-    [
-        ("SELECT sum(n) OVER (ORDER BY x RANGE BETWEEN 1.0 PRECEDING AND CURRENT ROW) AS s FROM t",
-         "The query is left to the engine for a RANGE frame with an offset over DOUBLE."),
-        ("SELECT n, id FROM t JOIN range(3) ON n = id",
-         "The query is left to the engine for a function in FROM."),
-    ],
-)  # fmt: skip
-def test_a_refused_query_says_what_is_left_to_the_engine(mill, uncompiled, query, detail):
-    """Only DuckDB's sum, or its range, was named."""
+def test_a_refused_query_says_what_is_left_to_the_engine(mill, uncompiled):
+    """Only DuckDB's sum was named."""
     mill.sql("CREATE TABLE t (n BIGINT, x DOUBLE)")
+    frame = "RANGE BETWEEN 1.0 PRECEDING AND CURRENT ROW"
     with pytest.raises(errors.UnsupportedQuery) as raised:
-        mill.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
-    assert raised.value.detail == detail
+        mill.sql(
+            f"CREATE MATERIALIZED VIEW v AS SELECT sum(n) OVER (ORDER BY x {frame}) AS s FROM t"
+        )
+    left = "The query is left to the engine for a RANGE frame with an offset over DOUBLE."
+    assert raised.value.detail == left
     assert raised.value.span is not None

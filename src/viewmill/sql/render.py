@@ -254,9 +254,14 @@ class _Renderer:
         if call.function not in ("grouping", "grouping_id"):
             return self.expressions.render(call)
         positions = [each.value for each in call.arguments if isinstance(each, Literal)]
-        named = ", ".join(keys[i] for i in positions if isinstance(i, int))
-        function = call.function if self.dialect == "spark" else "grouping"
-        return f"CAST({function}({named}) AS {self.expressions.type_name(call.type)})"
+        named = [keys[i] for i in positions if isinstance(i, int)]
+        bits = f"grouping({', '.join(named)})"
+        if self.dialect == "spark":  # whose grouping_id takes all keys or none, ours included
+            powers = (2**i for i in reversed(range(len(named))))
+            bits = " + ".join(
+                f"grouping({key}) * {each}" for key, each in zip(named, powers, strict=True)
+            )
+        return f"CAST({bits} AS {self.expressions.type_name(call.type)})"
 
     def _group_by(self, relation: Aggregate, keys: list[str]) -> str:
         if relation.grouping_sets is not None:
