@@ -406,15 +406,22 @@ def _replay(
     own: Mapping[str, Block],
     negative: Mapping[str, Delta],
 ) -> Delta:
-    """Fill a block with empty states by feeding its inputs one after another."""
+    """Fill a block with empty states by feeding its inputs one after another.
+
+    Rows with a negative multiplicity are fed last; gives the output delta that they cause.
+    """
+    maintainer, late = block.maintainer, []
     for each in _dearest_first(block.program, block.program.inputs):
-        read = own.get(block.renamed.get(each.source, each.source))
-        if read is None:
-            rows = core.contents(each.source)
-        else:
-            rows = _shown(core, entry, own, read, negative)
-        block.maintainer.apply(each.name, rows)
-    return block.maintainer.flush()
+        rows, missing = _fed_rows(core, entry, block, each, own, negative, {})
+        maintainer.apply(each.name, rows)
+        late.append((each.name, missing))
+    maintainer.flush()
+    if not any(missing.size for _, missing in late):
+        return Delta.empty(block.program.output)
+    maintainer.commit()
+    for name, missing in late:
+        maintainer.apply(name, missing)
+    return maintainer.flush()
 
 
 def _fill_by_feeding(

@@ -75,7 +75,7 @@ def aggregate_sql(
             return _avg(group)
         case _ if function in DECLARED:
             return _declared(DECLARED[function], group)
-        case "any_value" | "first" | "first_value":
+        case "any_value" | "first" | "first_value" | "only_value":
             return group.of("first")
         case "last" | "last_value":
             return group.of("last")

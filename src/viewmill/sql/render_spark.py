@@ -185,6 +185,7 @@ class SparkExpressions:
             is_rest = call.function in SUM_PARTS[1:]
             return f"({' + '.join(sums)}{' * 0' if is_rest else ''})"
         function = call.function.removeprefix("earliest_")  # Spark has no order to go by
+        function = "first" if function == "only_value" else function
         return f"{function}({distinct}{given}){where}"
 
     def _merged_moments(self, shape: Moments, columns: Sequence[str], where: str) -> str:
