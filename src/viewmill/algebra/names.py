@@ -72,6 +72,18 @@ def type_spelling(name: str) -> str:
     return "".join(made)
 
 
+def type_words(spelling: str) -> set[str]:
+    """The words of a type as `type_spelling` gives it, without fields and numbers of digits.
+
+    >>> sorted(type_words("ARRAY<STRUCT<double: DECIMAL(4,2), `b c`: DATE>>"))
+    ['ARRAY', 'DATE', 'DECIMAL', 'STRUCT']
+    """
+    tokens = _TYPE_TOKEN.findall(spelling)
+    pairs = zip(tokens, [*tokens[1:], ""], strict=True)
+    names = {token for token, following in pairs if following != ":"}
+    return {each for each in names if each not in "<>,:()" and not each.isdecimal()}
+
+
 def _field_name(name: str) -> str:
     """A field as a type spells it: quoted, where it could be taken for something else."""
     return name if _PLAIN_FIELD.fullmatch(name) else quoted(name)

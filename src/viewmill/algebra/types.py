@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from viewmill.algebra.names import type_spelling
+from viewmill.algebra.names import type_spelling, type_words
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,22 @@ class Nested:
     def __str__(self) -> str:
         return self.name
 
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether equal values print alike and so share an id: 0.0 and -0.0, and maps, do not."""
+        return type(self) is Nested and type_words(self.name) <= _EXACT_WORDS
+
+    @cached_property
+    def is_carried(self) -> bool:
+        """Whether kernels may keep it beside a key: engines too tell apart what prints apart."""
+        return type(self) is Nested and type_words(self.name) <= {*_EXACT_WORDS, "MAP"}
+
+
+_EXACT_WORDS = {
+    "ARRAY", "STRUCT", "BINARY", "BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT",
+    "INTEGER", "BIGINT", "LONG", "DECIMAL", "DEC", "NUMERIC", "STRING", "DATE", "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+}  # fmt: skip
 
 Number = Integer | Float | Decimal | Wide
 Type = Boolean | Number | String | Date | Timestamp | Interval | Null | Nested
@@ -161,6 +177,16 @@ def is_numeric(type_: Type) -> bool:
 def is_float_word(type_: Type) -> bool:
     """Whether values of this type are held as float64; all others are int64."""
     return isinstance(type_, Float)
+
+
+def has_equal_words(type_: Type) -> bool:
+    """Whether equal values of a column of this type are equal words, so that it can be a key."""
+    return type_.is_exact if isinstance(type_, Nested) else not isinstance(type_, Null)
+
+
+def has_kept_words(type_: Type) -> bool:
+    """Whether rows with a column of this type can be kept, where none is compared."""
+    return type_.is_carried if isinstance(type_, Nested) else not isinstance(type_, Null)
 
 
 def kept_type(type_: Type) -> Type:

@@ -97,6 +97,7 @@ class UserFunction:
     number: int = field(default_factory=lambda: next(_NUMBERS))
     # What it gave, by the types of the arguments and then by the arguments.
     known: dict[tuple[Type, ...], dict[Any, Any]] = field(default_factory=dict)
+    is_built_in: bool = False  # it computes a function of SQL, and nobody can change it
 
     def does_the_same(self, other: UserFunction) -> bool:
         """Whether both have the same declaration and, as far as that can be told, the same code."""

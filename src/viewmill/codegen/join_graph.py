@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call, Column, Expression
 from viewmill.algebra.relations import Filter, Join, Project, Relation, Scan
-from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
+from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Type, Wide, has_equal_words
 from viewmill.algebra.walk import columns_of, substitute
 from viewmill.codegen.linear import columns_as, refuse_failing, refuse_subqueries
 from viewmill.codegen.shape import NotTaken, blame
@@ -111,7 +111,7 @@ def is_equality(condition: Expression, aliases_of: Callable[[Expression], set[st
 
 def have_equal_words(left: Type, right: Type) -> bool:
     """Whether equal values of both types are equal words."""
-    if isinstance(left, Nested | Null):
+    if not (has_equal_words(left) and has_equal_words(right)):
         return False
     if isinstance(left, Integer) and isinstance(right, Integer):
         return True

@@ -38,6 +38,7 @@ from viewmill.algebra.types import (
     Decimal,
     Float,
     Integer,
+    Nested,
     Null,
     String,
     Timestamp,
@@ -202,6 +203,8 @@ class Scalar:
         self.source.line(f"{null} = True")
         for argument in call.arguments:
             self._same_word(argument, call.type)
+            if isinstance(call.type, Nested):
+                raise NotTaken(f"an order of {call.type}", call.span)
             operand = self._as_branch(argument, call.type)
             a, b = (value, operand.value) if call.function == "greatest" else (operand.value, value)
             if _is_pair(call.type):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from viewmill.algebra.expressions import Call, Expression, Literal
-from viewmill.algebra.types import Float, Integer, String, Type
+from viewmill.algebra.types import Float, Integer, Nested, String, Type, has_equal_words
 from viewmill.codegen.shape import NotTaken
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def comparison(operator: str) -> Write:
             first, second = (b, a) if operator in (">", "<=") else (a, b)
             less = f"text_less(texts, {scalar.source.every_text()}, {first}, {second})"
             return f"({less})" if operator in ("<", ">") else f"(not {less})"
-        if type(left) is not type(right):
+        is_nested = isinstance(left, Nested)
+        is_equality = left == right and has_equal_words(left) and operator in ("==", "!=")
+        if type(left) is not type(right) or (is_nested and not is_equality):
             raise NotTaken(f"comparing {left} with {right}", expression.span)
         return f"({a} {operator} {b})"
 

@@ -14,7 +14,7 @@ from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression, Literal, walk
 from viewmill.algebra.relations import Aggregate, Named, Project, Relation, Scan
 from viewmill.algebra.schema import Field, free_names
-from viewmill.algebra.types import BIGINT, Nested, Null
+from viewmill.algebra.types import BIGINT, Nested, has_equal_words
 from viewmill.algebra.walk import columns_of
 from viewmill.codegen.aggregates import Payload, zero_if_null
 from viewmill.codegen.group_values import GroupValues
@@ -123,7 +123,7 @@ class _Writer:
         own = dict(zip(scan.schema.names, self.input.schema.names, strict=True))
         for field in scan.schema:
             if field.name in used:
-                if isinstance(field.type, Nested | Null) and not self._is_only_shown(field):
+                if not (has_equal_words(field.type) or self._is_only_shown(field)):
                     raise NotTaken(f"a column of type {field.type}", scan.span)
                 value = self.source.name(own[field.name])
                 null = self.source.name(f"{value}_null") if field.nullable else None

@@ -28,7 +28,7 @@ class Sink:
             self.state = writer.state("passing", Passing(self.fields), empty)
         else:
             kind = Indexed(self.fields, (Slot("count", "int"),), journal=True)
-            self.state = writer.state("rows", kind, self._definition())
+            self.state = writer.state("rows", kind, self._definition(), rows=True)
 
     def _definition(self) -> Relation:
         query = self.writer.query

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Relation, Scan
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import Boolean, Float, Nested, Null
+from viewmill.algebra.types import Boolean, Float, Nested, has_equal_words, has_kept_words
 from viewmill.codegen.inputs import input_of
 from viewmill.codegen.linear import used_columns
 from viewmill.codegen.pushed_filter import pushed_filter_of
@@ -17,7 +17,7 @@ from viewmill.codegen.shape import NotTaken
 from viewmill.codegen.source import Source
 from viewmill.codegen.words import MOST_KEYS, Argument, bind_argument
 from viewmill.program.program import Input, Program, Trigger, Triggers
-from viewmill.program.states import State, StateKind
+from viewmill.program.states import Listed, Ordered, Passing, Sorted, State, StateKind
 
 _RESERVED = (
     "start", "size", "multiplicity", "texts", "errors", "m", "i", "e", "t", "out", "settle",
@@ -43,9 +43,14 @@ class Writer:
         for scan in scans:
             self.source.know(scan, input_of(scan))
 
-    def state(self, wish: str, kind: StateKind, definition: Relation) -> str:
-        """Keep a state; gives its name. All are declared before the first function."""
-        check_width(kind.key)
+    def state(self, wish: str, kind: StateKind, definition: Relation, *, rows: bool = False) -> str:
+        """Keep a state; gives its name. All are declared before the first function.
+
+        `rows` if it is no matter whether equal rows are one entry or several.
+        """
+        _check_key(kind, rows=rows)
+        if isinstance(kind, Ordered | Sorted):
+            _check_order(kind)
         name = self.source.name(wish)
         self.states.append(State(name, kind, definition))
         return name
@@ -96,7 +101,7 @@ class Writer:
         own = dict(zip(scan.schema.names, input_.schema.names, strict=True))
         for field in scan.schema:
             if field.name in used:
-                if isinstance(field.type, Nested | Null):
+                if not has_kept_words(field.type):
                     raise NotTaken(f"a column of type {field.type}", scan.span)
                 value = self.source.name(own[field.name])
                 null = self.source.name(f"{value}_null") if field.nullable else None
@@ -175,10 +180,30 @@ def skip_unless(scalar: Scalar, conditions: Sequence[Expression]) -> None:
             scalar.source.line("continue")
 
 
+def _check_order(kind: Ordered | Sorted) -> None:
+    """Raise `NotTaken` for an order by ids, which say nothing of it."""
+    ordered = (kind.level,) if isinstance(kind, Ordered) else kind.key
+    for field in ordered:
+        if isinstance(field.type, Nested):
+            raise NotTaken(f"an order of {field.type}")
+
+
+def _check_key(kind: StateKind, *, rows: bool) -> None:
+    """Raise `NotTaken` for columns that tell too few or too many rows apart."""
+    check_width(kind.key)
+    if isinstance(kind, Listed):
+        strict = kind.first
+    else:
+        strict = () if rows or isinstance(kind, Passing) else kind.key
+    for field in strict:
+        if not has_equal_words(field.type):
+            raise NotTaken(f"a column of type {field.type}")
+
+
 def check_width(fields: Sequence[Field]) -> None:
     """Raise `NotTaken` for columns that a key cannot hold."""
     if len(fields) > MOST_KEYS:
         raise NotTaken(f"more than {MOST_KEYS} columns")
     for field in fields:
-        if isinstance(field.type, Nested | Null):
+        if not has_kept_words(field.type):
             raise NotTaken(f"a column of type {field.type}")

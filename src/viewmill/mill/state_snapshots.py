@@ -132,7 +132,7 @@ def why_not_saved(core: Core, entry: ViewEntry, kept: set[str]) -> str:
             return f'it reads view "{name}"'
         elif isinstance(source, ViewEntry) and not source.is_immediate:
             return f'it reads view "{name}", which is deferred'
-    if any(True for _ in user_calls(entry.query)):
+    if not all(call.user.is_built_in for call in user_calls(entry.query)):
         return "it calls functions of users"
     return next(filter(None, map(_why_not_program, entry.blocks)), "")
 

@@ -35,8 +35,11 @@ _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 DAY = 86_400_000_000
 
 
-# What does not look inside the values; comparing them is not Python's.
+# What does not look inside the values; of those that print alike when they are equal, whether they
+# are; of bytes, which is larger, too.
 _OF_NESTED = ("is_null", "coalesce")
+_EQUALITIES = ("=", "<>", "<=>", "in")
+_ORDERS = ("<", "<=", ">", ">=", "greatest", "least")
 
 
 class RowFailed(Exception):
@@ -63,11 +66,21 @@ def can_evaluate(expression: Expression) -> bool:
             return all(map(can_evaluate, expression.arguments))
         case Call():
             known = expression.function in _LAZY or _function(expression) is not None
-            if any(isinstance(each.type, Nested) for each in expression.arguments):
-                known = expression.function in _OF_NESTED
+            nested = [each.type for each in expression.arguments if isinstance(each.type, Nested)]
+            if nested:
+                known = _is_of_nested(expression.function, nested)
             return known and all(map(can_evaluate, expression.arguments))
         case _:
             return False
+
+
+def _is_of_nested(function: str, types: Sequence[Nested]) -> bool:
+    """Whether Python computes a function of nested values of these types as Spark does."""
+    if function in _EQUALITIES:
+        return all(each == types[0] and each.is_exact for each in types)
+    if function in _ORDERS:
+        return all(each.name == "BINARY" for each in types)
+    return function in _OF_NESTED
 
 
 def compile_rows(

@@ -224,10 +224,17 @@ def _soundex(text: str) -> str:
     return code[:4].ljust(4, "0")
 
 
+_MOST_SHOWN_DIGITS = 10_000
+_MOST_FLOAT_DIGITS = 340  # which Java shows of a DOUBLE
+
+
 def _format_number(number: decimal.Decimal, digits: int) -> str | None:
     if digits < 0:
         return None
-    unit, context = decimal.Decimal(1).scaleb(-digits), decimal.Context(prec=400)
+    if digits > _MOST_SHOWN_DIGITS:
+        raise Unfit("EvaluationFailed", f"{digits} digits are more than {_MOST_SHOWN_DIGITS}")
+    context = decimal.Context(prec=400 + digits)
+    unit = decimal.Decimal(1).scaleb(-digits, context)
     rounded = number.quantize(unit, decimal.ROUND_HALF_EVEN, context)
     return f"{rounded:,f}"
 
@@ -235,7 +242,11 @@ def _format_number(number: decimal.Decimal, digits: int) -> str | None:
 def _format_float(value: float, digits: int) -> str | None:
     if digits >= 0 and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    return _format_number(decimal.Decimal(value), digits)
+    digits = min(digits, _MOST_FLOAT_DIGITS)
+    shortest = decimal.Decimal(repr(value))  # 0.1 has one digit, whatever its bits say
+    exponent = shortest.as_tuple().exponent
+    is_whole = isinstance(exponent, int) and -exponent <= digits
+    return _format_number(shortest if is_whole else decimal.Decimal(value), digits)
 
 
 def _format_exact(text: str, digits: int) -> str | None:

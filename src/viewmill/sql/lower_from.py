@@ -161,7 +161,7 @@ def _aliased(
     written = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
     if written and len(written) != len(columns):
         raise TypeMismatch(
-            f"the alias names {len(written)} columns, the table has {len(columns)}",
+            f"{len(written)} columns are named here, and there are {len(columns)}",
             span=environment.span(alias),
         )
     if written:

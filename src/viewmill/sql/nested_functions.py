@@ -296,6 +296,16 @@ BUILT: dict[str, Callable[..., Expression | None]] = {
 }  # fmt: skip
 
 
+def _refuse_repeated(names: Sequence[str], span: Span | None) -> None:
+    """A field is found by its name in any case, here and in what stores the struct."""
+    known = set[str]()
+    for name in names:
+        if name.lower() in known:
+            hint = "Give it another name."
+            raise TypeMismatch(f'the struct has the field "{name}" twice', hint=hint, span=span)
+        known.add(name.lower())
+
+
 def struct_call(
     lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
 ) -> Expression:
@@ -310,6 +320,7 @@ def struct_call(
         else:
             names.append(each.name if isinstance(each, exp.Column) else f"col{i + 1}")
             values.append(each)
+    _refuse_repeated(names, span)
     given = lowering.all(values)
     result = struct_of(names, [each.type for each in given])
     code = f.struct_of(tuple(names))

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sqlglot import exp
+
 from viewmill.algebra.refresh import Policy
-from viewmill.errors import MalformedSQL
-from viewmill.sql.cursor import Cursor
+from viewmill.errors import MalformedSQL, Span
+from viewmill.sql.cursor import Cursor, QueryTree
 from viewmill.sql.parse_clauses import parse_memory, parse_refresh
 from viewmill.sql.parse_hints import read_hints
 from viewmill.sql.statements import (
@@ -21,6 +23,8 @@ from viewmill.sql.statements import (
     CreateView,
     PartQuery,
 )
+
+Columns = list[tuple[str, Span]]  # names with their places
 
 VIEW_CLAUSES = ("REFRESH", "STRATEGY", "MEMORY", "RESULT", "AS")
 RESULTS = ("LISTED", "FACTORIZED")
@@ -31,15 +35,16 @@ def parse_create_materialized_view(
     cursor: Cursor, *, or_replace: bool
 ) -> CreateMaterializedView | CreateTemporalView:
     """What follows CREATE [OR REPLACE] MATERIALIZED VIEW."""
-    name, if_not_exists = _head(cursor, or_replace)
+    name, columns, if_not_exists = _head(cursor, or_replace)
     clauses = _clauses(cursor)
     if cursor.at("INITIALIZE"):
+        _refuse_columns(columns)
         return _temporal(cursor, name, clauses, or_replace, if_not_exists)
     hints = read_hints(cursor.tokens[cursor.index :], cursor.sql)
     query, query_sql = cursor.query()
     return CreateMaterializedView(
         name,
-        query,
+        _renamed(query, columns),
         query_sql,
         hints=hints,
         or_replace=or_replace,
@@ -70,7 +75,7 @@ def _temporal(
 
 def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView | CreateTemporalView:
     """What follows CREATE [OR REPLACE] VIEW."""
-    name, if_not_exists = _head(cursor, or_replace)
+    name, columns, if_not_exists = _head(cursor, or_replace)
     options: dict[str, Any] = {
         "or_replace": or_replace,
         "if_not_exists": if_not_exists,
@@ -81,23 +86,58 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView | Creat
         raise cursor.failure(f"a plain view has no {cursor.word()} clause", hint=hint)
     has_as = cursor.accept("AS")
     if cursor.at("INITIALIZE"):  # the paper leaves AS out in one place
+        _refuse_columns(columns)
         return CreateTemporalView(name, **_sections(cursor, name), **options)
     if not has_as:
         raise cursor.unknown(("AS",), "part of CREATE VIEW")
     query, query_sql = cursor.query()
-    return CreateView(name, query, query_sql, **options)
+    return CreateView(name, _renamed(query, columns), query_sql, **options)
 
 
-def _head(cursor: Cursor, or_replace: bool) -> tuple[str, bool]:
-    """[IF NOT EXISTS] name."""
+def _head(cursor: Cursor, or_replace: bool) -> tuple[str, Columns, bool]:
+    """[IF NOT EXISTS] name [(columns)]."""
     if or_replace and cursor.at("IF", "NOT", "EXISTS"):
         raise cursor.failure("OR REPLACE and IF NOT EXISTS exclude each other")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the view")
-    if cursor.at("("):
+    return name, _columns(cursor), if_not_exists
+
+
+def _columns(cursor: Cursor) -> Columns:
+    """Read [(name [COMMENT text], ...)], or nothing."""
+    columns: Columns = []
+    if not cursor.accept("("):
+        return columns
+    while True:
+        span = cursor.span()
+        name = cursor.name("a column")
+        if any(known.lower() == name.lower() for known, _ in columns):
+            raise MalformedSQL(f'column "{name}" is named twice', span=span)
+        columns.append((name, span))
+        if cursor.accept("COMMENT") and cursor.string() is None:
+            raise cursor.failure("expected the comment in quotes")
+        if not cursor.accept(","):
+            cursor.expect(")")
+            return columns
+
+
+def _refuse_columns(columns: Columns) -> None:
+    if columns:
         hint = "Name the columns in the query: SELECT a AS b."
-        raise cursor.failure("a view takes no list of columns", hint=hint)
-    return name, if_not_exists
+        raise MalformedSQL(
+            "a temporal view takes no list of columns", hint=hint, span=columns[0][1]
+        )
+
+
+def _renamed(query: QueryTree, columns: Columns) -> QueryTree:
+    """The query with the columns that the view lists, if it lists any."""
+    if not columns:
+        return query
+    names = [exp.to_identifier(name, quoted=True) for name, _ in columns]
+    for made, (_, span) in zip(names, columns, strict=True):
+        made.meta.update(start=span.start, end=span.end)
+    alias = exp.TableAlias(this=exp.to_identifier("query", quoted=True), columns=names)
+    return exp.select("*").from_(exp.Subquery(this=query, alias=alias))
 
 
 def _clauses(cursor: Cursor) -> dict[str, Any]:

@@ -60,4 +60,4 @@ def _function(
     def strict(*given: Any) -> Any:
         return None if any(each is None for each in given) else plain(*given)
 
-    return UserFunction(name, plain if nulls else strict, result, "values", True)
+    return UserFunction(name, plain if nulls else strict, result, "values", True, is_built_in=True)

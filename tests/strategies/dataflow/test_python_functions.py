@@ -24,6 +24,8 @@ SAID = {
     "conv(i, 10, -16)": "-21", "crc32('abc')": 891568578, "soundex('Robert Rubin')": "R163",
     "levenshtein('kitten', 'sitting')": 3, "levenshtein('kitten', 'sitting', 2)": -1,
     "format_number(b, 0)": "9,223,372,036,854,775,807", "format_number(x, 1)": "0.2",
+    "format_number(0.1D, 20)": "0.1" + "0" * 19, "format_number(0.15D, 1)": "0.1",
+    "length(format_number(1e300D, 300))": 702, "length(format_number(1.5D, 400))": 342,
     "format_number(12345.675D, 2)": "12,345.67", "space(2)": "  ", "find_in_set('b', s)": 2,
     "overlay('Spark SQL' PLACING 'CORE' FROM 7)": "Spark CORE", "base64('abc')": "YWJj",
     "url_encode('a b&é')": "a+b%26%C3%A9", "url_decode('%41+b')": "A b",

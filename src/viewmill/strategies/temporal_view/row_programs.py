@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Named, Project, Relation, Scan
-from viewmill.algebra.types import Nested, Null
+from viewmill.algebra.types import Nested, has_equal_words
 from viewmill.algebra.walk import columns_of, has_subquery, scans, transform
 from viewmill.codegen.by_row import compute_by_row, emit_by_row
 from viewmill.codegen.inputs import input_of
@@ -100,7 +100,7 @@ def _arguments(
         if field.name not in used:
             continue
         is_only_shown = type(field.type) is Nested and field.name in shown - inside
-        if isinstance(field.type, Nested | Null) and not is_only_shown:
+        if not (has_equal_words(field.type) or is_only_shown):
             raise NotTaken(f"a column of type {field.type}", scan.span)
         value = source.name(own)
         found.append(

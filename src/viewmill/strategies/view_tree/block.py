@@ -30,7 +30,7 @@ from viewmill.algebra.relations import (
     Sort,
 )
 from viewmill.algebra.schema import free_name
-from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Nested, Null, Type, Wide
+from viewmill.algebra.types import BOOLEAN, Decimal, Integer, Type, Wide, has_equal_words
 from viewmill.algebra.walk import columns_of, has_subquery, substitute
 from viewmill.codegen.shape import NotTaken
 from viewmill.errors import Span
@@ -383,7 +383,7 @@ class _Builder:
         if len(variables) > _MOST_VARIABLES:
             raise NotTaken(f"more than {_MOST_VARIABLES} variables")
         for variable in variables:
-            if isinstance(variable.type, Nested | Null):
+            if not has_equal_words(variable.type):
                 raise NotTaken(f"a key of type {variable.type}", variable.members[0][1].span)
         self._refuse_failing(variables, [call for _, call in aggregates])
         occurrences = tuple(Occurrence(s, tuple(self.where[s.alias])) for s in self.scans)

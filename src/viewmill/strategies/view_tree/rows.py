@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from viewmill.algebra.expressions import Expression
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import Boolean, Float, Nested, Null
+from viewmill.algebra.types import Boolean, Float, has_equal_words
 from viewmill.algebra.walk import columns_of
 from viewmill.codegen.inputs import input_of
 from viewmill.codegen.scalar import Operand, Scalar
@@ -55,7 +55,7 @@ def read_rows(source: Source, occurrence: Occurrence, used: Sequence[Expression]
     for column, own in zip(scan.schema, input_.schema.names, strict=True):
         if column.name not in wanted:
             continue
-        if isinstance(column.type, Nested | Null):
+        if not has_equal_words(column.type):
             raise NotTaken(f"a column of type {column.type}", scan.span)
         name = source.name(own)
         columns.append(own)

@@ -221,7 +221,9 @@ class _ByRow(_Matching):
         for side in self.sides.preserved:
             kind = Indexed(side.row, MATCHES, journal=True)
             definition = matches_definition(side, self.sides)
-            self.matches[side.name] = self.writer.state(f"{side.name}_matches", kind, definition)
+            self.matches[side.name] = self.writer.state(
+                f"{side.name}_matches", kind, definition, rows=True
+            )
 
     def on_row(self, side: Side, row: Mapping[str, Operand], keys: list[Operand]) -> None:
         """Keep the row, count its matches if it is new, and itself as a match of those it meets."""
