@@ -1,4 +1,7 @@
-"""`viewmill adopt`: keep the models of a dbt project fresh, and say what share is incremental."""
+"""`viewmill adopt`: keep the models of a dbt project, or the datasets of a Spark pipeline, fresh.
+
+It says what share is incremental, what falls back and why, and what was not understood.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import typer
 
 import viewmill as vm
 from viewmill.algebra.names import quoted
+from viewmill.cli.adopt_pipeline import adopt_pipeline
 from viewmill.cli.arguments import JsonOption
 from viewmill.cli.dbt_manifest import DbtProject, DbtQuery, DbtTable, read_manifest
 from viewmill.cli.terminal import grid, print_json, print_text, results
@@ -26,13 +30,34 @@ Found = dict[str, Any]
 
 
 def adopt(
-    manifest: Annotated[Path, typer.Argument(help="target/manifest.json of a dbt project.")],
+    manifest: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="target/manifest.json of a dbt project, or a spark-pipeline.yml.",
+        ),
+    ],
     mill: Annotated[
         Path | None, typer.Option("--mill", help="A new mill to keep; else nothing is written.")
     ] = None,
+    storage: Annotated[
+        Path | None,
+        typer.Option("--storage", help="Where a Spark pipeline is kept; else as its spec says."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say how a Spark pipeline would be kept; write nothing."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Make views of a dbt project's models, load its seeds, run its tests."""
+    """Make views of a dbt project's models; or run a project of Spark Declarative Pipelines."""
+    if manifest.suffix.lower() in (".yml", ".yaml"):
+        if mill is not None:
+            raise InvalidArgument("a Spark pipeline is kept in --storage, not in a --mill")
+        adopt_pipeline(manifest, storage, run=not dry_run, json=json)
+        return
+    if storage is not None or dry_run:
+        raise InvalidArgument("--storage and --dry-run belong to a Spark pipeline")
     project = read_manifest(manifest)
     if mill is not None and mill.exists():
         raise InvalidArgument(f"{mill} is there already", hint="Give another --mill.")

@@ -1,0 +1,1 @@
+"""Projects of Spark Declarative Pipelines, run as pipelines of ours."""
