@@ -158,7 +158,7 @@ class LocalShards:
 
     def partial(self, view: str) -> list[Any]:
         """The gathered output of the shards for a view."""
-        return list(self.mill.sql(f"SELECT * FROM {gathering_table(view)}").rows())
+        return list(self.mill.sql(f"SELECT * FROM {quoted(gathering_table(view))}").rows())
 
 
 def _given(kind: str, name: str, place: int, content: bytes) -> dict[str, Any]:
@@ -167,8 +167,9 @@ def _given(kind: str, name: str, place: int, content: bytes) -> dict[str, Any]:
 
 def with_coordinates(rows: pa.Table, source: PackedSource) -> pa.Table:
     """Coordinates by some hash: which one does not matter, if equal values agree."""
+    own = rows
     for i, (columns, share) in enumerate(source.coordinates()):
-        texts = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+        texts = zip(*(own.column(name).to_pylist() for name in columns), strict=True)
         cells = np.array([crc32(repr(each).encode()) % share for each in texts], np.int32)
         rows = rows.append_column(coordinate(i), pa.array(cells))
     return rows

@@ -22,7 +22,7 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.mill.parted import Parted, PartOptions
 from viewmill.pipeline.dead_letters import take_or_refuse
-from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
+from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource
 from viewmill.pipeline.shards.patterns import clock_of
 from viewmill.pipeline.shards.worker import freeze_garbage
 from viewmill.program.exchange import Route
@@ -57,11 +57,10 @@ class Pack:
     def packed(self, rows: pa.Table) -> Iterator[Packed]:
         """The blobs of some rows."""
         source, keys = self._source, self._keys
-        cells = {
-            each: rows.column(coordinate(i)).to_numpy()
-            for i, each in enumerate(source.coordinates())
-        }
-        rows = rows.drop_columns([coordinate(i) for i in range(len(cells))])
+        coordinates = source.coordinates()
+        own = rows.num_columns - len(coordinates)  # by place: a user's column may have any name
+        cells = {each: rows.column(own + i).to_numpy() for i, each in enumerate(coordinates)}
+        rows = rows.select(range(own))
         if source.clock is not None:
             yield from self._told(rows, source.clock)
         if source.to_driver:

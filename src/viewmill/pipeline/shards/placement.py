@@ -376,10 +376,10 @@ def _gather(mill: Mill, name: str, made: ShardedView, contents: Contents | None)
     """The table for what shards give, with what they show before any row came."""
     table = gathering_table(name)
     if table in mill:
-        mill.sql(f"DROP TABLE {table}")
+        mill.sql(f"DROP TABLE {quoted(table)}")
     schema = gathered_schema(made.program.output)
     columns = ", ".join(f"{quoted(each.name)} {each.type}" for each in schema)
-    mill.sql(f"CREATE TABLE {table} ({columns}) UNCHECKED{made.options}")
+    mill.sql(f"CREATE TABLE {quoted(table)} ({columns}) UNCHECKED{made.options}")
     if contents is not None and contents[0].size:
         rows = gathered_rows(*contents)
         with mill.batch():
