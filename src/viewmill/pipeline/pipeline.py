@@ -155,6 +155,13 @@ class Pipeline:
             name, frame, change, multiplicity, timestamp, keys, order, checked, schema, options
         )
         self._require_new(name)
+        if made.is_streaming and _is_connect(self._spark):
+            raise UnsupportedQuery(
+                f'source "{name}" is a stream of Spark Connect, whose batches come to the server',
+                detail="The pipeline takes batches by foreachBatch, in the process of the mill.",
+                hint="Use vm.spark.session(master=...); over Spark Connect, batch DataFrames are"
+                " sources.",
+            )
         if self._placement.reads_as_stream(made):
             self._storage.require_stream(name)
         self._storage.note_committed(self._committed)
@@ -659,8 +666,12 @@ def _check_shards(placement: str, shards: int | None) -> None:
 
 def _refuse_connect(spark: Any) -> None:
     """Shards keep state through Spark's own worker protocol, which a Connect client lacks."""
-    if ".connect." in type(spark).__module__:
+    if _is_connect(spark):
         raise UnsupportedQuery(
             "placement shards needs a classic Spark session, got one of Spark Connect",
             hint='Use vm.spark.session(master=...), or placement="driver".',
         )
+
+
+def _is_connect(spark: Any) -> bool:
+    return ".connect." in type(spark).__module__
