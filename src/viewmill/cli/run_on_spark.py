@@ -43,6 +43,7 @@ def run_on_spark(
         conf=spec.spark.conf,
         placement=spec.spark.placement,
         shards=spec.spark.shards,
+        archive=spec.spark.archive,
         memory=spec.memory,
         refresh=spec.refresh,
         full=full,

@@ -82,11 +82,17 @@ class Pipeline:
         shards: int | None = None,
         engine: str = "duckdb",
         memory: str | int | None = None,
+        archive: bool | None = None,
     ) -> None:
         if placement not in PLACEMENTS or engine not in ENGINES:
             known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
             raise InvalidArgument(f"no placement {placement!r} with engine {engine!r}", hint=known)
         _check_shards(placement, shards)
+        if archive and placement != "shards":
+            raise InvalidArgument(
+                "archive=True is for placement='shards'",
+                hint="In the driver, the mill keeps the rows of all sources anyway.",
+            )
         if placement == "shards":
             _refuse_connect(spark)
         budget = None if memory is None else memory_bytes(memory)
@@ -103,7 +109,12 @@ class Pipeline:
         self._placement: Placement = InDriver(spark)
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
-            self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count, budget)
+            made = pkgutil.resolve_name(_SHARDS)
+            try:
+                self._placement = made(spark, self._storage, count, budget, archive)
+            except ViewmillError:
+                self._mill.close()
+                raise
         self._committed = self._storage.committed(self._mill.version)  # what sinks have prepared
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
@@ -571,9 +582,9 @@ class Pipeline:
     def verify(self, view: str) -> list[Difference]:
         """Every difference between a view and recompute, and in shards between it and their states.
 
-        While no query runs. Shards keep no rows of sources, so there the driver's part is computed
-        again from what they gave, and that is compared with what their states in Spark's state
-        store say.
+        While no query runs. In shards the driver's part is computed again from what they gave, and
+        that is compared with what their states in Spark's state store say, and with an archive
+        also with what the rows in it say.
         """
         self._require_idle()
         return self._mill[view].verify() + self._placement.verify(self._mill, view)
@@ -586,7 +597,7 @@ class Pipeline:
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""
         views = {name: self._mill[name].status() for name in self._views}
-        told = {**self._progress.summary(), **self._placement.status()}
+        told = {**self._progress.summary(), **self._placement.status(self._mill)}
         found = self._mill.status()
         told |= {each: found[each] for each in ("sources", "sinks")}
         return {**told, "version": self._mill.version, "views": views}
