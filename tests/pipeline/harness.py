@@ -44,7 +44,13 @@ def orders_stream(spark: Any, folder: Path) -> Any:
 
 def revenue_pipeline(spark: Any, root: Path, placement: str = "driver") -> Pipeline:
     """Orders as changes to the revenue of each customer, shown as a table and as changes."""
-    pipe: Pipeline = vm.Pipeline(spark, storage=root / "storage", placement=placement)
+    archive = True if placement == "archive" else None
+    pipe: Pipeline = vm.Pipeline(
+        spark,
+        storage=root / "storage",
+        placement="shards" if archive else placement,
+        archive=archive,
+    )
     pipe.source("orders", orders_stream(spark, root / "orders"), change="op")
     pipe.view("revenue", REVENUE)
     pipe.sink("revenue", path=root / "table")

@@ -103,7 +103,14 @@ STARTING = 5  # one in so many is killed while it starts, which is where recover
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 
 
-@pytest.mark.parametrize("placement", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "placement",
+    [
+        "driver",
+        pytest.param("shards", marks=pytest.mark.slow),
+        pytest.param("archive", marks=pytest.mark.slow),  # where views come and go at each start
+    ],
+)
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(tmp_path, placement):
     # There may be fewer versions than files: Spark's file source notes a file before the batch, so
     # that after a kill between the two the next batch holds that file and one more.
@@ -184,9 +191,17 @@ def main(root: Path, placement: str, *, once: bool) -> None:
 
     spark = vm.spark.session(master="local[2,4]")
     pipe = revenue_pipeline(spark, root, placement)
+    if placement == "archive":
+        total = "count(*)" if once or random.random() < 0.5 else "max(id)"
+        pipe.view("total", f"SELECT {total} AS n FROM orders")
+        if once or random.random() < 0.5:
+            pipe.view("largest", "SELECT customer, max(amount) AS m FROM orders GROUP BY customer")
     if once:
         pipe.run_once()
         assert pipe["revenue"].verify() == []
+        if placement == "archive":
+            assert [pipe.verify(name) for name in ("revenue", "total", "largest")] == [[], [], []]
+            assert pipe["total"].rows() == [(sum(n for _, _, n in pipe["revenue"].rows()),)]
         pipe.close()
         return
     query = pipe.start()

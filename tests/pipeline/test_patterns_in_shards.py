@@ -185,7 +185,7 @@ def test_a_budget_releases_the_views_that_have_no_news(tmp_path):
     for i in range(9):
         rows = random_rows(chance, 20 * i, 7)
         both.feed(rows, [1] * len(rows), "worker lost" if i == 5 else "none")
-    told = both.shards.placement.status()["shards"]
+    told = both.shards.placement.status(both.shards.mill)["shards"]
     assert told["share_bytes"] == 0
     assert told["state_bytes"] == 0
     assert told["released"] == 3 * both.shards.placement.slots
@@ -198,7 +198,7 @@ def test_a_budget_with_room_keeps_everything(tmp_path):
     for i in range(4):
         rows = random_rows(chance, i, 0)
         both.feed(rows, [1] * len(rows))
-    told = both.shards.placement.status()["shards"]
+    told = both.shards.placement.status(both.shards.mill)["shards"]
     assert told["share_bytes"] == (1 << 20) // both.shards.placement.slots
     assert 0 < told["state_bytes"] <= 1 << 20
     assert (told["released"], told["rebuilt_views"]) == (0, 0)

@@ -257,7 +257,7 @@ def test_a_worker_that_had_a_slot_before_catches_up(tmp_path, turns, uncompiled,
             shards.take({"bids": rows.append_column("m", pa.array([1] * 12, pa.int64()))})
             for name in views:
                 assert differences(mill[name].rows(), shards.mill[name].rows()) == []
-    assert shards.placement.status()["shards"]["caught_up"] > 0
+    assert shards.placement.status(shards.mill)["shards"]["caught_up"] > 0
 
 
 FAULTS = st.sampled_from(["none", "none", "rerun", "worker lost", "other worker", "other worker"])

@@ -15,6 +15,7 @@ from viewmill.pipeline.shards import slot as slots
 from viewmill.pipeline.shards.slot_bytes import (
     Entry,
     Head,
+    _sealed,
     read_entry,
     read_head,
     read_snapshot,
@@ -25,7 +26,7 @@ from viewmill.pipeline.shards.slot_bytes import (
 from viewmill.testing.local_shards import LocalShards
 
 ENTRY = Entry("a token", [("t@k/4", True, b"rows"), ("t@one", False, b""), ("ü", True, b"\0" * 99)])
-HEAD = Head(7, "token", 1 << 40, 3, "other")
+HEAD = Head(7, "token", 1 << 40, 3, "other", (("v@fill", 5), ("ü", 6)))
 SNAPSHOT = {"v": b"states", "Of All": b"", "ü": bytes(range(256))}
 
 
@@ -51,6 +52,11 @@ def test_every_changed_byte_and_every_missing_end_is_found(content, read):
             read(content[:at])
     with pytest.raises(DamagedFile):
         read(content + b"\0")
+
+
+def test_heads_of_storages_from_before_views_could_come_later_are_read():
+    written = _sealed({"head": [7, "token", 99, 3, "other"]}, ())
+    assert read_head(written) == Head(7, "token", 99, 3, "other")
 
 
 def test_one_is_not_taken_for_another():

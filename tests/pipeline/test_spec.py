@@ -127,3 +127,15 @@ def test_what_spark_cannot_take_again_is_refused(tmp_path, project):
     in_shards = replace(spec, spark=replace(spec.spark, placement="shards"))
     with pytest.raises(InvalidArgument, match="shards keep no rows"):
         run_on_spark(in_shards, definitions, {"spent"}, {"spent"}, json=True)
+
+
+def test_an_archive_belongs_to_shards(tmp_path):
+    file = tmp_path / "viewmill.yml"
+    settings = "placement: shards, shards: 2, archive: true"
+    file.write_text(SPEC.replace('master: "local[2,4]"', f'master: "local[2,4]", {settings}'))
+    spec = read_spec(file)
+    assert spec.spark is not None
+    assert (spec.spark.shards, spec.spark.archive) == (2, True)
+    file.write_text(SPEC.replace('master: "local[2,4]"', 'master: "local[2,4]", archive: true'))
+    with pytest.raises(InvalidSpec, match="the key archive belongs to placement: shards"):
+        read_spec(file)

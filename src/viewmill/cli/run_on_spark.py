@@ -64,6 +64,7 @@ def project_of(spec: Spec, definitions: Sequence[Definition], full: tuple[str, .
         conf=spec.spark.conf,
         placement=spec.spark.placement,
         shards=spec.spark.shards,
+        archive=spec.spark.archive,
         memory=spec.memory,
         refresh=spec.refresh,
         full=full,

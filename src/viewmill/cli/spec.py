@@ -75,6 +75,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     placement: str = "driver"
     shards: int | None = None
+    archive: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _read_refresh(value: Value) -> dict[str, tuple[str, ...]]:
 def _read_spark(value: Value | None) -> SparkSettings:
     if value is None:
         return SparkSettings()
-    fields = value.mapping(("master", "conf", "placement", "shards"))
+    fields = value.mapping(("master", "conf", "placement", "shards", "archive"))
     conf = fields.get("conf")
     settings = {} if conf is None else conf.mapping().values
     return SparkSettings(
@@ -182,17 +183,20 @@ def _read_spark(value: Value | None) -> SparkSettings:
     )
 
 
-def _read_placement(fields: Fields) -> tuple[str, int | None]:
-    """`placement: shards` with `shards: 2`."""
-    placement, shards = fields.get("placement"), fields.get("shards")
+def _read_placement(fields: Fields) -> tuple[str, int | None, bool | None]:
+    """`placement: shards` with `shards: 2` and `archive: true`."""
+    placement, shards, archive = (fields.get(key) for key in ("placement", "shards", "archive"))
     where = "driver" if placement is None else placement.one_of(("driver", "shards"))
-    if shards is None:
-        return where, None
-    if where != "shards":
-        raise shards.error("the key shards belongs to placement: shards")
-    if not shards.string().isdigit() or int(shards.string()) == 0:
+    for key, value in (("shards", shards), ("archive", archive)):
+        if value is not None and where != "shards":
+            raise value.error(f"the key {key} belongs to placement: shards")
+    if shards is not None and (not shards.string().isdigit() or int(shards.string()) == 0):
         raise shards.error("shards must be a number from 1")
-    return where, int(shards.string())
+    return (
+        where,
+        None if shards is None else int(shards.string()),
+        None if archive is None else archive.boolean(),
+    )
 
 
 def _name(value: Value, name: str) -> str:

@@ -24,7 +24,7 @@ def define_view(mill: Mill, name: str, sql: str, clauses: str = "") -> None:
     if before == statement:
         return
     if before is not None:
-        _drop_with_readers(mill, name)
+        drop_view(mill, name)
     mill.sql(statement)
 
 
@@ -48,7 +48,7 @@ def drop_others(mill: Mill, declared: Iterable[str]) -> None:
     wanted = {name.lower() for name in declared}
     for name in mill.views():
         if name.lower() not in wanted and name in mill:
-            _drop_with_readers(mill, name)
+            drop_view(mill, name)
 
 
 def names_below(mill: Mill, view: str) -> set[str]:
@@ -81,9 +81,11 @@ def _names(entry: Entry | None) -> frozenset[str]:
             return frozenset()
 
 
-def _drop_with_readers(mill: Mill, name: str) -> None:
-    """Drop a view and its readers; readers that are still declared are recreated later."""
+def drop_view(mill: Mill, name: str) -> None:
+    """Drop a view, if it is there, and its readers; who declares them creates them again."""
+    if name not in mill:
+        return
     for reader in mill.core.catalog.readers(name):
-        _drop_with_readers(mill, reader.name)
+        drop_view(mill, reader.name)
     kind = "VIEW" if isinstance(mill.core.catalog.get(name), PlainEntry) else "MATERIALIZED VIEW"
     mill.sql(f"DROP {kind} IF EXISTS {quoted(name)}")

@@ -85,11 +85,17 @@ class Pipeline:
         shards: int | None = None,
         engine: str = "duckdb",
         memory: str | int | None = None,
+        archive: bool | None = None,
     ) -> None:
         if placement not in PLACEMENTS or engine not in ENGINES:
             known = f"placement: {', '.join(PLACEMENTS)}; engine: {', '.join(ENGINES)}"
             raise InvalidArgument(f"no placement {placement!r} with engine {engine!r}", hint=known)
         _check_shards(placement, shards)
+        if archive and placement != "shards":
+            raise InvalidArgument(
+                "archive=True is for placement='shards'",
+                hint="In the driver, the mill keeps the rows of all sources anyway.",
+            )
         if placement == "shards":
             _refuse_connect(spark)
         budget = None if memory is None else memory_bytes(memory)
@@ -106,7 +112,12 @@ class Pipeline:
         self._placement: Placement = InDriver(spark)
         if placement == "shards":
             count = shards or int(spark.sparkContext.defaultParallelism)
-            self._placement = pkgutil.resolve_name(_SHARDS)(spark, self._storage, count, budget)
+            made = pkgutil.resolve_name(_SHARDS)
+            try:
+                self._placement = made(spark, self._storage, count, budget, archive)
+            except ViewmillError:
+                self._mill.close()
+                raise
         self._committed = self._storage.committed(self._mill.version)  # what sinks have prepared
         self._ledger = Ledger(self._mill)
         self._sources: dict[str, Source] = {}
@@ -158,6 +169,13 @@ class Pipeline:
             name, frame, change, multiplicity, timestamp, keys, order, checked, schema, options
         )
         self._require_new(name)
+        if made.is_streaming and _is_connect(self._spark):
+            raise UnsupportedQuery(
+                f'source "{name}" is a stream of Spark Connect, whose batches come to the server',
+                detail="The pipeline takes batches by foreachBatch, in the process of the mill.",
+                hint="Use vm.spark.session(master=...); over Spark Connect, batch DataFrames are"
+                " sources.",
+            )
         if self._placement.reads_as_stream(made):
             self._storage.require_stream(name)
         self._storage.note_committed(self._committed)
@@ -567,9 +585,9 @@ class Pipeline:
     def verify(self, view: str) -> list[Difference]:
         """Every difference between a view and recompute, and in shards between it and their states.
 
-        While no query runs. Shards keep no rows of sources, so there the driver's part is computed
-        again from what they gave, and that is compared with what their states in Spark's state
-        store say.
+        While no query runs. In shards the driver's part is computed again from what they gave, and
+        that is compared with what their states in Spark's state store say, and with an archive
+        also with what the rows in it say.
         """
         self._require_idle()
         return self._mill[view].verify() + self._placement.verify(self._mill, view)
@@ -612,7 +630,7 @@ class Pipeline:
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""
         views = {name: self._mill[name].status() for name in self._views}
-        told = {**self._progress.summary(), **self._placement.status()}
+        told = {**self._progress.summary(), **self._placement.status(self._mill)}
         found = self._mill.status()
         told |= {each: found[each] for each in ("sources", "sinks")}
         return {**told, "version": self._mill.version, "views": views}
@@ -692,8 +710,12 @@ def _check_shards(placement: str, shards: int | None) -> None:
 
 def _refuse_connect(spark: Any) -> None:
     """Shards keep state through Spark's own worker protocol, which a Connect client lacks."""
-    if ".connect." in type(spark).__module__:
+    if _is_connect(spark):
         raise UnsupportedQuery(
             "placement shards needs a classic Spark session, got one of Spark Connect",
             hint='Use vm.spark.session(master=...), or placement="driver".',
         )
+
+
+def _is_connect(spark: Any) -> bool:
+    return ".connect." in type(spark).__module__

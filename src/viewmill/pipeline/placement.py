@@ -14,6 +14,7 @@ from viewmill.mill.verify import Difference
 from viewmill.mill.view import View
 from viewmill.pipeline.definitions import define_view
 from viewmill.pipeline.settings import settings
+from viewmill.pipeline.shards.archive import Piece
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.union import split, union
 
@@ -28,6 +29,7 @@ class Arrived:
     counts: dict[str, int] = field(default_factory=dict)  # rows in, by source
     whole: frozenset[str] = frozenset()  # sources whose rows replace the whole table
     notes: dict[str, int] = field(default_factory=dict)  # for the ledger, besides the batch
+    archived: list[Piece] = field(default_factory=list)  # files that workers wrote
 
 
 class Placement(Protocol):
@@ -66,7 +68,7 @@ class Placement(Protocol):
     def distributed(self, view: View) -> Any:
         """A DataFrame of the rows that executors hold; None if the driver holds them."""
 
-    def status(self) -> dict[str, Any]:
+    def status(self, mill: Mill) -> dict[str, Any]:
         """Status besides that of the views."""
 
 
@@ -140,7 +142,7 @@ class InDriver:
     def distributed(self, view: View) -> Any:
         """Nothing: the driver holds all rows."""
 
-    def status(self) -> dict[str, Any]:
+    def status(self, mill: Mill) -> dict[str, Any]:
         """Nothing more."""
         return {}
 

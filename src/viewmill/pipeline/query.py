@@ -89,9 +89,10 @@ class PipelineQuery:
         return ended
 
     def _raise(self, why: BaseException) -> None:
+        """Raise what made the query end; the pages that Spark said of it are the `__context__`."""
         if isinstance(self._failure, ViewmillError):
-            raise self._failure from why
-        raise self._pipeline.failure_of(why) from why
+            raise self._failure from None
+        raise self._pipeline.failure_of(why) from None
 
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""

@@ -41,6 +41,7 @@ class SparkProject:
     conf: Mapping[str, str] = field(default_factory=dict)
     placement: str = "driver"
     shards: int | None = None
+    archive: bool | None = None  # whether shards keep the rows of streams
     memory: int | None = None  # bytes, for all states together
     refresh: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # policies, by view
     full: tuple[str, ...] = ()  # views to compute again from the tables
@@ -81,6 +82,7 @@ def build(spark: Any, project: SparkProject) -> Pipeline:
         project.storage,
         placement=project.placement,
         shards=project.shards,
+        archive=project.archive,
         memory=project.memory,
     )
     try:

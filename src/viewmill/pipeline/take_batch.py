@@ -23,7 +23,9 @@ from viewmill.mill.refresh import MULTIPLICITY
 from viewmill.mill.table import Table
 from viewmill.pipeline.dead_letters import CREATE, TABLE, Letter, take_or_refuse
 from viewmill.pipeline.placement import Arrived
+from viewmill.pipeline.shards.archive import note_pieces
 from viewmill.pipeline.source import Source
+from viewmill.pipeline.storage import Storage
 from viewmill.pipeline.tombstones import take_images
 
 LEDGER = "_viewmill_ledger"
@@ -32,6 +34,15 @@ _CREATE_LEDGER = (
 )
 # More deletes of missing rows in one batch mean that the source is broken; each costs a lookup.
 _PROBLEMS = 10_000
+
+
+def last_taken(mill: Mill, storage: Storage) -> int:
+    """The last batch of the streaming query that the mill has committed, -1 without any."""
+    query = storage.query_id()
+    if query is None or LEDGER not in mill:
+        return -1
+    batches = dict(mill.sql(f"SELECT name, batch FROM {LEDGER}").rows())
+    return int(batches.get(f"query {query}", -1))
 
 
 @dataclass
@@ -86,13 +97,15 @@ def take_batch(
     with mill.batch():
         for source in sources:
             if source.name in arrived.rows:
-                refused = take_rows(mill, source, arrived.rows[source.name], arrived.whole)
+                refused = take_source(mill, source, arrived.rows[source.name], arrived.whole)
                 letters += [Letter(source.name, batch, why, row) for why, row in refused]
         for table, parts in arrived.changes.items():
             for part in parts:
                 mill.apply(table, part, multiplicity=MULTIPLICITY)
         if letters:
             mill.insert(TABLE, letters)
+        if arrived.archived:
+            note_pieces(mill, batch, arrived.archived)
         notes = {name: batch, **arrived.notes}
         for noted, number in notes.items():
             ledger.note(noted, number)
@@ -101,7 +114,7 @@ def take_batch(
     return Taken(sum(arrived.counts.values()), len(letters))
 
 
-def take_rows(
+def take_source(
     mill: Mill, source: Source, rows: pa.Table, whole: Container[str] = ()
 ) -> list[tuple[str, str]]:
     """Add the rows of a source to the current batch; for a source in `whole` they replace all."""

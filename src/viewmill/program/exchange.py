@@ -7,7 +7,10 @@ dimensions is one shard.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_SEPARATORS = re.compile(r"[%@+,*]")  # in the names of streams
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Route:
     def stream(self) -> str:
         """Names what a shard receives; occurrences with equal routes receive the same."""
         dimensions = zip(self.columns, self.shares, strict=True)
-        words = [f"{'*' if each is None else '+'.join(each)}/{share}" for each, share in dimensions]
+        words = [f"{_stream_word(each)}/{share}" for each, share in dimensions]
         return f"{self.source}@{','.join(words) or 'one'}"
 
     @property
@@ -97,3 +100,12 @@ class Route:
         for each, share in zip(self.columns, self.shares, strict=True):
             found *= share if each is None else 1
         return found
+
+
+def _stream_word(columns: tuple[str, ...] | None) -> str:
+    """One word for what is hashed: the column `a+b` is not the columns a and b."""
+    if columns is None:
+        return "*"
+    return "+".join(
+        _SEPARATORS.sub(lambda found: f"%{ord(found[0]):02x}", name) for name in columns
+    )

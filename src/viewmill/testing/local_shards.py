@@ -77,6 +77,10 @@ class Frame:
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns, self.schema = list(columns), None
 
+    def select(self, *names: str) -> Frame:
+        """Of the same columns, in another order."""
+        return Frame([name.strip("`") for name in names])
+
 
 class LocalShards:
     """Tables by their CREATE columns, views by their SQL; `take` is one batch of all sources."""
@@ -90,9 +94,8 @@ class LocalShards:
         memory: int | None = None,
         multiplicity: str = "m",
     ) -> None:
-        self.placement: Any = pkgutil.resolve_name(_SHARDS)(
-            None, Storage.open(folder, "shards"), 2, memory
-        )
+        self._folder, self._memory = folder, memory
+        self.placement = self._placement()
         self.mill = vm.Mill(reshape=reshape)
         self.sources: dict[str, Source] = {}
         for name, columns in tables.items():
@@ -103,13 +106,19 @@ class LocalShards:
             self.sources[name] = Source(name, frame, multiplicity=multiplicity, schema=columns)
         self._multiplicity = multiplicity
         self._elsewhere: dict[tuple[str, int], slots.Kept] = {}  # the memory of another worker
+        self._define(views)
+        self.stores = {key: MemoryStore() for key in self.layout.keys}
+
+    def _placement(self) -> Any:
+        storage = Storage.open(self._folder, "shards")
+        return pkgutil.resolve_name(_SHARDS)(None, storage, 2, self._memory)
+
+    def _define(self, views: Mapping[str, str]) -> None:
         for name, sql in views.items():
             self.placement.define(self.mill, name, sql, "", self.sources)
         self.placement.check(self.mill, list(self.sources.values()))
         self.placement.prepare()
-        self.layout = self.placement._layout
-        assert self.layout is not None
-        self.stores = {key: MemoryStore() for key in self.layout.keys}
+        self.layout: Any = self.placement._layout
 
     def take(self, rows: Mapping[str, pa.Table]) -> Arrived:
         """One batch: rows with their multiplicity in a column."""
@@ -128,7 +137,6 @@ class LocalShards:
 
     def give(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """The output of all slots for a batch."""
-        assert self.layout is not None
         by_slot: dict[int, list[tuple[str, bool, bytes]]] = {}
         given: list[dict[str, Any]] = []
         for source in self.layout.sources:
@@ -158,7 +166,7 @@ class LocalShards:
 
     def partial(self, view: str) -> list[Any]:
         """The gathered output of the shards for a view."""
-        return list(self.mill.sql(f"SELECT * FROM {gathering_table(view)}").rows())
+        return list(self.mill.sql(f"SELECT * FROM {quoted(gathering_table(view))}").rows())
 
 
 def _given(kind: str, name: str, place: int, content: bytes) -> dict[str, Any]:
@@ -167,8 +175,9 @@ def _given(kind: str, name: str, place: int, content: bytes) -> dict[str, Any]:
 
 def with_coordinates(rows: pa.Table, source: PackedSource) -> pa.Table:
     """Coordinates by some hash: which one does not matter, if equal values agree."""
+    own = rows
     for i, (columns, share) in enumerate(source.coordinates()):
-        texts = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+        texts = zip(*(own.column(name).to_pylist() for name in columns), strict=True)
         cells = np.array([crc32(repr(each).encode()) % share for each in texts], np.int32)
         rows = rows.append_column(coordinate(i), pa.array(cells))
     return rows

@@ -60,6 +60,10 @@ def distributed_rows(
         "user_map_key.piece AS piece",
         "user_map_value.content AS content",
     )
+    if view.program.fill:  # slots that no row has reached since then have its rows, too
+        keys = [(key,) for key in layout.keys[: view.cells]]
+        every = spark.createDataFrame(keys, "slot INT")
+        pieces = pieces.unionByName(every, allowMissingColumns=True)
     rows_of = _reader(layout, view, columns, empty.schema)
     return pieces.groupBy("slot").applyInArrow(rows_of, spark.createDataFrame(empty).schema)
 
@@ -72,10 +76,12 @@ def _reader(
     def rows_of(pieces: pa.Table) -> pa.Table:
         store = StoreCopy()
         for each in pieces.to_pylist():
-            store.pieces[each["version"], each["piece"]] = each["content"]
-        kept = made_again(layout, store, store.head(), [view.program])
-        name = view.program.view
-        rows = gathered_rows(kept.members[name].contents()[name], kept.dictionary)
+            if each["version"] is not None:
+                store.pieces[each["version"], each["piece"]] = each["content"]
+        slot = layout.keys.index(pieces.column("slot")[0].as_py())
+        kept = made_again(layout, slot, store, store.head(), [view.program])
+        name, key = view.program.view, view.program.key
+        rows = gathered_rows(kept.members[key].contents()[name], kept.dictionary)
         times = np.maximum(rows.column(MULTIPLICITY).to_numpy(), 0)
         positions = pa.array(np.repeat(np.arange(len(times)), times))
         return in_utc(rows.select(columns).rename_columns(schema.names).take(positions)).cast(

@@ -18,6 +18,7 @@ PACKED = "slot INT, place BIGINT, stream STRING, first BOOLEAN, rows BINARY"
 GIVEN = "kind STRING, name STRING, place BIGINT, content BINARY"
 
 TO_DRIVER = "@driver"
+TO_ARCHIVE = "@archive"  # with a note about a file that was written, and no rows
 MULTIPLICITY = "_multiplicity"
 
 
@@ -32,6 +33,7 @@ class PackedSource:
     to_driver: bool  # whether its rows go on to the driver, too
     clock: PartOptions | None = None  # if patterns on all shards go by the time of its rows
     parts: PartOptions | None = None  # if its table is in parts
+    archive: str | None = None  # the folder to which its rows are written, too
 
     def coordinates(self) -> list[tuple[tuple[str, ...], int]]:
         """What is hashed, and how many cells there are; each once, in order."""
@@ -54,6 +56,7 @@ class Layout:
     programs: tuple[ShardProgram | ShardPattern, ...]
     compiled: bool
     share: int | None = None  # bytes of states that a slot may keep in memory between batches
+    fills: str = ""  # the folder with the states of views that came later
 
     def source_of(self, stream: str) -> PackedSource:
         """Whose rows a stream carries."""

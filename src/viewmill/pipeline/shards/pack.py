@@ -8,6 +8,7 @@ Exchanging single rows costs ten times as much as exchanging blobs.
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
@@ -22,7 +23,8 @@ from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
 from viewmill.mill.parted import Parted, PartOptions
 from viewmill.pipeline.dead_letters import take_or_refuse
-from viewmill.pipeline.shards.layout import TO_DRIVER, PackedSource, coordinate
+from viewmill.pipeline.shards.archive import write_piece
+from viewmill.pipeline.shards.layout import TO_ARCHIVE, TO_DRIVER, PackedSource
 from viewmill.pipeline.shards.patterns import clock_of
 from viewmill.pipeline.shards.worker import freeze_garbage
 from viewmill.program.exchange import Route
@@ -45,10 +47,21 @@ class Pack:
         task = pkgutil.resolve_name("pyspark:TaskContext").get()
         place = (task.partitionId() if task is not None else 0) << 32
         for table in _gathered(batches):
+            if self._source.archive is not None:
+                yield _as_batch((self._keys[0], place, *self._archived(table)))
+                place += 1
             for packed in self.packed(self._named(table)):
                 yield _as_batch((packed[0], place, *packed[2:]))
                 place += 1
         freeze_garbage("pack")
+
+    def _archived(self, rows: pa.Table) -> tuple[str, bool, bytes]:
+        """Write the source's columns down, and say where."""
+        assert self._source.archive is not None
+        name = self._source.name
+        own = rows.select(range(len(self._columns)))
+        piece = write_piece(name, self._source.archive, own)
+        return f"{name}{TO_ARCHIVE}", False, json.dumps(piece).encode()
 
     def _named(self, rows: pa.Table) -> pa.Table:
         """Restore the source's column names, which `plain_column` replaced."""
@@ -57,11 +70,10 @@ class Pack:
     def packed(self, rows: pa.Table) -> Iterator[Packed]:
         """The blobs of some rows."""
         source, keys = self._source, self._keys
-        cells = {
-            each: rows.column(coordinate(i)).to_numpy()
-            for i, each in enumerate(source.coordinates())
-        }
-        rows = rows.drop_columns([coordinate(i) for i in range(len(cells))])
+        coordinates = source.coordinates()
+        own = rows.num_columns - len(coordinates)  # by place: a user's column may have any name
+        cells = {each: rows.column(own + i).to_numpy() for i, each in enumerate(coordinates)}
+        rows = rows.select(range(own))
         if source.clock is not None:
             yield from self._told(rows, source.clock)
         if source.to_driver:

@@ -32,6 +32,12 @@ class ShardPattern:
     program: Program
     table: str  # its CREATE TABLE
     stream: str
+    fill: str = ""  # it is always there from the start: the order of rows matters to it
+
+    @property
+    def key(self) -> str:
+        """What its states are called in a slot."""
+        return self.view
 
     @property
     def streams(self) -> frozenset[str]:

@@ -15,9 +15,10 @@ import pkgutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -26,8 +27,10 @@ from viewmill.deltas.blobs import read_table
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.rows import to_delta
+from viewmill.errors import DamagedFile
 from viewmill.mill.parted import Parted
 from viewmill.pipeline.dead_letters import take_or_refuse
+from viewmill.pipeline.shards.fills import read_fill
 from viewmill.pipeline.shards.layout import Layout, PackedSource
 from viewmill.pipeline.shards.patterns import ShardPattern, clock_of
 from viewmill.pipeline.shards.slot_bytes import (
@@ -79,7 +82,7 @@ class Kept:
     """The views of a slot in memory, all at one version; the others are released."""
 
     dictionary: Dictionary = field(default_factory=Dictionary)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)  # by their keys
     version: int = 0
     token: str = ""
 
@@ -122,22 +125,24 @@ def take(layout: Layout, slot: int, store: SlotStore, blobs: Blobs) -> tuple[Giv
     given = Given()
     head = store.head()
     kept = _current(layout, slot, store, head, given.figures)
+    wanted = {each.key for each in layout.programs}
+    kept.members = {key: each for key, each in kept.members.items() if key in wanted}
     _MEMORY.pop((layout.id, slot), None)  # invalid until the batch is complete
-    batch = _read(layout, kept.dictionary, blobs, given)
-    touched = _reading(layout, batch)
-    absent = [each for each in touched if each.view not in kept.members]
+    batch = read_batch(layout, kept.dictionary, blobs, given)
+    touched = reading(layout, batch)
+    absent = [each for each in touched if each.key not in kept.members]
     given.figures.rebuilt_views = len(absent) if head.version and kept.members else 0
-    _add_members(kept, layout, absent, store, head)
+    _add_members(kept, layout, slot, absent, store, head)
     start = time.thread_time_ns()
     for each in touched:
-        given.deltas |= _apply(kept.members[each.view], each, batch)
+        given.deltas |= apply(kept.members[each.key], each, batch)
     given.figures.kernel_ms = (time.thread_time_ns() - start) / 1e6
     given.refused += _late(kept, touched)
     given.figures.state_bytes = kept.state_bytes
     kept.version, kept.token = head.version + 1, uuid.uuid4().hex
-    _write(layout, store, head, kept, blobs, given.figures)
+    _write(layout, slot, store, head, kept, blobs, given.figures)
     if layout.share is not None:
-        _release(kept, {each.view for each in touched}, layout.share)
+        _release(kept, {each.key for each in touched}, layout.share)
         given.figures.state_bytes = kept.state_bytes
         given.figures.released = len(layout.programs) - len(kept.members)
     _MEMORY[layout.id, slot] = kept
@@ -152,35 +157,57 @@ def _current(layout: Layout, slot: int, store: SlotStore, head: Head, figures: F
     if kept is None or not _is_past(kept, store, head):
         figures.rebuilt += head.version > 0
         # With a budget, views are rebuilt when rows arrive for them.
-        return made_again(layout, store, head, () if layout.share is not None else layout.programs)
+        views = () if layout.share is not None else layout.programs
+        return made_again(layout, slot, store, head, views)
     figures.caught_up += 1
     _catch_up(kept, layout, store, kept.version, head.version)
     return kept
 
 
-def made_again(layout: Layout, store: SlotStore, head: Head, views: Sequence[Program]) -> Kept:
+def made_again(
+    layout: Layout, slot: int, store: SlotStore, head: Head, views: Sequence[Program]
+) -> Kept:
     """Rebuild views of a slot from snapshot and log."""
     kept = Kept(version=head.version, token=head.token)
-    _add_members(kept, layout, views, store, head)
+    _add_members(kept, layout, slot, views, store, head)
     return kept
 
 
 def _add_members(
-    kept: Kept, layout: Layout, views: Sequence[Program], store: SlotStore, head: Head
+    kept: Kept, layout: Layout, slot: int, views: Sequence[Program], store: SlotStore, head: Head
 ) -> None:
     """Rebuild more views at the head's version."""
     if not views:
         return
-    made = Kept(kept.dictionary, {each.view: _member(layout, each, kept) for each in views})
-    if head.base:
-        snapshots = read_snapshot(store.snapshot())
-        for view, member in made.members.items():
-            member.load(snapshots[view])
-    _catch_up(made, layout, store, head.base, head.version)
+    made = Kept(kept.dictionary, {each.key: member_of(layout, each, kept) for each in views})
+    snapshots = read_snapshot(store.snapshot()) if head.base else {}
+    since = {}
+    for each in views:
+        content, since[each.key] = _last_state(layout, slot, each, head, snapshots)
+        if content is not None:
+            made.members[each.key].load(content)
+    _catch_up(made, layout, store, head.base, head.version, since)
     kept.members |= made.members
 
 
-def _member(layout: Layout, program: Program, kept: Kept) -> Member:
+def _last_state(
+    layout: Layout, slot: int, program: Program, head: Head, snapshots: Mapping[str, bytes]
+) -> tuple[bytes | None, int]:
+    """The state of a view that was written last, and of which version of the slot it is."""
+    if program.key in snapshots:
+        return snapshots[program.key], head.base
+    if program.fill:  # before the first batch with the view, the slot is as the fill found it
+        after = dict(head.joined).get(program.key, head.version)
+        return read_fill(layout.fills, program.fill, slot, program.key), after
+    if head.base:
+        raise DamagedFile(
+            f'the snapshot of a shard has no state of the view "{program.view}"',
+            hint="Bring the checkpoint back from a copy, or give an empty storage directory.",
+        )
+    return None, 0
+
+
+def member_of(layout: Layout, program: Program, kept: Kept) -> Member:
     if isinstance(program, ShardPattern):
         made: Member = pkgutil.resolve_name(_PATTERN)(program, kept.dictionary)
         return made
@@ -190,14 +217,21 @@ def _member(layout: Layout, program: Program, kept: Kept) -> Member:
     return shard
 
 
-def _catch_up(kept: Kept, layout: Layout, store: SlotStore, since: int, to: int) -> None:
-    """Apply the batches of the log after version `since`, up to `to`."""
+def _catch_up(
+    kept: Kept,
+    layout: Layout,
+    store: SlotStore,
+    since: int,
+    to: int,
+    later: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Apply the batches of the log after version `since`, up to `to`; to some after a later one."""
     for version in range(since + 1, to + 1):
         blobs = store.entry(version).blobs
-        batch = _read(layout, kept.dictionary, blobs, Given())
-        for each in _reading(layout, batch):
-            if each.view in kept.members:
-                _apply(kept.members[each.view], each, batch)
+        batch = read_batch(layout, kept.dictionary, blobs, Given())
+        for each in reading(layout, batch):
+            if each.key in kept.members and later.get(each.key, 0) < version:
+                apply(kept.members[each.key], each, batch)
                 _late(kept, [each])  # already reported when the batch was taken
     kept.version = to
 
@@ -223,20 +257,21 @@ def _is_past(kept: Kept, store: SlotStore, head: Head) -> bool:
 
 
 @dataclass
-class _Batch:
+class Batch:
     """The content of a batch: the delta of each stream, and the newest part of sources."""
 
     deltas: dict[str, Delta] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)  # by stream of time
 
 
-def _reading(layout: Layout, batch: _Batch) -> list[Program]:
+def reading(layout: Layout, batch: Batch) -> list[Program]:
     """The views that read some of the batch."""
     came = batch.deltas.keys() | batch.reached.keys()
     return [each for each in layout.programs if not each.streams.isdisjoint(came)]
 
 
-def _apply(member: Any, program: Program, batch: _Batch) -> dict[str, Delta]:
+def apply(member: Any, program: Program, batch: Batch) -> dict[str, Delta]:
+    """Give a view's part what it reads of a batch."""
     deltas = {name: delta for name, delta in batch.deltas.items() if name in program.streams}
     if isinstance(program, ShardPattern):
         (reached,) = (batch.reached.get(each) for each in program.streams - {program.stream})
@@ -251,15 +286,15 @@ def _late(kept: Kept, programs: Sequence[Program]) -> list[tuple[str, str, str]]
     found: dict[str, list[tuple[str, str, str]]] = {}
     for each in programs:
         if isinstance(each, ShardPattern):
-            member: Any = kept.members[each.view]
+            member: Any = kept.members[each.key]
             source = each.program.inputs[0].source
             found[source] = [(source, why, row) for why, row in member.late_rows()]
     return [row for rows in found.values() for row in rows]
 
 
-def _read(layout: Layout, dictionary: Dictionary, blobs: Blobs, given: Given) -> _Batch:
+def read_batch(layout: Layout, dictionary: Dictionary, blobs: Blobs, given: Given) -> Batch:
     """Decode a batch; rows that no table accepts are left out."""
-    batch = _Batch()
+    batch = Batch()
     deltas: dict[str, list[Delta]] = {}
     clocks = {clock_of(each.name) for each in layout.sources}
     for stream, first, blob in blobs:
@@ -289,19 +324,35 @@ def _take_part(
 
 
 def _write(
-    layout: Layout, store: SlotStore, head: Head, kept: Kept, blobs: Blobs, figures: Figures
+    layout: Layout,
+    slot: int,
+    store: SlotStore,
+    head: Head,
+    kept: Kept,
+    blobs: Blobs,
+    figures: Figures,
 ) -> None:
     """Append the batch to the log, or write a snapshot if that is cheaper."""
     size = head.log_bytes + sum(len(rows) for _, _, rows in blobs)
     long = head.version - head.base >= _LOG_ENTRIES
     if long or size > max(_LOG_BYTES, 2 * figures.state_bytes):
         # Released views did not change in this batch, so the old head still describes them.
-        absent = [each for each in layout.programs if each.view not in kept.members]
-        _add_members(kept, layout, absent, store, head)
-        snapshots = {view: each.snapshot() for view, each in kept.members.items()}
+        absent = [each for each in layout.programs if each.key not in kept.members]
+        _add_members(kept, layout, slot, absent, store, head)
+        snapshots = {key: each.snapshot() for key, each in kept.members.items()}
         store.replace(write_snapshot(snapshots))
         figures.snapshots += 1
         store.set_head(Head(kept.version, kept.token, 0, kept.version, kept.token))
     else:
         store.append(kept.version, Entry(kept.token, blobs))
-        store.set_head(replace(head, version=kept.version, token=kept.token, log_bytes=size))
+        joined = {each.key: head.version for each in layout.programs if each.fill}
+        joined |= dict(head.joined)
+        store.set_head(
+            replace(
+                head,
+                version=kept.version,
+                token=kept.token,
+                log_bytes=size,
+                joined=tuple(joined.items()),
+            )
+        )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ Blobs = list[tuple[str, bool, bytes]]  # stream, whether refusals are reported h
 _MAGIC, _VERSION = b"VMSL", 1
 _FRAME = struct.Struct("<4sI16sI")
 _SUM_BYTES = 16
+_OLD_HEAD = 5  # fields of a head before views could come later
 _HINT = "Bring the checkpoint back from a copy, or give an empty storage directory."
 
 
@@ -35,6 +36,7 @@ class Head:
     log_bytes: int = 0
     base: int = 0
     base_token: str = ""  # of the snapshot
+    joined: tuple[tuple[str, int], ...] = ()  # views that came later, each after which version
 
 
 class Entry(NamedTuple):
@@ -52,7 +54,11 @@ def write_head(head: Head) -> bytes:
 def read_head(content: bytes) -> Head:
     """The inverse of `write_head`."""
     header, _ = _opened(content, "head")
-    return Head(*header["head"])
+    fields = header["head"]
+    joined = fields[_OLD_HEAD] if len(fields) > _OLD_HEAD else ()
+    return replace(
+        Head(*fields[:_OLD_HEAD]), joined=tuple((key, version) for key, version in joined)
+    )
 
 
 def write_entry(entry: Entry) -> bytes:

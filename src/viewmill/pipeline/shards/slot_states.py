@@ -18,8 +18,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from viewmill.deltas.blobs import write_table
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.errors import ViewmillError
+from viewmill.pipeline.shards.failures import told
 from viewmill.pipeline.shards.gathered import gathered_rows
-from viewmill.pipeline.shards.layout import TO_DRIVER, Layout
+from viewmill.pipeline.shards.layout import TO_ARCHIVE, TO_DRIVER, Layout
 from viewmill.pipeline.shards.slot import HEAD, SNAPSHOT, STATE, Given, take
 from viewmill.pipeline.shards.slot_bytes import (
     Blobs,
@@ -37,6 +38,7 @@ Row = tuple[str, str, int, bytes]
 # Types and not texts, which the JVM would parse again in every task.
 _PLACE = StructType([StructField("version", LongType()), StructField("piece", IntegerType())])
 _PIECE = StructType([StructField("pieces", IntegerType()), StructField("content", BinaryType())])
+_PASSED = (TO_DRIVER, TO_ARCHIVE)  # streams that slots do not take
 _PIECE_BYTES = 8 << 20  # a value in the state store stays below Spark's 16 MB
 _GIVEN = SparkRow("kind", "name", "place", "content")
 
@@ -59,11 +61,11 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
     ) -> Iterator[Any]:
         """One batch of one slot."""
         found = sorted(rows, key=lambda each: each.place)  # as packed, whichever way they came
-        given = [_passed(each) for each in found if each.stream.endswith(TO_DRIVER)]
+        given = [_passed(each) for each in found if each.stream.endswith(_PASSED)]
         blobs = [
             (each.stream, bool(each.first), bytes(each.rows))
             for each in found
-            if not each.stream.endswith(TO_DRIVER)
+            if not each.stream.endswith(_PASSED)
         ]
         if blobs:
             given += self._take(self._layout.keys.index(int(key[0])), blobs)
@@ -74,8 +76,7 @@ class SlotStates(StatefulProcessor):  # type: ignore[misc]
             made, dictionary = take(self._layout, slot, _Store(self), blobs)
         except ViewmillError as why:
             # The driver raises it, so that the batch is not committed and nobody tries it again.
-            said = {"message": why.message, "detail": why.detail, "hint": why.hint}
-            return [("failure", type(why).__name__, slot, json.dumps(said).encode())]
+            return [("failure", "", slot, told(why).encode())]
         freeze_garbage(f"slot {slot} of {self._layout.id}")
         return _rows(slot, made, dictionary)
 
@@ -126,7 +127,9 @@ class _Store:
 
 
 def _passed(packed: Any) -> Row:
-    return "rows", packed.stream.removesuffix(TO_DRIVER), packed.place, bytes(packed.rows)
+    name, _, to = packed.stream.rpartition("@")
+    kind = "rows" if f"@{to}" == TO_DRIVER else "archived"
+    return kind, name, packed.place, bytes(packed.rows)
 
 
 def _rows(slot: int, made: Given, dictionary: Dictionary) -> list[Row]:

@@ -3,16 +3,20 @@
 takes  Spark's checkpoint, whose state store has each slot's head, log and snapshot
 does   makes every slot again in this process, as a worker would, and adds up what it shows
 
-Shards keep no rows of sources, so this is what can be compared: states against results.
+Without an archive shards keep no rows of sources, so this is what can be compared: states against
+results. With one, results are also compared with the view as the rows in the archive make it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from viewmill.deltas.consolidate import consolidate
-from viewmill.deltas.delta import concat
+from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.rows import to_delta
 from viewmill.mill.mill import Mill
 from viewmill.mill.verify import Difference, compare
@@ -27,17 +31,28 @@ def verify_shards(
     mill: Mill, spark: Any, checkpoint: Path, layout: Layout, view: ShardedView
 ) -> list[Difference]:
     """Rows of the gathering table that are there more or less often than shards say."""
-    core, name = mill.core, view.program.view
-    entry = core.catalog.table(gathering_table(name))
+    name = view.program.view
     stores = _read(spark, checkpoint)
     expected = []
     for slot in range(view.cells):
         store = stores.get(layout.keys[slot], StoreCopy())
-        kept = made_again(layout, store, store.head(), [view.program])
-        rows = gathered_rows(kept.members[name].contents()[name], kept.dictionary)
-        schema = entry.table.schema
-        expected.append(to_delta(rows, schema, core.dictionary, multiplicity=MULTIPLICITY))
-    shown = consolidate(concat(entry.table.schema, expected))
+        kept = made_again(layout, slot, store, store.head(), [view.program])
+        contents = kept.members[view.program.key].contents()[name]
+        expected.append(gathered_rows(contents, kept.dictionary))
+    return compare_gathered(mill, view, expected)
+
+
+def compare_gathered(
+    mill: Mill, view: ShardedView, expected: Sequence[pa.Table]
+) -> list[Difference]:
+    """Rows of the gathering table that are there more or less often than these tables say."""
+    core = mill.core
+    entry = core.catalog.table(gathering_table(view.program.view))
+    schema = entry.table.schema
+    deltas = [
+        to_delta(rows, schema, core.dictionary, multiplicity=MULTIPLICITY) for rows in expected
+    ]
+    shown = consolidate(concat(schema, deltas)) if deltas else Delta.empty(schema)
     return compare(core, view.program.query, shown, core.contents(entry.name))
 
 

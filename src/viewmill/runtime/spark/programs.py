@@ -9,6 +9,11 @@ from viewmill.algebra.schema import Schema
 from viewmill.program.program import Program
 
 
+def state_key(view: str, fill: str) -> str:
+    """A view that is defined anew takes no state of the view that had its name."""
+    return f"{view}@{fill}" if fill else view
+
+
 @dataclass(frozen=True)
 class ShardProgram:
     """The blocks that shards run for one view; the last one has the view's name."""
@@ -16,6 +21,12 @@ class ShardProgram:
     view: str
     blocks: tuple[tuple[str, Program], ...]
     empty: bytes = b""  # the states over no rows: a sum without groups is a row even then
+    fill: str = ""  # which fill has the states to begin with, of a view that came later
+
+    @property
+    def key(self) -> str:
+        """What its states are called in a slot."""
+        return state_key(self.view, self.fill)
 
     @property
     def streams(self) -> frozenset[str]:
