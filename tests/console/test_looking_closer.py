@@ -1,6 +1,7 @@
 """Blocks and sinks, rates, changed rows, why, memory, refused rows, proposals, pipelines."""
 
 import json
+import random
 import time
 from dataclasses import replace
 
@@ -110,6 +111,41 @@ def test_why_goes_through_filters_unions_expressions_and_names(shop, client):
         "GROUP BY ROLLUP (customer)"
     )
     assert "ROLLUP" in why(client, "cube", [None, "2"]).json()["error"]["message"]
+
+
+def test_why_finds_exactly_the_rows_of_each_sum(shop, client):
+    chance = random.Random(7)
+    shop.sql("CREATE TABLE lines (customer STRING, n BIGINT)")
+    names = ["ann", "bob", "cyd", None]
+    shop.insert("orders", [(i, chance.choice(names), chance.randint(1, 5)) for i in range(10, 60)])
+    shop.insert("lines", [(chance.choice(names), chance.randint(1, 5)) for _ in range(20)])
+    shop.sql(
+        "CREATE MATERIALIZED VIEW sums AS SELECT upper(o.customer) AS who, o.amount % 2 AS odd, "
+        "SUM(l.n) AS s, COUNT(*) AS n FROM orders o LEFT JOIN lines l ON o.customer = l.customer "
+        "WHERE o.amount < 5 GROUP BY o.customer, o.amount % 2 HAVING COUNT(*) < 45"
+    )
+    rows = client.get("/api/rows?name=sums").json()["rows"]
+    assert len(rows) > 3
+    for row in rows:
+        (found,) = why(client, "sums", row).json()["of"]
+        values = [int(each[-1]) for each in found["rows"] if each[-1] is not None]
+        assert (str(sum(values)) if values else None) == row[2]
+        assert str(len(found["rows"])) == row[3]
+
+
+def test_why_and_the_curve_refuse_what_they_cannot_say(shop, client):
+    shop.sql("CREATE TABLE m (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60")
+    shop.sql(
+        "CREATE VIEW total AS INITIALIZE total[i] AS SELECT SUM(x) AS x FROM m[i] "
+        "UPDATE total[j] AS SELECT SUM(x) AS x FROM m[j] PARTITION LENGTH 60"
+    )
+    shop.insert("m", [("2026-01-01 10:00:00", 1)])
+    assert "in parts" in why(client, "total", ["1"]).json()["error"]["message"]
+    shop.sql(
+        "CREATE MATERIALIZED VIEW pairs RESULT FACTORIZED AS "
+        "SELECT a.id, b.amount FROM orders a JOIN orders b ON a.customer = b.customer"
+    )
+    assert "factorized" in client.get("/api/curve?name=pairs").json()["error"]["message"]
 
 
 def test_the_curve_says_what_less_memory_costs(kinds, client):

@@ -30,6 +30,7 @@ from viewmill.console.replies import rows_reply
 from viewmill.errors import InvalidArgument, UnsupportedQuery
 from viewmill.mill.mill import Mill
 from viewmill.mill.readers import rows_of
+from viewmill.mill.temporal import is_temporal
 from viewmill.sql.operators import compare, conjunction
 
 SHOWN = 50
@@ -38,6 +39,11 @@ SHOWN = 50
 def why(mill: Mill, name: str, row: list[str | None], shown: int) -> dict[str, Any]:
     """The rows that a row was made from; `row` is texts, as a page shows one of the first rows."""
     view = mill.view(name)
+    if is_temporal(mill.core.catalog.view(name)):
+        raise UnsupportedQuery(
+            "why is not known of views in parts and of patterns",
+            hint="EXPLAIN says what they read.",
+        )
     first = view.head(shown)
     texts = rows_reply(first, 0)["rows"]
     if row not in texts:
