@@ -7,6 +7,10 @@ import time
 import pytest
 
 import viewmill as vm
+from viewmill.console.console import Console
+from viewmill.console.subjects import OwnPipeline
+
+from .test_looking_closer import FakePipeline
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -38,6 +42,13 @@ def browser(tmp_path_factory):
     driver.set_window_size(1280, 900)
     yield driver
     driver.quit()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_page(browser):
+    """Leave the page of the test before, whose console is gone, and forget its complaints."""
+    browser.get("about:blank")
+    browser.get_log("browser")
 
 
 def text_of(browser, css="body"):
@@ -254,3 +265,88 @@ def test_closing_the_mill_is_said_on_the_page(uncompiled, browser):
         wait_for_text(browser, "live", "#live")
     wait_until(lambda: text_of(browser, "#live") in ("connecting", "stopped"))
     console.wait(10)
+
+
+BLOCKS = (
+    "SELECT o.customer, MAX(s) AS s FROM (SELECT a.customer, a.id, SUM(b.amount) AS s "
+    "FROM orders a JOIN orders b ON a.customer = b.customer GROUP BY a.customer, a.id) o "
+    "GROUP BY o.customer"
+)
+
+
+def count(browser, css):
+    return browser.execute_script("return document.querySelectorAll(arguments[0]).length", css)
+
+
+def click(browser, css, text=""):
+    """Click the first element that has a text."""
+    found = "const [css, text] = arguments; const found = [...document.querySelectorAll(css)]"
+    found += ".find((each) => each.textContent.includes(text)); found?.click(); return !!found"
+    wait_until(lambda: browser.execute_script(found, css, text))
+
+
+def test_blocks_and_sinks_are_drawn_and_the_charts_move(shop, console, browser, tmp_path):
+    shop.sql(f"CREATE MATERIALIZED VIEW `{IMAGE}` AS {BLOCKS}")
+    (tmp_path / HOSTILE.replace("/", "_")).mkdir()
+    shop.sink(IMAGE, format="parquet", path=tmp_path / HOSTILE.replace("/", "_") / "out")
+    browser.get(console.url)
+    wait_until(lambda: count(browser, ".node.block") == 1)
+    assert count(browser, ".node.sink.writing") == 1
+    wait_for_text(browser, "Rows changed per second", ".tempo")
+    wait_until(lambda: shop.core.watched)
+    shop.insert("orders", [(i, "cyd", 1) for i in range(10, 40)])
+    wait_until(lambda: count(browser, ".tempo .bar.rate") and count(browser, ".tempo .bar.latency"))
+    wait_for_text(browser, "half of 1 under", ".tempo")
+    assert browser.title == "Viewmill console"
+    assert complaints(browser) == []
+
+
+def test_a_view_shows_changed_rows_why_and_the_cost_of_memory(shop, console, browser):
+    shop.insert("orders", [(3, HOSTILE, 1), (4, HOSTILE, 2)])
+    browser.get(console.url + "#/of/revenue")
+    wait_for_text(browser, "bob")
+    click(browser, "button", "Follow the changed rows")
+    wait_for_text(browser, "Nothing has changed since")
+    shop.insert("orders", [(5, IMAGE, 77)])
+    wait_until(lambda: count(browser, "td .came") == 1)
+    wait_for_text(browser, IMAGE)
+    click(browser, "tr.explainable td", HOSTILE)
+    wait_for_text(browser, f"Why ({HOSTILE}, 3)?", ".why")
+    assert count(browser, ".why tbody tr") == 2
+    click(browser, "button", "Estimate it")
+    wait_until(lambda: count(browser, ".curve circle") > 5)
+    assert browser.title == "Viewmill console"
+    assert count(browser, "img[onerror]") == 0
+    assert complaints(browser) == []
+
+
+def test_a_proposal_is_compared_and_approved(shop, browser):
+    with shop.console(write=True) as console:
+        browser.get(console.url + "#/of/revenue")
+        click(browser, "summary", "Propose another definition")
+        write = "const t = document.querySelector('.proposal textarea');"
+        write += "t.value = t.value.replace('FROM orders', 'FROM orders WHERE amount > 7')"
+        browser.execute_script(write)
+        click(browser, "button", "Compare rows")
+        wait_for_text(browser, "0 rows come", ".proposal")
+        wait_for_text(browser, "1 rows go", ".proposal")
+        click(browser, "button:not([hidden])", "Approve")
+        wait_for_text(browser, "Approved", ".proposal")
+    assert shop["revenue"].rows() == [("ann", 10)]
+
+
+def test_a_pipeline_shows_its_batches_sinks_and_refused_rows(shop, browser):
+    shop.sql(
+        "CREATE TABLE _viewmill_dead_letters (source STRING NOT NULL, batch BIGINT NOT NULL,"
+        " reason STRING NOT NULL, row STRING NOT NULL) APPEND ONLY"
+    )
+    shop.insert("_viewmill_dead_letters", [("orders", 3, "no number", IMAGE)])
+    with Console(OwnPipeline(FakePipeline(shop))) as console:
+        browser.get(console.url)
+        wait_for_text(browser, "Rows per batch")
+        wait_for_text(browser, f"{HOSTILE}: 9", ".fact-rows_in")
+        wait_until(lambda: count(browser, ".node.sink") == 1)
+        browser.execute_script("location.hash = '#/refused'")
+        wait_for_text(browser, IMAGE)
+        assert browser.title == "Viewmill console"
+        assert complaints(browser) == []

@@ -55,6 +55,16 @@ def quoted_fields(type_name: str) -> str:
     return _FIELD.sub(lambda found: quoted(unquoted(found[0])), type_name)
 
 
+def readable_type(type_name: str) -> str:
+    """A type for a parser that does not know VOID, which is what `array()` has in it: INT then.
+
+    >>> readable_type("STRUCT<VOID: ARRAY<VOID>>")
+    'STRUCT<`VOID`:ARRAY<INT>>'
+    """
+    tokens = _TYPE_TOKEN.findall(quoted_fields(type_name))
+    return "".join("INT" if each.upper() == "VOID" else each for each in tokens)
+
+
 def type_spelling(name: str) -> str:
     """A type as Spark spells it, so that equal types have equal names.
 

@@ -22,11 +22,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from viewmill.console.complete import completions
-from viewmill.console.details import details, first_rows, plan_picture
+from viewmill.console.curve import curve
+from viewmill.console.details import SHOWN, details, first_rows, plan_picture
 from viewmill.console.editor import run_sql
 from viewmill.console.live import Live
 from viewmill.console.nodes import Asked, page_of_nodes
+from viewmill.console.proposals import approve, propose
+from viewmill.console.refused import refused
 from viewmill.console.replies import Json, dumped, error_reply
+from viewmill.console.why import why
 from viewmill.errors import InvalidArgument, ReadOnlyMill, ViewmillError
 from viewmill.mill.mill import Mill
 
@@ -77,6 +81,8 @@ class Answers:
             "version": mill.version,
             "write": self._write,
             "trouble": self._live.subject.trouble or mill.core.trouble or "",
+            "follows": self._live.subject.follows_commits,
+            **self._live.subject.told(),
         }
 
     async def nodes(self, request: Request) -> Response:
@@ -86,7 +92,8 @@ class Answers:
         if not (page.isascii() and page.isdigit() and len(page) < 10):
             raise InvalidArgument("page is a number")
         asked = Asked(given.get("text", ""), given.get("only", ""), int(page))
-        return Json(await self._read(lambda mill: page_of_nodes(mill, asked)))
+        sinks = self._live.subject.sinks
+        return Json(await self._read(lambda mill: page_of_nodes(mill, asked, sinks(mill))))
 
     async def details(self, request: Request) -> Response:
         """All about one table or view."""
@@ -97,6 +104,51 @@ class Answers:
         """The first rows of a table or view."""
         name = _name(request)
         return Json(await self._read(lambda mill: first_rows(mill, name)))
+
+    async def tempo(self, request: Request) -> Response:
+        """Rows and times of the last commits, of all or of one table or view."""
+        name = request.query_params.get("name")
+        return Json(await self._live.in_thread(lambda: self._live.tempo.moments(name)))
+
+    async def changed(self, request: Request) -> Response:
+        """The rows that the last refreshes of a view changed."""
+        name = _name(request)
+        if not self._live.subject.follows_commits:
+            raise InvalidArgument(
+                "changed rows are known to the process that writes the mill",
+                hint="mill.console() in that process shows them.",
+            )
+        found = await self._read(lambda mill: self._live.changed_rows.of_view(mill, name))
+        return Json({"changes": found})
+
+    async def refused(self, request: Request) -> Response:
+        """Dead letters, and late rows that tables refused."""
+        return Json(await self._read(refused))
+
+    async def curve(self, request: Request) -> Response:
+        """What less memory would cost a view."""
+        name = _name(request)
+        return Json(await self._read(lambda mill: curve(mill, name)))
+
+    async def why(self, request: Request) -> Response:
+        """The rows that a row of a view was made from."""
+        given = await _given(request)
+        name, row = _text(given, "name"), given.get("row")
+        if not isinstance(row, list) or not all(e is None or isinstance(e, str) for e in row):
+            raise InvalidArgument('the request has no list of texts "row"')
+        return Json(await self._read(lambda mill: why(mill, name, row, SHOWN)))
+
+    async def propose(self, request: Request) -> Response:
+        """Which rows another definition of a view would change."""
+        given = await _given(request)
+        name, sql = _text(given, "name"), _text(given, "sql")
+        return Json(await self._read(lambda mill: propose(mill, name, sql)))
+
+    async def approve(self, request: Request) -> Response:
+        """Replace a view by what was proposed."""
+        given = await _given(request)
+        name, sql = _text(given, "name"), _text(given, "sql")
+        return Json(await self._read(lambda mill: approve(mill, name, sql, self._write)))
 
     async def plan(self, request: Request) -> Response:
         """The picture of a plan."""
@@ -111,12 +163,12 @@ class Answers:
 
     async def sql(self, request: Request) -> Response:
         """What the editor sends."""
-        text = await _text(request, "sql")
+        text = _text(await _given(request), "sql")
         return Json(await self._read(lambda mill: run_sql(mill, text, self._write)))
 
     async def verify(self, request: Request) -> Response:
         """Compare a view with its recomputed definition."""
-        name = await _text(request, "name")
+        name = _text(await _given(request), "name")
 
         def compare(mill: Mill) -> dict[str, Any]:
             found = mill.view(name).verify()
@@ -128,7 +180,7 @@ class Answers:
         """Let a view take in what waits."""
         if not self._write:
             raise ReadOnlyMill("this console only reads", hint="Start it with --write.")
-        name = await _text(request, "name")
+        name = _text(await _given(request), "name")
         await self._read(lambda mill: mill.view(name).refresh())
         return Json({"done": True})
 
@@ -154,6 +206,13 @@ def make_app(live: Live, write: bool) -> Starlette:
         Route("/api/rows", answers.rows),
         Route("/api/plan.svg", answers.plan),
         Route("/api/live", answers.live),
+        Route("/api/tempo", answers.tempo),
+        Route("/api/changed", answers.changed),
+        Route("/api/refused", answers.refused),
+        Route("/api/curve", answers.curve),
+        Route("/api/why", answers.why, methods=["POST"]),
+        Route("/api/propose", answers.propose, methods=["POST"]),
+        Route("/api/approve", answers.approve, methods=["POST"]),
         Route("/api/complete", answers.complete),
         Route("/api/sql", answers.sql, methods=["POST"]),
         Route("/api/verify", answers.verify, methods=["POST"]),
@@ -195,8 +254,8 @@ def _name(request: Request) -> str:
     return name
 
 
-async def _text(request: Request, key: str) -> str:
-    """A text in the JSON of a request. Forms of other pages cannot send JSON."""
+async def _given(request: Request) -> dict[str, Any]:
+    """The JSON of a request. Forms of other pages cannot send JSON."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise InvalidArgument("the request is not application/json")
     body = b""
@@ -208,6 +267,12 @@ async def _text(request: Request, key: str) -> str:
         given = json.loads(body)
     except ValueError as why:
         raise InvalidArgument("the request is not JSON") from why
-    if not isinstance(given, dict) or not isinstance(given.get(key), str):
+    if not isinstance(given, dict):
+        raise InvalidArgument("the request is not an object of JSON")
+    return given
+
+
+def _text(given: dict[str, Any], key: str) -> str:
+    if not isinstance(given.get(key), str):
         raise InvalidArgument(f'the request has no text "{key}"')
     return str(given[key])

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from viewmill.console.app import make_app
 from viewmill.console.guard import Access, Guard
 from viewmill.console.live import Live
-from viewmill.console.subjects import FollowedMill, OwnMill, Subject
+from viewmill.console.subjects import FollowedMill, OwnMill, OwnPipeline, Pipe, Subject
 from viewmill.errors import InvalidArgument, StorageFailed
 from viewmill.mill.mill import Mill
 from viewmill.program.threads import one_of_ours
@@ -129,6 +129,11 @@ def _listen(port: int) -> socket.socket:
 def open_console(mill: Mill, *, port: int = 0, write: bool = False) -> Console:
     """A console of a mill of this process."""
     return Console(OwnMill(mill), port=port, write=write)
+
+
+def pipeline_console(pipeline: Pipe, *, port: int = 0) -> Console:
+    """A console of a pipeline of this process. It only reads: rows come from sources."""
+    return Console(OwnPipeline(pipeline), port=port)
 
 
 def follow_console(path: Path, *, port: int = 0) -> Console:

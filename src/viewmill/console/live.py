@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from viewmill.console.changed_rows import ChangedRows
 from viewmill.console.subjects import Subject
+from viewmill.console.tempo import Tempo
 from viewmill.console.watch import Watch
 from viewmill.program.threads import OURS
 
@@ -36,6 +38,7 @@ class Live:
 
     def __init__(self, subject: Subject, stop: Callable[[], None]) -> None:
         self.subject, self.watch = subject, Watch()
+        self.tempo, self.changed_rows = Tempo(), ChangedRows()
         self._stop = stop
         self._listeners: set[asyncio.Queue[News]] = set()
         self._threads: set[int] = set()
@@ -78,6 +81,11 @@ class Live:
         if not self.subject.look():
             return False, None
         with self.subject.reading() as mill:
+            if self.subject.follows_commits and self._listeners:
+                self.tempo.follow(mill)
+            else:
+                self.tempo.rest()
+            self.changed_rows.look()
             return True, self.watch.look(mill)
 
     def _tell(self, changed: list[str]) -> None:
@@ -124,5 +132,7 @@ class Live:
     def close(self) -> None:
         """Wait for what is being read, and let the subject go."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self.tempo.rest()
+        self.changed_rows.close()
         OURS.difference_update(self._threads)
         self.subject.close()

@@ -7,13 +7,15 @@ gives  the tables and views of that page with their facts, what they read, and h
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from viewmill.algebra.walk import sources
 from viewmill.console.watch import is_shown
 from viewmill.mill.catalog import BrokenEntry, PlainEntry, TableEntry, ViewEntry
 from viewmill.mill.mill import Mill
+from viewmill.mill.sharing import shared_with
 
 PAGE = 50
 FACTS = ("freshness", "rows", "rows_changed", "refreshes", "refresh_kind", "strategy", "tier",
@@ -31,7 +33,7 @@ class Asked:
     page: int = 0
 
 
-def page_of_nodes(mill: Mill, asked: Asked) -> dict[str, Any]:
+def page_of_nodes(mill: Mill, asked: Asked, sinks: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """One page of tables and views, tables first, and how they hang together."""
     core = mill.core
     failing = {name for name, each in mill.sources().items() if each["error"]}
@@ -46,6 +48,7 @@ def page_of_nodes(mill: Mill, asked: Asked) -> dict[str, Any]:
         return {
             "nodes": nodes,
             "outside": _outside(mill, nodes),
+            "sinks": [each for each in sinks if each["view"] in {node["name"] for node in nodes}],
             "found": len(found),
             "page": page,
             "pages": last + 1,
@@ -94,7 +97,28 @@ def node_facts(mill: Mill, entry: Node) -> dict[str, Any]:
         case ViewEntry():
             status = mill.view(entry.name).status()
             facts = {"kind": "view", **{name: status[name] for name in FACTS}}
+            facts["blocks"] = _blocks(mill, entry)
             return {"name": entry.name, "reads": _reads(mill, entry.reads), **facts}
+
+
+def _blocks(mill: Mill, entry: ViewEntry) -> list[dict[str, Any]]:
+    """The blocks that a view is cut into, but for the last one, which is the view itself."""
+    blocks = entry.plan.blocks
+    if len(blocks) < 2:
+        return []
+    shared = shared_with(entry)
+    names = {each.name for each in blocks}
+    return [
+        {
+            "name": each.name,
+            "strategy": each.chosen.strategy,
+            "same": str(id(entry.placed.get(each.name))),  # equal for one that views share
+            "shared_with": sorted(shared.get(each.name, ())),
+            "blocks": [name for name in sources(each.query) if name in names],
+            "reads": _reads(mill, [name for name in sources(each.query) if name not in names]),
+        }
+        for each in blocks
+    ]
 
 
 def source_facts(mill: Mill, entry: TableEntry) -> dict[str, Any]:

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import viewmill as vm
 from viewmill.errors import MillClosed, ViewmillError
 from viewmill.mill.mill import Mill
 
+_TOLD_ELSEWHERE = ("views", "sources", "sinks")
 _PATIENCE = 4  # a directory is opened again after this many times what opening it takes
 
 
@@ -24,6 +25,15 @@ class Subject(Protocol):
     """What a console shows."""
 
     trouble: str
+    follows_commits: bool  # whether commits happen in this process
+
+    def told(self) -> dict[str, Any]:
+        """What more is known than the mill says: of a pipeline, its batches and sinks."""
+        ...
+
+    def sinks(self, mill: Mill) -> list[dict[str, Any]]:
+        """What is written from views."""
+        ...
 
     def reading(self) -> AbstractContextManager[Mill]:
         """A mill that stays open while it is used."""
@@ -42,9 +52,18 @@ class OwnMill:
     """A mill of this process. It belongs to whoever opened it, who also closes it."""
 
     trouble = ""
+    follows_commits = True
 
     def __init__(self, mill: Mill) -> None:
         self._mill = mill
+
+    def told(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def sinks(self, mill: Mill) -> list[dict[str, Any]]:
+        """Those of the mill."""
+        return [*mill.sinks().values()]
 
     @contextmanager
     def reading(self) -> Iterator[Mill]:
@@ -59,8 +78,49 @@ class OwnMill:
         """Nothing: the mill is not ours."""
 
 
+class Pipe(Protocol):
+    """What is asked of a pipeline."""
+
+    @property
+    def mill(self) -> Mill:
+        """The mill behind it."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Its counters."""
+        ...
+
+    def batches(self) -> list[dict[str, Any]]:
+        """Its last batches."""
+        ...
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """What it writes."""
+        ...
+
+
+class OwnPipeline(OwnMill):
+    """A pipeline of this process, with the mill behind it."""
+
+    def __init__(self, pipeline: Pipe) -> None:
+        super().__init__(pipeline.mill)
+        self._pipeline = pipeline
+
+    def told(self) -> dict[str, Any]:
+        """Its counters and its last batches."""
+        status = self._pipeline.status()
+        known = {key: value for key, value in status.items() if key not in _TOLD_ELSEWHERE}
+        return {"pipeline": known, "batches": self._pipeline.batches()}
+
+    def sinks(self, mill: Mill) -> list[dict[str, Any]]:
+        """Those of Spark, and those of the mill."""
+        return self._pipeline.sinks()
+
+
 class FollowedMill:
     """A directory that is read at one version, and again when it has changed."""
+
+    follows_commits = False
 
     def __init__(self, path: Path, connect: Callable[[], Mill] | None = None) -> None:
         self._path, self.trouble = path, ""
@@ -98,6 +158,14 @@ class FollowedMill:
                 unused = mill is not self._current and self._users[mill] == 0
             if unused:
                 self._drop(mill)
+
+    def told(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def sinks(self, mill: Mill) -> list[dict[str, Any]]:
+        """None: they belong to the process that writes."""
+        return []
 
     def look(self) -> bool:
         """Read the directory again if it has changed, and not too often."""

@@ -149,8 +149,8 @@ def nested_arrow_type(name: str) -> Any:
 _SCALARS = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
     "BIGINT": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
-    "DATE": pa.date32(), "TIMESTAMP": MICROSECONDS, "BINARY": pa.binary(), "VOID": pa.null(),
-    "VARIANT": pa.string(),
+    "DATE": pa.date32(), "TIMESTAMP": MICROSECONDS, "BINARY": pa.binary(), "VARIANT": pa.string(),
+    "VOID": pa.int32(),  # what DuckDB takes `array()` for
 }  # fmt: skip
 
 

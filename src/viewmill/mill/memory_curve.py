@@ -22,7 +22,7 @@ from viewmill.planner.operators import Operator, Situation, StateSize, entry_byt
 from viewmill.planner.plan import Plan
 from viewmill.planner.select_states import cost_of
 from viewmill.policies.arrivals import COMPLETE, Expectation
-from viewmill.program.program import Queries
+from viewmill.program.program import Queries, Triggers
 from viewmill.program.states import Replay, State
 from viewmill.program.uses import units_of
 
@@ -70,7 +70,13 @@ def view_operators(
 
     With `assumed` row counts the sizes are estimates: as if every row had a key of its own.
     """
-    if any(isinstance(block.program.body, Queries) for block in plan.blocks):
+    bodies = [block.program.body for block in plan.blocks]
+    if any(isinstance(each, Triggers) and each.enumeration is not None for each in bodies):
+        raise UnsupportedQuery(
+            f'view "{plan.view}" is factorized',
+            detail="Its states are its rows: it keeps them all.",
+        )
+    if any(isinstance(each, Queries) for each in bodies):
         raise UnsupportedQuery(
             f'view "{plan.view}" is recomputed', detail="It keeps no states, whatever the budget."
         )

@@ -722,7 +722,7 @@ class Mill:
                 "tables": tables,
                 "views": views,
                 "sources": self.sources(),
-                "sinks": {n: each.status() for n, each in self._deliveries.items()},
+                "sinks": self.sinks(),
                 "broken": self.broken(),
                 "trouble": core.trouble,
             }
@@ -730,6 +730,10 @@ class Mill:
     def sources(self) -> dict[str, dict[str, Any]]:
         """How far each source is that a table follows, by table."""
         return {each.name: each.status() for each in [*self._followers.values()]}
+
+    def sinks(self) -> dict[str, dict[str, Any]]:
+        """How far each sink is, by its name."""
+        return {name: each.status() for name, each in [*self._deliveries.items()]}
 
     def console(self, *, port: int = 0, write: bool = False) -> Any:
         """Show this mill in the browser: a server on loopback, in a thread of its own.

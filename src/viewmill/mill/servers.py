@@ -12,6 +12,7 @@ from typing import Any
 from viewmill.errors import MissingDependency
 
 OPEN_CONSOLE = "viewmill.console.console:open_console"
+PIPELINE_CONSOLE = "viewmill.console.console:pipeline_console"
 FOLLOW_CONSOLE = "viewmill.console.console:follow_console"
 
 

@@ -33,6 +33,7 @@ from viewmill.mill.changes import Change
 from viewmill.mill.expect import memory_bytes
 from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
+from viewmill.mill.servers import PIPELINE_CONSOLE, server
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
 from viewmill.pipeline.dead_letters import Letter
@@ -124,6 +125,7 @@ class Pipeline:
         self._streams: list[Source] = []
         self._views: list[str] = []
         self._sinks: list[tuple[str, Sink]] = []
+        self._shown_sinks: list[dict[str, Any]] = []
         self._outgrown: set[str] = set()  # batch sources that have other rows than were taken
         self._paths: dict[Path, str] = {}  # of sinks, with their views
         self._in_memory: dict[str, str] = {}  # temporary views of sinks, with their views
@@ -306,6 +308,8 @@ class Pipeline:
             self._require_free(name, shown_as)
         made.open(self._mill[view], self._storage.id)
         self._sinks.append((name, made))
+        shown = _shown_sink(path, table, target, shown_as, format)
+        self._shown_sinks.append({"view": name, "sink": shown})
         if place is not None:
             self._paths[place.resolve()] = name
         elif target is None:
@@ -635,6 +639,25 @@ class Pipeline:
         told |= {each: found[each] for each in ("sources", "sinks")}
         return {**told, "version": self._mill.version, "views": views}
 
+    def batches(self) -> list[dict[str, Any]]:
+        """The last batches: number, when, rows in, rows refused, milliseconds."""
+        return self._progress.latest()
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """What is written: the view, where it goes, and how far that is."""
+        is_running = self._query is not None and self._query.is_active
+        facts = {"state": "writing" if is_running else "stopped", "version": self._committed}
+        own = [{**facts, "error": None, **each} for each in self._shown_sinks]
+        return [*own, *self._mill.sinks().values()]
+
+    def console(self, *, port: int = 0) -> Any:
+        """Show this pipeline in the browser: a server on loopback, in a thread of its own.
+
+        It only reads. Open the `url` of what this gives; its `stop()`, or closing the pipeline,
+        ends it. Needs the extra `console`.
+        """
+        return server(PIPELINE_CONSOLE, "console")(self, port=port)
+
     def listen(self, fn: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Call `fn` after each batch with Spark's progress and the status of every view.
 
@@ -674,6 +697,15 @@ class Pipeline:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _shown_sink(path: Any, table: str | None, target: Any, shown_as: str, format: str) -> str:
+    """A sink in words."""
+    if path is not None:
+        return f"{format} in {os.fspath(path)}"
+    if table is not None:
+        return f"table {table}"
+    return f"temporary view {shown_as}" if target is None else "a function"
 
 
 def _lost_data(detail: str) -> SourceBroken:

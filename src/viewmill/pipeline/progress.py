@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _KEPT = 1000
+_SHOWN = 100
 
 
 class Progress:
@@ -28,6 +29,7 @@ class Progress:
         self.last_batch = -1
         self.last_at: float | None = None  # by the monotonic clock
         self._seconds: deque[float] = deque(maxlen=_KEPT)
+        self._latest: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
 
     def note(self, batch: int, rows: Mapping[str, int], letters: int, seconds: float) -> None:
         """A batch was taken."""
@@ -37,6 +39,13 @@ class Progress:
             self.letters += letters
             self.last_batch, self.last_at = batch, time.monotonic()
             self._seconds.append(seconds)
+            told = {"batch": batch, "at": time.time(), "ms": seconds * 1000, "letters": letters}
+            self._latest.append({**told, "rows": sum(rows.values())})
+
+    def latest(self) -> list[dict[str, Any]]:
+        """The last batches: number, when, rows in, rows refused, milliseconds."""
+        with self._lock:
+            return [*self._latest]
 
     def summary(self) -> dict[str, Any]:
         """Everything as plain values; times are of the last thousand batches."""

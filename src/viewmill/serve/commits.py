@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from viewmill.deltas.product import Changed
 from viewmill.mill.catalog import ViewEntry
@@ -39,12 +40,19 @@ class Commit:
     error: str = ""
 
 
+class Takes(Protocol):
+    """Whoever takes commits as they end, in the thread that made them."""
+
+    def put(self, commit: Commit) -> None:
+        """Take one, soon."""
+
+
 class Watching:
     """Gives the commits of a mill to functions, until the last of them is closed."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._takers: list[Taker] = []
+        self._takers: list[Takes] = []
         self._now: Commit | None = None  # that is under way
 
     @classmethod
@@ -53,7 +61,7 @@ class Watching:
         found = getattr(core.watched, "__self__", None)
         return found if isinstance(found, cls) else cls(core)
 
-    def add(self, taker: Taker) -> None:
+    def add(self, taker: Takes) -> None:
         """Begin to give commits to a function."""
         with self._core.lock:
             if not self._takers:
@@ -61,7 +69,7 @@ class Watching:
                 self._core.watched = self.around
             self._takers.append(taker)
 
-    def remove(self, taker: Taker) -> None:
+    def remove(self, taker: Takes) -> None:
         """Stop."""
         with self._core.lock:
             if taker in self._takers:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.expressions import Aggregate, Call, Expression, Literal, engine_function
-from viewmill.algebra.names import quoted_fields
+from viewmill.algebra.names import readable_type
 from viewmill.algebra.types import BIGINT, INT, STRING, Interval, Nested, Null, Type
 from viewmill.algebra.window_functions import WINDOW_FUNCTIONS
 from viewmill.errors import EvaluationFailed, UnknownName, UnsupportedQuery, nearest
@@ -164,7 +164,7 @@ def _question(text: str, arguments: list[Expression]) -> str:
 
 
 def _null(type_: Type) -> str:
-    return "NULL" if isinstance(type_, Null) else f"CAST(NULL AS {quoted_fields(str(type_))})"
+    return "NULL" if isinstance(type_, Null) else f"CAST(NULL AS {readable_type(str(type_))})"
 
 
 class _Template:

@@ -10,7 +10,7 @@ from functools import cache
 from sqlglot import exp
 
 from viewmill.algebra.expressions import Literal, UserCall
-from viewmill.algebra.names import quoted_fields
+from viewmill.algebra.names import readable_type
 from viewmill.algebra.types import (
     Boolean,
     Date,
@@ -56,7 +56,7 @@ def duckdb_type(type_: Type) -> str:
 
 @cache
 def _duckdb_nested(name: str) -> str:
-    type_ = exp.DataType.build(quoted_fields(name), dialect="spark")
+    type_ = exp.DataType.build(readable_type(name), dialect="spark")
     for each in type_.find_all(exp.DataType):
         if each.this == exp.DataType.Type.VARIANT:  # kept as text
             each.set("this", exp.DataType.Type.TEXT)

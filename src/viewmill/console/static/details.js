@@ -1,9 +1,14 @@
 // The page of one table or view: SQL, status, plan, states, refreshes, rows.
 
 import { get, post } from "./api.js";
+import { changedRows } from "./changed.js";
 import { chart } from "./chart.js";
 import { bytes, element, link, number, replace, rowsTable, table } from "./dom.js";
 import { errorBox } from "./errors.js";
+import { memoryCurve } from "./memory.js";
+import { proposal } from "./proposal.js";
+import { tempo } from "./tempo.js";
+import { explainable } from "./why.js";
 
 const LARGE = 100000; // from here on rows are read when asked for, not at every change
 const STATUS = ["freshness", "version", "rows", "rows_changed", "refreshes", "refresh_kind", "strategy", "tier",
@@ -63,12 +68,12 @@ function history(steps) {
 }
 
 export function details(root, name, mill) {
-  const parts = Object.fromEntries(["head", "facts", "plan", "states", "history", "rows", "said"]
+  const parts = Object.fromEntries(["head", "facts", "live", "plan", "states", "history", "rows", "why", "said", "memory"]
     .map((each) => [each, element("div")]));
   const rowsTitle = element("button", { type: "button", onclick: readRows }, "Read the rows again");
-  let drawnFor = null, refreshed = null;
+  let drawnFor = null, refreshed = null, isView = false;
   replace(root, element("h1", {}, name), parts.head, parts.said, section("Status", parts.facts),
-    section("Rows", parts.rows, rowsTitle), parts.history, parts.plan, parts.states);
+    section("Rows", parts.rows, rowsTitle, parts.why), parts.live, parts.history, parts.plan, parts.states, parts.memory);
 
   function actions(found) {
     if (found.kind !== "view") return null;
@@ -104,7 +109,9 @@ export function details(root, name, mill) {
   async function readRows() {
     try {
       const found = await get("/api/rows", { name });
-      replace(parts.rows, rowsTable("Rows", found));
+      const rows = rowsTable("Rows", found);
+      replace(parts.rows, rows);
+      if (isView) explainable(rows, found.rows, name, parts.why);
     } catch (error) {
       replace(parts.rows, errorBox(error));
     }
@@ -129,7 +136,12 @@ export function details(root, name, mill) {
   function show(found) {
     if (!parts.head.hasChildNodes()) {
       replace(parts.head, element("pre", { class: "sql" }, found.sql), names("reads", found.reads),
-        names("read by", found.readers), actions(found));
+        names("read by", found.readers), actions(found),
+        found.kind === "view" ? proposal(found.name, found.sql, mill) : null);
+      isView = found.kind === "view";
+      if (mill.follows && found.kind !== "broken") replace(parts.live, section("Live", tempo(found.name)));
+      if (isView && mill.follows) parts.live.append(section("Latest changed rows", changedRows(found.name)));
+      if (isView) replace(parts.memory, section("Memory and cost", memoryCurve(found.name)));
     }
     if (found.kind === "broken") replace(parts.facts, element("p", { class: "error" }, found.error));
     if (found.status) replace(parts.facts, facts(found.status));

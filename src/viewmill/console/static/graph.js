@@ -2,15 +2,15 @@
 
 import { address, number, shape } from "./dom.js";
 
-const WIDTH = 260, HEIGHT = 62, GAP_X = 60, GAP_Y = 16, LETTERS = 38;
+const WIDTH = 260, HEIGHT = 62, GAP_X = 60, GAP_Y = 16, LETTERS = 38, BOLD_LETTERS = 32;
 
 function keyOf(node) {
   return node.key || node.name;
 }
 
-function clipped(text) {
+function clipped(text, most) {
   const letters = Array.from(text);
-  return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : text;
+  return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : text;
 }
 
 // Each table that follows a source stands to the right of it. The key of a node is its name; that of a
@@ -23,6 +23,34 @@ function withSources(nodes) {
       error: each.error, rows: each.source_rows };
     return [source, { ...each, error: null, freshness: null, reads: [key] }];
   });
+}
+
+// A view that is cut into blocks stands to the right of them. Blocks that views share are drawn once.
+function withBlocks(nodes) {
+  const made = new Map();
+  const keys = new Map();
+  const keyed = (view, block) => {
+    const same = block.shared_with.length ? block.same : JSON.stringify([view.name, block.name]);
+    if (!keys.has(same)) keys.set(same, ["block", same]);
+    return keys.get(same);
+  };
+  const views = nodes.map((node) => {
+    if (!node.blocks || !node.blocks.length) return node;
+    const own = new Map(node.blocks.slice(0, -1).map((block) => [block.name, keyed(node, block)]));
+    const reads = (block) => [...block.reads, ...block.blocks.map((name) => own.get(name)).filter(Boolean)];
+    for (const block of node.blocks.slice(0, -1)) {
+      made.set(own.get(block.name), { key: own.get(block.name), name: block.name, of: node.name, kind: "block",
+        strategy: block.strategy, shared_with: block.shared_with, reads: reads(block) });
+    }
+    return { ...node, reads: reads(node.blocks[node.blocks.length - 1]) };
+  });
+  return [...views, ...made.values()];
+}
+
+function withSinks(nodes, sinks) {
+  const made = sinks.map((each, i) => ({ ...each, key: ["sink", i], name: each.sink, of: each.view, kind: "sink",
+    freshness: each.state, reads: [each.view] }));
+  return [...nodes, ...made];
 }
 
 // The column of each node: one more than the farthest of what it reads.
@@ -61,6 +89,8 @@ function place(nodes) {
 
 function lines(node) {
   if (node.kind === "source") return [`${node.freshness}, ${number(node.rows)} rows taken`, node.error || ""];
+  if (node.kind === "sink") return [`${node.state}${node.waiting ? `, ${number(node.waiting)} wait` : ""}`, node.error || ""];
+  if (node.kind === "block") return [`block, ${node.strategy}`, node.shared_with.length ? `shared with ${node.shared_with.join(", ")}` : ""];
   if (node.kind === "table") return [node.rows === undefined ? "table" : `table, ${number(node.rows)} rows`, ""];
   if (node.kind === "broken") return ["broken", node.error];
   if (node.rows === undefined) return ["view", ""];
@@ -72,7 +102,7 @@ function box(node, at) {
   const state = node.error ? "failing" : node.freshness || "plain";
   const said = lines(node);
   const texts = [node.name, ...said].map((text, i) =>
-    shape("text", { x: at.x + 12, y: at.y + 20 + i * 17, class: i ? "soft" : "name" }, clipped(text)));
+    shape("text", { x: at.x + 12, y: at.y + 20 + i * 17, class: i ? "soft" : "name" }, clipped(text, i ? LETTERS : BOLD_LETTERS)));
   return shape("a", { href: address(node.of || node.name), class: `node ${node.kind} ${state}` },
     shape("title", {}, [node.name, ...said].filter(Boolean).join("\n")),
     shape("rect", { x: at.x, y: at.y, width: WIDTH, height: HEIGHT, rx: 6 }),
@@ -87,7 +117,7 @@ function edge(from, to) {
 }
 
 export function drawn(found) {
-  const nodes = withSources([...found.outside, ...found.nodes]);
+  const nodes = withSinks(withBlocks(withSources([...found.outside, ...found.nodes])), found.sinks);
   const { places, width, height } = place(nodes);
   const edges = nodes.flatMap((node) => (node.reads || [])
     .filter((name) => places.has(name))

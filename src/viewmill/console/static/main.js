@@ -6,6 +6,7 @@ import { number, replace } from "./dom.js";
 import { editor } from "./editor.js";
 import { errorBox } from "./errors.js";
 import { overview } from "./overview.js";
+import { refused } from "./refused.js";
 
 const root = document.getElementById("page");
 const mill = { version: null, write: false };
@@ -25,13 +26,14 @@ function decoded(text) {
 function open() {
   const where = location.hash || "#/";
   const of = where.match(/^#\/of\/(.+)$/);
-  const page = where === "#/sql" ? "sql" : of ? "of" : "graph";
+  const page = where === "#/sql" ? "sql" : where === "#/refused" ? "refused" : of ? "of" : "graph";
   for (const each of document.querySelectorAll("[data-page]")) {
     each.toggleAttribute("aria-current", each.dataset.page === page);
   }
   if (page === "sql") shown = editor(root, mill);
   else if (page === "of") shown = details(root, decoded(of[1]), mill);
-  else shown = overview(root);
+  else if (page === "refused") shown = refused(root);
+  else shown = overview(root, mill);
 }
 
 async function readMill() {

@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { bytes, element, link, number, replace, table } from "./dom.js";
 import { errorBox } from "./errors.js";
 import { drawn } from "./graph.js";
+import { pipeline, sinksTable } from "./pipeline.js";
+import { tempo } from "./tempo.js";
 
 const HEADS = ["name", "kind", "freshness", "rows", "rows changed", "refreshes", "last refresh",
   "strategy", "tier", "lag", "state"];
@@ -19,9 +21,10 @@ function cells(node) {
     bytes(node.state_bytes)];
 }
 
-export function overview(root) {
+export function overview(root, mill) {
   const asked = { text: "", only: "", page: 0 };
   const graph = element("div", { class: "scroll graph", tabindex: 0, role: "region", "aria-label": "Graph" });
+  const sinks = element("div"), spark = pipeline(mill);
   const list = element("div"), count = element("p", { class: "soft", role: "status" });
   const text = element("input", { type: "search", placeholder: "part of a name", "aria-label": "Filter by name" });
   const only = element("select", { "aria-label": "Show only" },
@@ -31,7 +34,8 @@ export function overview(root) {
   text.addEventListener("input", () => ask({ text: text.value, page: 0 }));
   only.addEventListener("change", () => ask({ only: only.value, page: 0 }));
   replace(root, element("h1", {}, "Tables and views"),
-    element("div", { class: "bar" }, text, only, before, after), count, graph, list);
+    element("div", { class: "bar" }, text, only, before, after), count, graph,
+    mill.follows ? tempo() : null, spark.box, list, sinks);
 
   function turn(by) {
     ask({ page: Math.max(0, asked.page + by) });
@@ -64,6 +68,7 @@ export function overview(root) {
     replace(graph, drawn(found));
     Object.assign(graph, { scrollLeft, scrollTop });
     replace(list, table("Tables and views", HEADS, found.nodes, cells));
+    replace(sinks, sinksTable(found.sinks));
     if (focus) keep(focus);
   }
 
@@ -75,5 +80,5 @@ export function overview(root) {
   }
 
   update();
-  return { onNews: update };
+  return { onNews: () => { spark.update(); return update(); } };
 }
