@@ -42,6 +42,7 @@ from viewmill.mill.lazy_rows import counted_view, rows_for_limit
 from viewmill.mill.readers import Result
 from viewmill.mill.reading import history_tables, plan_select, refresh_sources, utc_now
 from viewmill.mill.refresh import deliver_notices, refresh_due
+from viewmill.mill.table_of_query import create_table_as
 from viewmill.mill.temporal import create_temporal_view, temporal_record
 from viewmill.mill.through_factorized import read_through
 from viewmill.mill.unfit_values import FAILURES, unfit_insert, unfit_rows
@@ -70,6 +71,8 @@ def execute(mill: Mill, core: Core, statement: s.Statement, sql: str) -> Result 
         case s.Insert() | s.Delete() | s.Update():
             with mill.changing():
                 mill.change(statement.table, _delta_of(core, statement, sql))
+        case s.CreateTableAs():
+            create_table_as(mill, core, statement, sql)
         case s.RefreshView():
             if not _repaired(mill, core, statement):
                 mill.view(statement.name).refresh(full=statement.full)

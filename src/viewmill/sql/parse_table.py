@@ -15,7 +15,7 @@ from viewmill.errors import MalformedSQL, Span, TypeMismatch, UnknownName, neare
 from viewmill.sql.cursor import Cursor
 from viewmill.sql.parse_clauses import parse_interval
 from viewmill.sql.parse_type import parse_type
-from viewmill.sql.statements import ColumnDef, CreateTable, RollUp
+from viewmill.sql.statements import ColumnDef, CreateTable, CreateTableAs, RollUp
 
 TABLE_CLAUSES = (
     "APPEND ONLY",
@@ -34,13 +34,13 @@ COLUMN_CLAUSES = ("NOT NULL", "NULL", "PRIMARY KEY", "COMMENT")
 Key = list[tuple[str, Span]]  # names with their places, to underline the wrong one
 
 
-def parse_create_table(cursor: Cursor) -> CreateTable:
+def parse_create_table(cursor: Cursor) -> CreateTable | CreateTableAs:
     """What follows CREATE TABLE."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("the table")
-    if cursor.at("AS"):
-        hint = "Declare its columns, then INSERT INTO ... SELECT."
-        raise cursor.failure("a table cannot be created from a query", hint=hint)
+    if cursor.accept("AS"):
+        query, _ = cursor.query()
+        return CreateTableAs(name, query, if_not_exists, cursor.whole())
     columns, key = _columns(cursor)
     clauses = _clauses(cursor, columns)
     names = tuple(_find(each, span, columns, "PRIMARY KEY").name for each, span in key)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from viewmill.algebra.refresh import Policy
 from viewmill.errors import MalformedSQL, Span
-from viewmill.sql.cursor import Cursor, QueryTree
+from viewmill.sql.cursor import Cursor
 from viewmill.sql.parse_clauses import parse_memory, parse_refresh
 from viewmill.sql.parse_hints import read_hints
 from viewmill.sql.statements import (
@@ -22,6 +22,7 @@ from viewmill.sql.statements import (
     CreateTemporalView,
     CreateView,
     PartQuery,
+    QueryTree,
 )
 
 Columns = list[tuple[str, Span]]  # names with their places

@@ -69,6 +69,16 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateTableAs:
+    """CREATE TABLE name AS query: its columns, and the rows that it has now."""
+
+    name: str
+    query: QueryTree
+    if_not_exists: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class CreateView:
     """CREATE VIEW name AS query: a name for a query, inlined where it is read."""
 
@@ -221,6 +231,7 @@ class Query:
 
 Statement = (
     CreateTable
+    | CreateTableAs
     | CreateView
     | CreateMaterializedView
     | CreateTemporalView
