@@ -15,7 +15,8 @@ NEAR = [(i % 3, 1e9 + (i * 37 % 101) / 1e5, 1e9 + (i * 53 % 97) / 1e5) for i in 
 CANCEL = [(1, x, 1 / (1 + abs(x))) for x in (1e100, 0.1, 1e33, -1e100, 1e16, -1e33, -1e16, 1e50)]
 MOMENTS = (
     "SELECT g, VAR_POP(x) v, STDDEV(x) d, COVAR_SAMP(x, y) c, CORR(x, y) r, REGR_SLOPE(y, x) s, "
-    "REGR_INTERCEPT(y, x) i, REGR_R2(y, x) q, SUM(x) t, AVG(x) a FROM t GROUP BY g"
+    "REGR_INTERCEPT(y, x) i, REGR_R2(y, x) q, SUM(x) t, AVG(x) a, REGR_AVGX(y, x) ax, "
+    "REGR_AVGY(y, x) ay, REGR_SXX(y, x) xx, REGR_SYY(y, x) yy, REGR_SXY(y, x) xy FROM t GROUP BY g"
 )
 
 

@@ -27,6 +27,11 @@ def test_a_session_with_restarts_and_kills_agrees_with_plain_rows(seed, uncompil
     require_agreement(seed, LANES["durable"])
 
 
+@pytest.mark.parametrize("seed", [5000])
+def test_a_session_of_newer_kinds_of_views_agrees_with_plain_rows(seed, uncompiled):
+    require_agreement(seed, LANES["wide"])
+
+
 @pytest.mark.parametrize("seed", [2000])
 def test_a_compiled_session_agrees_with_plain_rows(seed, monkeypatch):
     monkeypatch.setenv("VIEWMILL_COMPILER", "on")
@@ -47,7 +52,9 @@ def test_a_session_in_shards_on_spark_agrees_with_plain_rows(seed, uncompiled):
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_a_session_that_once_failed_agrees(path, uncompiled):
-    lane = LANES["durable"] if "durable" in path.stem else LANES["memory"]
+    parts = path.stem.split("_")
+    kinds = [each for each in ("durable", "wide") if each in parts]
+    lane = LANES["_".join(kinds) or "memory"]
     failure = play_steps(read_steps(path.read_text(encoding="utf-8")), lane)
     assert failure is None, failure.text
 

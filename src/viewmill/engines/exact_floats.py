@@ -100,6 +100,18 @@ def _intercept(pairs: Sequence[Pair]) -> Value:
     return _ratio(sum(y) * squares - _central(x, y) * sum(x), len(x) * squares * _SCALE)
 
 
+def _average_of(pairs: Sequence[Pair], which: int) -> Value:
+    found = _columns(pairs)[which]
+    return _ratio(sum(found), len(found) * _SCALE) if found else None
+
+
+def _about_means(pairs: Sequence[Pair], one: int, other: int) -> Value:
+    """The sum of products around the means."""
+    columns = _columns(pairs)
+    n = len(columns[0])
+    return _ratio(_central(columns[one], columns[other]), n * _SCALE * _SCALE) if n else None
+
+
 def _r2(pairs: Sequence[Pair]) -> Value:
     y, x = _columns(pairs)
     squares, others = _central(x, x), _central(y, y)
@@ -123,4 +135,9 @@ OF_PAIRS: dict[str, Callable[[Sequence[Pair]], Value]] = {
     "regr_slope": _slope,
     "regr_intercept": _intercept,
     "regr_r2": _r2,
+    "regr_avgx": lambda pairs: _average_of(pairs, 1),
+    "regr_avgy": lambda pairs: _average_of(pairs, 0),
+    "regr_sxx": lambda pairs: _about_means(pairs, 1, 1),
+    "regr_syy": lambda pairs: _about_means(pairs, 0, 0),
+    "regr_sxy": lambda pairs: _about_means(pairs, 1, 0),
 }

@@ -76,8 +76,9 @@ def add_session_window(
          (operators.compare(">", ticks, gap_end, span), ticks)),
         Literal(None, BIGINT), BIGINT,
     )  # fmt: skip
-    latest = Over("max", (begins,), keys, order, Frame("rows", None, 0), BIGINT)
-    relation = Window(relation, ((begun.name, break_ties(latest, columns)),), span)
+    # Of rows of one moment any may be the first, so all of them see all of them.
+    latest = Over("max", (begins,), keys, order, Frame("range", None, 0), BIGINT)
+    relation = Window(relation, ((begun.name, latest),), span)
     newest = Over("max", (ticks,), (*keys, begun), (), None, BIGINT)
     relation = Window(relation, ((last.name, newest),), span)
     return _with_borders(relation, scope, environment, (begun, last), gap)

@@ -118,7 +118,10 @@ _SMALLER, _LARGER = "5.421010862427522e-20", "1.8446744073709552e19"
 
 # Aggregates of floats that have an exact twin in Python: see `engines.exact_floats`.
 _OF_VALUES = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
-_OF_PAIRS = ("covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2")
+_OF_PAIRS = (
+    "covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx",
+    "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy",
+)  # fmt: skip
 
 
 def _has_exact_twin(function: str, types: Sequence[Type]) -> bool:

@@ -160,6 +160,10 @@ def canonical(value: Any) -> Any:
         return ("bool", value)
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, list | tuple):
+        return tuple(map(canonical, value))
+    if isinstance(value, dict):
+        return tuple((name, canonical(each)) for name, each in value.items())
     return value
 
 
@@ -173,7 +177,7 @@ def _kind(value: Any) -> Any:
         return canonical(value)
     if isinstance(value, int | float | decimal.Decimal):
         return "number"
-    return repr(value)
+    return repr(canonical(value))
 
 
 def _is_near(expected: Row, actual: Row) -> bool:

@@ -7,9 +7,10 @@ duckdb    a query over the oracle's names (`t0`, columns by role); or
 window    what `windows.py` computes by brute force; or
 parts     what `parts.py` computes; or
 pattern   what `patterns.py` computes; or
+then      what `by_time.py` computes of the rows of the queries `rows`; or
 above     "count" or "all" of a view that Python computes
-finish    output column -> "sum", "avg" or "decimals": DuckDB gives the list of values, which are
-          added exactly
+finish    output column -> "sum", "avg", "decimals" or the name of a moment: DuckDB gives the list
+          of values, which are added exactly
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 import duckdb
 
 from viewmill.testing.oracle import Refused, Row
+from viewmill.testing.sessions.by_time import timed_rows
+from viewmill.testing.sessions.moments import MOMENTS, moment_of
 from viewmill.testing.sessions.parts import part_rows
 from viewmill.testing.sessions.patterns import pattern_rows
 from viewmill.testing.sessions.windows import window_rows
@@ -51,14 +54,15 @@ class Evaluator:
         self._duckdb = duckdb.connect(":memory:")
         self._duckdb.execute(_SETTINGS)
         self._registered: dict[str, Table] = {}
-        self._known: dict[str, tuple[View, list[Table], list[Row] | Refused]] = {}
+        self._known: dict[str, tuple[View, list[Table], list[Row] | Refused, float]] = {}
 
     def rows(self, view: View, tables: Mapping[str, Table]) -> list[Row]:
         """The rows of a view over the tables; raises `Refused` if the query has no answer."""
         below = [tables[name] for name in self._world.tables_below(view)]
         known = self._known.get(view.name)
-        if known is None or known[0] is not view or not _are_same(known[1], below):
-            known = view, below, self._answer(view, tables)
+        is_known = known is not None and known[0] is view and known[3] == self._world.now
+        if known is None or not is_known or not _are_same(known[1], below):
+            known = view, below, self._answer(view, tables), self._world.now
             self._known[view.name] = known
         if isinstance(known[2], Refused):
             raise known[2]
@@ -104,6 +108,9 @@ class Evaluator:
             return below if definition["above"] == "all" else [(len(below),)]
         for name in view.reads:
             self._provide(name, tables)
+        if "then" in definition:
+            sources = [self._run(text)[1] for text in definition["rows"]]
+            return timed_rows(definition["then"], sources, self._world.reached(view))
         return _finished(self._run(definition["duckdb"]), definition.get("finish", {}))
 
     def _provide(self, name: str, tables: Mapping[str, Table]) -> None:
@@ -120,8 +127,9 @@ class Evaluator:
         self._run(f"CREATE OR REPLACE TEMP VIEW {lower.definition['alias']} AS {text}")
 
     def _run(self, query: str) -> tuple[list[str], list[Row]]:
+        now = f"make_timestamp({round(self._world.now * 1_000_000)}::BIGINT)"
         try:
-            found = self._duckdb.execute(query)
+            found = self._duckdb.execute(query.replace("@now", now))
             names = [column[0] for column in found.description or ()]
             return names, [tuple(row) for row in found.fetchall()]
         except _REFUSALS as why:
@@ -201,4 +209,5 @@ _FINISH: dict[str, Callable[[Any], Any]] = {
     "sum": exact_sum,
     "avg": exact_average,
     "decimals": exact_decimals,
+    **{name: moment_of(name) for name in MOMENTS},
 }

@@ -9,15 +9,27 @@ from typing import Any
 
 from viewmill.testing.oracle import Row
 from viewmill.testing.sessions.draw_views import draw_view
-from viewmill.testing.sessions.names import START, draw_name, draw_names, draw_time, draw_value
+from viewmill.testing.sessions.names import (
+    NESTED,
+    START,
+    draw_name,
+    draw_names,
+    draw_nested,
+    draw_time,
+    draw_value,
+)
 from viewmill.testing.sessions.steps import Step
-from viewmill.testing.sessions.world import Table, World
+from viewmill.testing.sessions.world import Table, World, seconds_of
 
 _MAX_TABLES = 4
 _MAX_ROWS = 40  # of a table: more are deleted again
 _COLUMNS = (
     ("k", "INT"), ("x", "BIGINT"), ("d", "DOUBLE"), ("c", "DECIMAL(12,2)"), ("s", "STRING"),
     ("b", "BOOLEAN"), ("w", "DECIMAL(38,4)"),
+)  # fmt: skip
+_WIDE = (
+    ("u", "INT"), ("v", "INT"), ("at", "TIMESTAMP"), ("l", "ARRAY<INT>"),
+    ("o", "STRUCT<p: INT, q: STRING>"), ("m", "MAP<STRING, INT>"),
 )  # fmt: skip
 _FORMS = ("tuples", "dicts", "arrow", "pandas")
 _POLICIES = (
@@ -53,6 +65,8 @@ def _weighted(rng: random.Random, world: World, is_durable: bool) -> Draw:
         (_subscribe, 2), (_expect, 0.5), (_empty, 1), (_nonsense, 1), (_product, 4),
         (_insert_missing, 4), (_ask, 1),
     ]  # fmt: skip
+    if world.is_wide:
+        weights += [(_let_pass, 7)]
     if is_durable:
         weights += [(_restart, 1), (_kill, 2), (_checkpoint, 1), (_connect, 1)]
     draws = [draw for draw, _ in weights]
@@ -65,7 +79,7 @@ def _weighted(rng: random.Random, world: World, is_durable: bool) -> Draw:
 def _create_table(rng: random.Random, world: World) -> Step | None:
     if len(world.tables) >= _MAX_TABLES:
         return None
-    roles = [*_COLUMNS]
+    roles = [*_COLUMNS, *(_WIDE if world.is_wide else ())]
     is_stream = rng.random() < 0.3
     options: dict[str, Any] = {}
     if is_stream:
@@ -98,6 +112,12 @@ def _row(rng: random.Random, world: World, table: Table, wild: float) -> Row:
             values.append(_time(rng, world, table))
         elif column.role == "id":
             values.append(rng.randrange(12))
+        elif column.role == "at":
+            values.append(None if rng.random() < 0.1 else draw_time(rng, world.now - START))
+        elif column.role in ("u", "v"):
+            values.append(None if rng.random() < 0.03 else rng.randrange(12))
+        elif column.type in NESTED:
+            values.append(draw_nested(rng, column.type))
         else:
             values.append(draw_value(rng, column.type, wild=wild))
     return tuple(values)
@@ -233,6 +253,20 @@ def _tick(rng: random.Random, world: World) -> Step | None:
     return "advance", table.name, now + rng.choice([0.0, 0.5, 1.0, 5.0, 30.0])
 
 
+def _let_pass(rng: random.Random, world: World) -> Step:
+    """The clock goes on, at times up to a moment that a row has."""
+    moments = [
+        seconds_of(row[table.roles.index("at")])
+        for table in world.tables.values()
+        for row in table.rows()
+        if row[table.roles.index("at")] is not None
+    ]
+    later = [each for each in moments if world.now < each < world.now + 60]
+    if later and rng.random() < 0.5:
+        return "let_pass", rng.choice(later) + rng.choice([0, 1, 3, 10])
+    return "let_pass", world.now + rng.choice([0.0, 0.000001, 0.5, 1.0, 3.0, 30.0])
+
+
 # Views.
 
 
@@ -244,8 +278,12 @@ def _create_view(rng: random.Random, world: World) -> Step | None:
     policy = rng.choice(_POLICIES) if rng.random() < _POLICY_CHANCE else "IMMEDIATE"
     definition = definition | {"alias": f"v{world.made}"}
     memory = rng.choice(["", "", "", "", " MEMORY '0'", " MEMORY '2 KB'"])
-    is_in_parts = "parts" in definition or "pattern" in definition
-    clauses = f"REFRESH {policy}{'' if is_in_parts else memory}"
+    # Views in parts, and those that follow the clock, take none.
+    has_none = "parts" in definition or "pattern" in definition
+    has_none = has_none or "@now" in definition.get("duckdb", "")
+    lower = [world.views[name] for name in definition["reads"] if name in world.views]
+    has_none = has_none or any(view.follows_clock for view in lower)
+    clauses = f"REFRESH {policy}{'' if has_none else memory}"
     return "create_view", draw_name(rng, world.made), clauses, query, definition
 
 

@@ -1,26 +1,22 @@
 """Draw definitions of views: for every strategy a few shapes, written for Spark and for DuckDB.
 
-A shape is one text with places: `{a}` is a table, `{a.k}` its column of role k, and `{sum:a.d}` or
-`{avg:a.d}` a float aggregate, which DuckDB gives as the list of its values, like `{decimals:a.w}`.
-The two dialects differ in nothing else here.
+What a shape is stands in `templates.py`; shapes that came later, in `draw_wide.py` and
+`draw_times.py`.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from viewmill.testing.sessions.draw_streams import draw_parts, draw_pattern
+from viewmill.testing.sessions.draw_times import draw_timed
+from viewmill.testing.sessions.draw_wide import draw_wide
 from viewmill.testing.sessions.names import quoted, respelt
+from viewmill.testing.sessions.templates import Drawn, written
 from viewmill.testing.sessions.world import Table, World
-
-Drawn = tuple[str, dict[str, Any]]  # the query in Spark's dialect, the definition for the oracle
-
-_PLACE = re.compile(r"\{(?:(sum|avg|decimals):)?(\w+)(?:\.(\w+))?\}(?: AS (\w+))?")
-_SPARK_NAMES = {"decimals": "SUM"}
 
 
 def draw_view(rng: random.Random, world: World, *, over_windows: bool = True) -> Drawn | None:
@@ -49,39 +45,9 @@ def _draw_view(rng: random.Random, world: World, *, over_windows: bool) -> Drawn
     computed = [view for view in world.views.values() if _is_computed(view)]
     if computed and over_windows:
         choices += [lambda: _above(rng, computed)]
+    if world.is_wide and plain and rng.random() < 0.8:
+        choices = [lambda: draw_wide(rng, plain), lambda: draw_timed(rng, plain, streams)]
     return rng.choice(choices)() if choices else None
-
-
-def _written(rng: random.Random, text: str, tables: Mapping[str, Table]) -> Drawn:
-    finish: dict[str, str] = {}
-
-    def named(name: str) -> str:
-        return quoted(respelt(rng, name))
-
-    def spark(place: re.Match[str]) -> str:
-        function, table, role, alias = place.groups()
-        shown = f" AS {alias}" if alias else ""
-        if role is None:
-            return named(tables[table].name) + shown
-        column = f"{table}.{named(tables[table].column(role).name)}"
-        called = _SPARK_NAMES.get(function, str(function).upper())
-        return (f"{called}({column})" if function else column) + shown
-
-    def duckdb(place: re.Match[str]) -> str:
-        function, table, role, alias = place.groups()
-        shown = f" AS {alias}" if alias else ""
-        if role is None:
-            return tables[table].alias + shown
-        if function:
-            finish[alias] = function
-            return f"list({table}.{role}){shown}"
-        return f"{table}.{role}{shown}"
-
-    definition = {
-        "reads": sorted({table.name for table in tables.values()}),
-        "duckdb": _PLACE.sub(duckdb, text),
-    }
-    return _PLACE.sub(spark, text), definition | ({"finish": finish} if finish else {})
 
 
 # Shapes over tables without time.
@@ -105,7 +71,7 @@ _CONDITIONS = (
 def _one_table(rng: random.Random, tables: Sequence[Table]) -> Drawn:
     over = {"a": rng.choice(tables)}
     shapes = [_group, _group, _group, _distinct, _top, _ranked, _listed, _sets]
-    return _written(rng, rng.choice(shapes)(rng), over)
+    return written(rng, rng.choice(shapes)(rng), over)
 
 
 def _where(rng: random.Random, chance: float = 0.5) -> str:
@@ -186,7 +152,7 @@ def _two_tables(rng: random.Random, tables: Sequence[Table]) -> Drawn:
     over = {"a": rng.choice(tables), "b": rng.choice(tables)}
     on = "{a.k} = {b.k}" + rng.choice(["", "", " AND {a.s} = {b.s}", " AND {a.k} > {b.x}"])
     shape = rng.choice(_PAIRS).replace("@join", "{a} a JOIN {b} b ON @on")
-    return _written(rng, shape.replace("@on", on).replace("@where", _where(rng)), over)
+    return written(rng, shape.replace("@on", on).replace("@where", _where(rng)), over)
 
 
 def _three_tables(rng: random.Random, tables: Sequence[Table]) -> Drawn:
@@ -201,7 +167,7 @@ def _three_tables(rng: random.Random, tables: Sequence[Table]) -> Drawn:
         "SELECT COUNT(*) AS n, MAX({c.c}) AS h FROM {a} a JOIN {b} b ON {a.k} = {b.k}"
         " JOIN {c} c ON {a.k} = {c.k} AND {b.s} = {c.s}",
     ]
-    return _written(rng, rng.choice(shapes), over)
+    return written(rng, rng.choice(shapes), over)
 
 
 def _nested(rng: random.Random, tables: Sequence[Table]) -> Drawn:
@@ -219,7 +185,7 @@ def _nested(rng: random.Random, tables: Sequence[Table]) -> Drawn:
         f"SELECT {value} FROM {{a}} a WHERE {{a.k}} > (SELECT 0.5 * {inner} FROM {{q}} q"
         " WHERE {q.s} = {a.s})",
     ]
-    return _written(rng, rng.choice(shapes), over)
+    return written(rng, rng.choice(shapes), over)
 
 
 # Windows, and views over views.
@@ -268,7 +234,7 @@ def _readable_views(world: World) -> list[Any]:
 
 def _is_computed(view: Any) -> bool:
     """Whether Python computes a view, and it is never behind."""
-    kinds = ("window", "parts", "pattern")
+    kinds = ("window", "parts", "pattern", "then")
     return not view.is_deferred and any(kind in view.definition for kind in kinds)
 
 

@@ -64,6 +64,21 @@ def draw_time(rng: random.Random, around: float) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=START + later)
 
 
+NESTED = ("ARRAY<INT>", "STRUCT<p: INT, q: STRING>", "MAP<STRING, INT>")
+
+
+def draw_nested(rng: random.Random, type_: str) -> Any:
+    """A list or map, as a tuple, or a struct; NULL at times."""
+    if rng.random() < 0.15:
+        return None
+    if type_.startswith("ARRAY"):
+        return tuple(rng.choice([0, 1, 2, None]) for _ in range(rng.choice([0, 1, 2, 2, 3])))
+    if type_.startswith("STRUCT"):
+        return {"p": rng.choice([0, 1, None]), "q": rng.choice(["a", "", None])}
+    keys = rng.sample(["a", "b", ""], rng.choice([0, 1, 2]))
+    return tuple((key, rng.choice([0, 1, None])) for key in keys)
+
+
 def respelt(rng: random.Random, name: str) -> str:
     """A name as another user writes it: case does not matter, for letters of ASCII at least."""
     if not name.isascii() or rng.random() < 0.6:

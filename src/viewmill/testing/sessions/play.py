@@ -26,7 +26,8 @@ from viewmill.testing.sessions.check import (
     check_views,
 )
 from viewmill.testing.sessions.definitions import Evaluator
-from viewmill.testing.sessions.names import quoted
+from viewmill.testing.sessions.draw_wide import functions
+from viewmill.testing.sessions.names import START, quoted
 from viewmill.testing.sessions.steps import Step
 from viewmill.testing.sessions.world import (
     EPOCH,
@@ -37,6 +38,7 @@ from viewmill.testing.sessions.world import (
     View,
     World,
     arrow_table,
+    plain_value,
 )
 
 _DATA = ("insert", "delete", "upsert", "apply", "product", "batch", "advance")
@@ -46,12 +48,14 @@ _EXPECTED = (vm.errors.InvalidRow, vm.errors.Overflow, vm.errors.EvaluationFaile
 class Player:
     """A mill and a world, kept side by side."""
 
-    def __init__(self, *, is_durable: bool = False, verify_every: int = 10) -> None:
+    def __init__(
+        self, *, is_durable: bool = False, is_wide: bool = False, verify_every: int = 10
+    ) -> None:
         self._folder = tempfile.mkdtemp(prefix="session") if is_durable else None
         self._life = 0
         self._memory: str | None = None
-        self.mill = vm.connect(self._path())
-        self.world = World()
+        self.world = World(is_wide=is_wide, now=START)
+        self.mill = self._connected()
         self.evaluator = Evaluator(self.world)
         self._played, self._verify_every = 0, verify_every
         self._was_refused = False
@@ -60,6 +64,15 @@ class Player:
 
     def _path(self) -> str | None:
         return None if self._folder is None else os.path.join(self._folder, f"{self._life}.mill")
+
+    def _connected(self) -> Any:
+        if not self.world.is_wide:
+            return vm.connect(self._path(), memory=self._memory)
+        now = EPOCH + dt.timedelta(microseconds=round(self.world.now * 1_000_000))
+        known = {name: vm.Function(*each) for name, each in functions().items()}
+        return vm.connect(
+            self._path(), memory=self._memory, clock=now.isoformat(" "), register=known
+        )
 
     def close(self) -> None:
         """Close the mill and remove its files."""
@@ -150,7 +163,10 @@ class Player:
         joined = [sum(map(tuple, each), ()) for each in product(*(rows for _, rows in factors))]
         rows = [tuple(row[i] for i in at) for row in joined]
         given = [
-            [dict(zip((table.column(r).name for r in roles), row, strict=True)) for row in rows_]
+            [
+                dict(zip((table.column(r).name for r in roles), map(plain_value, row), strict=True))
+                for row in rows_
+            ]
             for roles, rows_ in factors
         ]
         for row in given[0]:
@@ -229,17 +245,17 @@ class Player:
 
     def _may_fail(self, view: View) -> bool:
         """Whether a query may have no answer: one over parts or patterns here always has."""
-        return "duckdb" in view.definition or "window" in view.definition
+        return any(kind in view.definition for kind in ("duckdb", "window", "then"))
 
     def _formed(self, name: str, rows: Sequence[Row], form: str) -> Any:
         columns = self.world.tables[name].columns
-        rows = [tuple(row) for row in rows]
+        rows = [tuple(map(plain_value, row)) for row in rows]
         match form:
             case "dicts":
                 return [{c.name: v for c, v in zip(columns, row, strict=True)} for row in rows]
             case "arrow":
                 return arrow_table(columns, rows, named=True)
-            case "pandas" if not _has_nan(rows):  # pandas' NaN is NULL
+            case "pandas" if not (_has_nan(rows) or self.world.is_wide):  # pandas' NaN is NULL
                 return arrow_table(columns, rows, named=True).to_pandas(integer_object_nulls=True)
             case _:
                 return rows
@@ -247,7 +263,7 @@ class Player:
     def _signed(self, name: str, changes: Sequence[tuple[Row, int]]) -> Any:
         columns = self.world.tables[name].columns
         return [
-            {c.name: v for c, v in zip(columns, row, strict=True)} | {"#times": times}
+            {c.name: plain_value(v) for c, v in zip(columns, row, strict=True)} | {"#times": times}
             for row, times in changes
         ]
 
@@ -260,6 +276,21 @@ class Player:
         table.tick = seconds
         moment = EPOCH + dt.timedelta(seconds=seconds)
         self._perform(lambda: self.mill.advance(name, to=moment), {name: table})
+
+    def _do_let_pass(self, seconds: float) -> None:
+        """The clock goes on to this moment."""
+        if seconds < self.world.now:
+            return
+        before, self.world.now = self.world.now, seconds
+        names = [view.name for view in self.world.views.values() if view.follows_clock]
+        self._touched = {*names, *self.world.readers_of_all(names)}
+        moment = EPOCH + dt.timedelta(microseconds=round(seconds * 1_000_000))
+        try:
+            self._require_answers(self._touched)
+        except Refused:
+            self.world.now = before  # what a mill does then is its own affair
+            return
+        self.mill.advance(to=moment)
 
     # Definitions.
 
@@ -421,7 +452,7 @@ class Player:
         self._reopen()
 
     def _reopen(self) -> None:
-        self.mill = vm.connect(self._path(), memory=self._memory)
+        self.mill = self._connected()
         for view in self.world.views.values():
             view.stop, view.followed, view.engine_calls = None, None, -1
         for name, reason in self.mill.broken().items():

@@ -24,6 +24,7 @@ class Lane:
 
     name: str
     is_durable: bool = False
+    is_wide: bool = False  # with the columns and kinds of views that came later
     steps: int = 150
     views: int = 7
     where: OneOf["mill", "slots", "spark"] = "mill"  # a mill; shards in memory; shards on Spark
@@ -34,6 +35,8 @@ LANES = {
     for lane in (
         Lane("memory"),
         Lane("durable", is_durable=True),
+        Lane("wide", is_wide=True),
+        Lane("durable_wide", is_durable=True, is_wide=True),
         # Creating a view costs seconds of compilation: few views, many changes.
         Lane("compiled", steps=300, views=2),
         Lane("slots", where="slots", views=6, steps=40),
@@ -72,7 +75,7 @@ def play_seed(seed: int, lane: Lane) -> tuple[list[Step], Failure | None]:
 def _player(lane: Lane, verify_every: int = 10) -> Player | ShardPlayer:
     if lane.where != "mill":
         return ShardPlayer(on_spark=lane.where == "spark")
-    return Player(is_durable=lane.is_durable, verify_every=verify_every)
+    return Player(is_durable=lane.is_durable, is_wide=lane.is_wide, verify_every=verify_every)
 
 
 def _draw(rng: random.Random, world: World, lane: Lane) -> Step:

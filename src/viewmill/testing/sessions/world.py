@@ -22,6 +22,12 @@ _ARROW = {
     "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
 }  # fmt: skip
 
+_NESTED = {
+    "ARRAY<INT>": pa.list_(pa.int32()),
+    "MAP<STRING, INT>": pa.map_(pa.string(), pa.int32()),
+    "STRUCT<p: INT, q: STRING>": pa.struct([("p", pa.int32()), ("q", pa.string())]),
+}  # fmt: skip
+
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -194,14 +200,21 @@ class Table:
 def arrow_table(columns: Sequence[Column], rows: Sequence[Row], *, named: bool = False) -> Any:
     """Rows as an Arrow table, with the roles or the user's names as column names."""
     arrays = [
-        pa.array([row[i] for row in rows], arrow_type(column.type))
+        pa.array([plain_value(row[i]) for row in rows], arrow_type(column.type))
         for i, column in enumerate(columns)
     ]
     return pa.Table.from_arrays(arrays, names=[c.name if named else c.role for c in columns])
 
 
+def plain_value(value: Any) -> Any:
+    """A list or a map, which steps hold as a tuple, as users give it."""
+    return list(value) if isinstance(value, tuple) else value
+
+
 def arrow_type(name: str) -> Any:
     """Arrow's type for a type of Spark's."""
+    if name in _NESTED:
+        return _NESTED[name]
     if name.startswith("DECIMAL"):
         precision, scale = name[len("DECIMAL(") : -1].split(",")
         return pa.decimal128(int(precision), int(scale))
@@ -232,6 +245,11 @@ class View:
     since: dict[str, int | None] = field(default_factory=dict)  # of a pattern: the first part seen
 
     @property
+    def follows_clock(self) -> bool:
+        """Whether its rows come and go by the clock."""
+        return "@now" in self.definition.get("duckdb", "")
+
+    @property
     def reads(self) -> list[str]:
         """The tables and views it reads, by the user's names."""
         return list(self.definition["reads"])
@@ -245,6 +263,8 @@ class World:
     views: dict[str, View] = field(default_factory=dict)
     made: int = 0
     serial: int = 0  # of rows with a time
+    is_wide: bool = False  # tables have columns of nodes, lists and moments, too
+    now: float = 0.0  # the clock of a wide world: seconds since 1970
     has_begun: bool = False  # a pipeline has started: tables and views are fixed
 
     def readers(self, name: str) -> list[str]:
@@ -266,6 +286,12 @@ class World:
         for name in view.reads:
             found += [name] if name not in self.views else self.tables_below(self.views[name])
         return found
+
+    def reached(self, view: View) -> float | None:
+        """How far time has come for a view: the least of its tables with a time."""
+        below = [self.tables[name] for name in self.tables_below(view)]
+        times = [table.watermark for table in below if table.stream is not None]
+        return None if None in times else min((t for t in times if t is not None), default=None)
 
     def is_settled(self, view: View) -> bool:
         """Whether no table below has a row that was deleted too often."""
