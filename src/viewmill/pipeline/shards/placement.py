@@ -17,6 +17,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -337,6 +338,12 @@ class InShards:
         rows = source.selected()
         if not self._storage.checkpoint.exists():
             rows.write.mode("overwrite").parquet(folder)
+        elif not Path(folder).is_dir():
+            raise DamagedFile(
+                f'the rows of the batch source "{source.name}" are gone',
+                detail=f"They were written to {folder} at the first start.",
+                hint="Bring the storage back from a copy, or give an empty storage directory.",
+            )
         # By the names of files: in a storage that was moved they are not new.
         reader = self._spark.readStream.schema(rows.schema).option("fileNameOnly", "true")
         frame = reader.parquet(folder)
