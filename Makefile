@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
             then echo $$p; break; fi; done)
 say    := @printf 'viewmill: %s\n'
 
-.PHONY: help setup warm demo test test-fast postgres test-lake test-spark check format golden fuzz mutate crash bench docs site dist clean
+.PHONY: help setup warm demo test test-fast postgres jars services test-lake test-spark check format golden fuzz mutate crash bench docs site dist clean
 
 help:    ## Show this list
 	@echo "Viewmill keeps SQL views fresh. What make can do here:"
@@ -62,11 +62,16 @@ postgres: ## Install PostgreSQL from Debian's packages, for its tests, where tha
 	  || echo "viewmill: PostgreSQL is not installed, its tests will be skipped"
 
 LAKE := .cache/lake
-test-lake: $(READY)  ## Run the tests that need jars of Maven Central: a Kafka broker
+jars:
 	@if command -v mvn >/dev/null; then \
 	  mvn -q -B -f tests/lake/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/$(LAKE)/kafka" || echo "viewmill: the jars cannot be fetched"; \
 	  else echo "viewmill: Maven is not installed (apt install maven), so no jars are fetched"; fi
+
+services: $(READY) postgres jars  ## Start a PostgreSQL and a Kafka on loopback for demos, until Ctrl-C
+	@PYTHONPATH=. $(BIN)/python tools/services.py
+
+test-lake: $(READY) jars  ## Run the tests that need jars of Maven Central: a Kafka broker
 	@VIEWMILL_COMPILER=off $(BIN)/python -m pytest -q -rs -m "lake and not slow" tests/lake
 
 SPARKS ?= 4.1.4 4.2.1

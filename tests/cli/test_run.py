@@ -30,6 +30,39 @@ def test_running_again_takes_only_new_files(shop):
     assert "revenue: equal to recompute" in shop.run("verify")
 
 
+def test_watching_takes_files_as_they_come_and_ends_by_ctrl_c(shop):
+    spec = shop.folder / "viewmill.yml"
+    spec.write_text(
+        spec.read_text().replace("out/revenue.csv", "out/r, format: json, mode: changes")
+    )
+    command = [sys.executable, "-m", "viewmill.cli.main", "run", "--watch", "--every", "0.1"]
+    with subprocess.Popen(
+        command, cwd=shop.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert "waiting" in next(line for line in process.stderr if "waiting" in line)
+            shop.write("data/2.csv", "op,customer,amount\ninsert,cy,1\n")
+            assert ": 1 rows in" in process.stdout.readline()
+            shop.write("data/3.csv", "op,customer,amount\ninsert,cy,2\ndelete,bob,7\n")
+            assert ": 2 rows in" in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert "revenue" in process.stdout.read()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    net = shop.query(
+        """SELECT customer, revenue FROM 'out/r/*.json' GROUP BY ALL
+        HAVING sum(CASE _change_type WHEN 'insert' THEN 1 ELSE -1 END) > 0 ORDER BY 1"""
+    )
+    assert net == [("ann", 15), ("cy", 3)]
+    assert json.loads(shop.run("run", "--json"))["rows"] == 0
+
+
+def test_watching_and_json_do_not_go_together(shop):
+    assert "--watch" in shop.fail("run", "--watch", "--json")
+    assert "--every" in shop.fail("run", "--watch", "--every", "0")
+
+
 def test_a_touched_file_is_not_taken_again_and_a_changed_one_is_an_error(shop):
     shop.run("run")
     os.utime(shop.folder / "data/1.csv", (1, 1))

@@ -14,6 +14,7 @@ import pytest
 
 import viewmill as vm
 from viewmill import errors
+from viewmill.deltas.arrow_types import from_arrow_type
 
 COLUMNS = {
     "b": ("BOOLEAN", [True, None, False]),
@@ -237,3 +238,13 @@ def test_a_row_alone_must_have_a_value_for_each_column(mill, uncompiled):
         with pytest.raises(errors.ViewmillError):
             mill.insert("one", [wrong])
     assert mill.sql("SELECT * FROM one").rows() == []
+
+
+@pytest.mark.parametrize("type_", [pa.time64("us"), pa.list_(pa.time32("s")), pa.uuid()])
+def test_a_type_of_arrow_that_has_no_twin_is_named(type_):
+    with pytest.raises(errors.TypeMismatch, match="has no twin"):
+        from_arrow_type(type_)
+
+
+def test_bytes_of_a_fixed_size_are_bytes():
+    assert str(from_arrow_type(pa.binary(2))) == str(from_arrow_type(pa.binary_view())) == "BINARY"

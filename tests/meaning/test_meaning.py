@@ -156,6 +156,18 @@ def test_a_sum_of_no_rows_is_null_and_a_count_of_no_rows_is_zero(mill):
     assert mill["v"].rows() == [(None, 0)]
 
 
+def test_rollup_and_cube_over_no_rows_show_no_total(mill):
+    mill.sql("CREATE TABLE t (k INT)")
+    for name, sets in (("r", "ROLLUP (k)"), ("c", "CUBE (k)"), ("g", "GROUPING SETS (())")):
+        mill.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT count(*) AS n FROM t GROUP BY {sets}")
+    shown = [mill[name].rows() for name in "rcg"]
+    mill.insert("t", [(1,)])
+    assert mill["r"].rows() == mill["c"].rows() == [(1,), (1,)]
+    mill.delete("t", [(1,)])
+    assert shown == [mill[name].rows() for name in "rcg"] == [[], [], [(0,)]]
+    assert not any(mill[name].verify() for name in "rcg")
+
+
 def test_null_sorts_first_going_up_and_last_going_down(mill):
     mill.sql("CREATE TABLE t (k INT)")
     mill.sql("CREATE MATERIALIZED VIEW up AS SELECT k FROM t ORDER BY k LIMIT 2")

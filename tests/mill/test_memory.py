@@ -431,3 +431,59 @@ def test_states_that_memory_does_not_suffice_for_after_a_commit_are_left_out(
                     entry.budgeted.selection = None
                 memory.release_states(mill.core)
             _check(mill, mill.views())
+
+
+_LISTED = "SELECT k, e FROM s LATERAL VIEW explode(sequence(1, x)) q AS e"
+WHOLE = {
+    "windows": "SELECT k, sum(x) AS n FROM s GROUP BY k, window(ts, '10 minutes', '1 minute')",
+    "recursive": "WITH RECURSIVE t(k) AS (SELECT k FROM s UNION SELECT k - 1 FROM t WHERE k > 0) "
+    "SELECT * FROM t",
+    "listed": f"SELECT k, sum(e) AS n FROM ({_LISTED}) GROUP BY k",
+    "by_row": "SELECT z, count(*) AS n FROM (SELECT soundex(concat('a', k)) AS z FROM s) "
+    "GROUP BY z",
+    "moments": "SELECT k, cofactor(x, category(k)) AS m FROM s GROUP BY k",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_view_of_which_no_single_state_can_be_released_keeps_to_a_budget_as_a_whole(
+    name: str,
+) -> None:
+    """MEMORY was taken and ignored for these, and the budget of a mill was exceeded by them."""
+    moment = datetime.datetime(2026, 1, 1)
+    rows = [(moment + datetime.timedelta(seconds=7 * i), i % 40, i % 5) for i in range(300)]
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE s (ts TIMESTAMP, k INT, x INT)")
+        mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '1 KB' AS {WHOLE[name]}")
+        for start in range(0, 300, 100):
+            mill.insert("s", rows[start : start + 100])
+            assert mill["v"].status()["state_bytes"] <= 1000
+            assert mill["v"].verify() == []
+        mill.delete("s", rows[:250])
+        assert mill["v"].verify() == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows"),
+    [("IMMEDIATE", 20), ("EVERY INTERVAL '60' SECONDS", 1200), ("EVERY 500 ROWS", 500)],
+)
+def test_states_are_chosen_for_all_that_comes_until_a_deferred_refresh(
+    policy: str, rows: float
+) -> None:
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (k INT)")
+        mill.expect("t", rows=20, every="1 second")
+        query = "SELECT k, count(*) AS n FROM t GROUP BY k"
+        mill.sql(f"CREATE MATERIALIZED VIEW v REFRESH {policy} MEMORY '1 MB' AS {query}")
+        (entry,) = mill.core.catalog.budgeted_views()
+        memory.release_states(mill.core)
+        assert entry.budgeted is not None
+        assert entry.budgeted.planned_for["t"].rows == pytest.approx(rows)
+
+
+def test_a_view_that_follows_the_clock_takes_no_memory() -> None:
+    query = "SELECT k, count(*) AS n FROM s WHERE ts > now() - INTERVAL 1 HOUR GROUP BY k"
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE s (ts TIMESTAMP, k INT, x INT)")
+        with pytest.raises(vm.UnsupportedQuery, match="clock takes no MEMORY"):
+            mill.sql(f"CREATE MATERIALIZED VIEW v MEMORY '1 KB' AS {query}")

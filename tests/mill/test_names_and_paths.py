@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -146,6 +147,17 @@ def test_a_link_in_a_mill_leads_nowhere(file: str, tmp_path: Path, uncompiled: N
     stranger.rename(path / file)
     with vm.connect(tmp_path / "link.mill") as mill:
         mill.insert("t", [(1,)])
+
+
+@pytest.mark.parametrize("file", ["deltas.log", "mill.db", "HEAD", "LOCK"])
+def test_a_pipe_in_a_mill_is_not_waited_for(file: str, tmp_path: Path, uncompiled: None) -> None:
+    path = tmp_path / "m.mill"
+    with vm.connect(path) as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+    (path / file).unlink()
+    os.mkfifo(path / file)
+    with pytest.raises(vm.ViewmillError, match=file):
+        vm.connect(path)
 
 
 def test_a_new_mill_is_for_its_user_alone(tmp_path: Path, uncompiled: None) -> None:

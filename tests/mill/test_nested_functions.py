@@ -174,3 +174,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT explode(array(1, 2)) AS x", [(1,), (2,)]),
+        ("SELECT 7 AS k, posexplode(array('a', NULL))", [(7, 0, "a"), (7, 1, None)]),
+        ("SELECT x + 1 AS y FROM (SELECT explode(sequence(1, 2)) AS x)", [(2,), (3,)]),
+        ("SELECT explode(array(1, 2)) AS x WHERE 1 = 0", []),
+    ],
+)
+def test_a_list_is_taken_apart_without_from(uncompiled, query, rows):
+    """It once looked for a table that nobody had written."""
+    with vm.connect() as mill:
+        assert sorted(mill.sql(query).rows(), key=repr) == rows

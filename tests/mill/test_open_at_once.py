@@ -255,3 +255,20 @@ def test_rows_of_a_large_table_stay_as_they_are_until_they_are_read(tmp_path):
         assert sorted(map(repr, mill["again"].rows())) == sorted(map(repr, mill["grouped"].rows()))
         assert mill["grouped"].verify() == []
         assert mill.sql("SELECT COUNT(*) FROM t").rows() == [(9000,)]
+
+
+def test_views_beside_lists_open_at_once_every_time(tmp_path: Path) -> None:
+    """From the second time on the ids of lists were saved as texts, which were all the same."""
+    path = tmp_path / "m.mill"
+    for time in range(3):
+        with vm.connect(path) as mill:
+            if time == 0:
+                mill.sql("CREATE TABLE n (k BIGINT, xs ARRAY<BIGINT>)")
+                mill.sql("CREATE TABLE s (k STRING, x BIGINT)")
+                mill.sql("CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS c FROM s GROUP BY k")
+            else:
+                assert mill["v"].status()["opened"] == "snapshot"
+            mill.insert("n", [(k, [k, time]) for k in range(3)])
+            mill.insert("s", [(f"{time}", time)])
+            mill.checkpoint()
+            assert sorted(mill["v"].rows()) == [(f"{each}", each) for each in range(time + 1)]

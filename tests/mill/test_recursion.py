@@ -389,3 +389,12 @@ def test_more_rows_than_a_recursion_holds_are_an_error(monkeypatch: pytest.Monke
         assert caught.value.span is not None
         mill.insert("edges", [(3, 4)])
         _all_right(mill, [(1, 2), (2, 3), (3, 4)], "reaches")
+
+
+def test_a_row_that_loses_its_first_two_ways_keeps_the_third() -> None:
+    """It was looked for in the step of the second way only, which was gone as well."""
+    long = [(1, 10), (10, 11), (11, 12), (12, 9)]
+    with _mill(_REACHES) as mill:
+        mill.insert("edges", [(1, 5), (5, 9), (5, 6), (6, 9), *long])
+        mill.delete("edges", [(1, 5)])
+        _all_right(mill, [(5, 9), (5, 6), (6, 9), *long], "reaches")

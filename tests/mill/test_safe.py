@@ -48,7 +48,7 @@ def test_a_safe_mill_keeps_views_as_any_other():
         assert mill.sql("SELECT twice(s) AS s FROM kept").rows() == [(10,)]
         assert mill["kept"].verify() == []
         with pytest.raises(Exception, match="locked"):
-            mill._core.engine._connection.execute("SET threads = 1")
+            mill._core.local_engine._connection.execute("SET threads = 1")
 
 
 def test_a_table_with_an_archive_is_there_if_it_was_created_before(tmp_path):

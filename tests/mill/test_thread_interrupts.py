@@ -3,6 +3,7 @@ change, or none, and with everything that was acknowledged."""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import os
@@ -23,6 +24,7 @@ from tests.mill.test_interrupts import check, filled
 
 import viewmill as vm
 from viewmill.mill import uninterruptible
+from viewmill.program.threads import mine
 
 TRIALS = int(os.environ.get("VIEWMILL_INTERRUPTS", "60"))
 
@@ -333,3 +335,23 @@ def test_a_batch_that_is_left_at_any_instruction_is_over(
             seen = max(seen, every.count)
             mill.insert("t", [(at,)])
             assert mill.sql("SELECT count(*) AS n FROM t WHERE x = " + str(at)).rows() == [(1,)]
+
+
+def test_a_twin_that_dies_at_its_birth_is_not_waited_for(
+    uncompiled: None, interrupter: Interrupter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a thread runs it has the number of who starts it, and takes what is raised in that."""
+    monkeypatch.setattr(uninterruptible, "_PATIENCE_S", 0.02)
+    really, started = _thread.start_new_thread, []
+
+    def start(function: Callable[..., Any], given: tuple[Any, ...]) -> int:
+        started.append(function)
+        return really((lambda *_: None) if len(started) == 1 else function, given)
+
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (x BIGINT)")
+        mine.twin = None
+        monkeypatch.setattr(_thread, "start_new_thread", start)
+        mill.insert("t", [(1,)])
+        assert len(started) == 2
+        assert mill.sql("SELECT x FROM t").rows() == [(1,)]

@@ -134,3 +134,17 @@ def test_a_call_that_says_nothing_is_underlined(source: str, part: str) -> None:
         mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT 1 AS a FROM {source}")
     assert raised.value.span is not None
     assert raised.value.span.text.strip("\"'") == part.strip("'")
+
+
+def test_a_pattern_reads_a_call() -> None:
+    mill = vm.connect()
+    mill.sql("CREATE TABLE p (ts TIMESTAMP, k STRING, x INT)")
+    mill.sql("""
+        CREATE MATERIALIZED VIEW v AS
+        SELECT * FROM TABLE(TUMBLE(TABLE p, DESCRIPTOR(ts), '5 minutes')) MATCH_RECOGNIZE (
+            PARTITION BY k ORDER BY ts MEASURES LAST(window_end) AS at
+            PATTERN (low high) DEFINE high AS x > PREV(x)
+        )
+    """)
+    mill.insert("p", [(_START, "a", 1), (_START + 6 * _MINUTE, "a", 2)])
+    assert mill["v"].rows() == [("a", _START + 10 * _MINUTE)]

@@ -35,7 +35,8 @@ def declared(spark, folder, told):
 
 
 def test_a_pipeline_follows_a_source_of_a_mill_into_sinks_of_both(spark, tmp_path, uncompiled):
-    lake, told = tmp_path / "lake", []
+    lake = tmp_path / "lake"
+    told: list[vm.Change] = []
     rows = pa.table({"Id": pa.array([1, 2], pa.int32()), "x": [10, 20]})
     write_deltalake(lake, rows)
     with declared(spark, tmp_path, told) as pipe:

@@ -179,3 +179,47 @@ def test_spark_compiles_whole_plans_only_where_it_computes(spark, tmp_path, pipe
         with placement.settings():
             assert spark.conf.get(key) == whole
         assert spark.conf.get(key) == "true"
+
+
+def test_letters_are_replayed_once_after_their_rows_are_repaired(spark, tmp_path, pipe):
+    rows = [(1, "ann", 10, "insert"), (2, "bob", 5, "inserted"), (2, "bob", 5, "inserted")]
+    write_orders(tmp_path / "orders", "a", [*rows, (3, "cy", 1, "gone")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op")
+    pipe.view("total", "SELECT sum(amount) AS s, count(*) AS n FROM orders")
+    pipe.sink("total", path=tmp_path / "out")
+    pipe.run_once()
+    assert len(letters(pipe)) == 3
+
+    def repair(letter):
+        row = json.loads(letter.row)
+        return {**row, "op": "insert"} if row["id"] == 2 else None
+
+    done = pipe.replay_letters(repair)
+    assert (done.taken, done.refused) == (2, [])
+    assert pipe["total"].rows() == [(20, 3)]
+    assert [tuple(each) for each in spark.read.parquet(str(tmp_path / "out")).collect()] == [
+        (20, 3)
+    ]
+    done = pipe.replay_letters()
+    assert (done.taken, [each.reason for each in done.refused]) == (0, ["'gone' is no change"])
+    ((_, _, row),) = letters(pipe)
+    assert json.loads(row)["id"] == 3
+    (letter,) = done.refused
+    bad = [{"id": "x", "op": "insert"}, {"nothing": 1, "op": "insert"}, {"id": 1}, "no", "[1]"]
+    for each in bad:
+        assert pipe.replay_letters(lambda _, row=each: row).taken == 0
+    with pytest.raises(InvalidArgument, match="no dead letter"):
+        pipe.replay_letters(rows=[("0123", {})])
+    assert pipe["total"].rows() == [(20, 3)]
+    assert letter.source == "orders"
+
+
+def test_a_delete_that_was_refused_is_replayed_as_a_delete(spark, tmp_path, pipe):
+    write_orders(tmp_path / "orders", "a", [(1, "ann", 10, "delete")])
+    write_orders(tmp_path / "orders", "b", [(1, "ann", 10, "insert")])
+    pipe.source("orders", orders_stream(spark, tmp_path / "orders"), change="op", checked=True)
+    pipe.view("total", "SELECT count(*) AS n FROM orders")
+    pipe.run_once()
+    assert pipe["total"].rows() == [(1,)]
+    assert pipe.replay_letters().taken == 1
+    assert pipe["total"].rows() == [(0,)]

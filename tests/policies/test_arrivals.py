@@ -37,7 +37,28 @@ def test_an_unknown_rest_of_the_tail_is_as_long_as_what_was_waited() -> None:
     assert times.cdf(2.0) == pytest.approx(2 / 3)
     assert times.next_after(1.5) == 2.5
     assert times.next_after(7.0) == 14.0
-    assert times.rows_within(90, 1.0, 1.0) == pytest.approx(45.0)
+
+
+def test_of_a_time_the_first_gap_is_one_of_those_that_are_longer() -> None:
+    assert ArrivalTimes([10.0, 10.0, 10.0]).deltas_within(0.0, 60.0) == 6.0
+    times = ArrivalTimes([1.0, 2.0, 9.0])  # four on average
+    assert times.deltas_within(1.5, 1.0) == pytest.approx((1 + 0.5 / 4) / 2)
+    assert times.deltas_within(20.0, 10.0) == 0.0  # it is quiet for as long as it was
+
+
+def test_what_comes_until_a_deferred_refresh_is_expected_as_one_delta() -> None:
+    arrivals = _history(100_000, 10, 12, 14, 11)  # every ten seconds
+    expected = arrivals.expect_within(100_047, 40 * SECOND, 60 * SECOND)
+    assert expected.rows == pytest.approx(6 * 11.5)
+    assert expected.deltas == pytest.approx(100 / 6)
+    assert arrivals.expect_within(100_047, 40 * SECOND, SECOND).rows == 11.5  # at least the next
+    arrivals.declare(Late(1000, 0.9, 60 * SECOND))
+    assert arrivals.expect_within(0, 0, 120 * SECOND).rows == pytest.approx(990.0)
+    arrivals.declare(Periodic(5, SECOND, 100))
+    assert arrivals.expect_within(0, 0, 4 * SECOND).rows == 20
+    assert arrivals.expect_within(0, 0, 60 * SECOND).rows == 100
+    arrivals.say(Expectation(7.0))
+    assert arrivals.expect_within(0, 0, 60 * SECOND).rows == 7.0
 
 
 def test_a_table_that_is_silent_while_others_change_is_quiet() -> None:

@@ -140,3 +140,20 @@ def test_jdbc_reads_names_rows_and_by_fetch_size(server):
     assert set(lines[9:13]) == {"ann 10.00 2024-01-01 10:00:00 t 1.5"}
     assert len(set(lines[13:17])) == 1
     assert lines[17:] == ["1", "2"]
+
+
+def test_columns_with_arrays_maps_and_structs_are_listed(served, connect):
+    """The catalog of a mill with such a column could not be read at all."""
+    served.sql("CREATE TABLE lists (l ARRAY<BIGINT>, s STRUCT<a: INT>, m MAP<STRING, INT>)")
+    with served.serve(port=0) as server:
+        client = connect(server)
+        found = client.execute(
+            "SELECT column_name, data_type, udt_name FROM information_schema.columns "
+            "WHERE table_name = 'lists' ORDER BY ordinal_position"
+        ).fetchall()
+        assert found == [("l", "ARRAY", "_int8"), ("s", "json", "json"), ("m", "json", "json")]
+        shown = client.execute(
+            "SELECT format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a "
+            "JOIN pg_class c ON c.oid = a.attrelid WHERE c.relname = 'lists' ORDER BY a.attnum"
+        ).fetchall()
+        assert shown == [("bigint[]",), ("json",), ("json",)]

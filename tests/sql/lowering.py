@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pyarrow as pa
 
 from viewmill.algebra.expressions import Expression
-from viewmill.algebra.relations import Project, Relation
+from viewmill.algebra.relations import Project, Relation, Scan
 from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal
 from viewmill.engines.duckdb import DuckdbEngine
-from viewmill.engines.engine import describer
+from viewmill.engines.engine import Engine
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.dialect import parse_tokens, tokenize
 from viewmill.sql.lower import lower
@@ -46,6 +49,21 @@ def parse(sql: str):
 
 def view(sql: str) -> PlainView:
     return PlainView(parse(sql), sql)
+
+
+def describer(engine: Engine) -> Callable[[str, tuple[Scan, ...]], Schema]:
+    """`engine.describe` in the form that `sql.lower` asks for."""
+
+    def describe(text: str, scans: tuple[Scan, ...]) -> Schema:
+        return engine.describe(text, {scan.source: source_schema(scan) for scan in scans})
+
+    return describe
+
+
+def source_schema(scan: Scan) -> Schema:
+    """The schema of a scan's table, its columns by their own names."""
+    prefix = f"{scan.alias}."
+    return Schema(tuple(replace(each, name=each.name.removeprefix(prefix)) for each in scan.schema))
 
 
 def lowered(

@@ -169,7 +169,7 @@ def test_back_quoted_names_may_hold_anything() -> None:
 @pytest.mark.parametrize(
     ("sql", "kind", "text", "said"),
     [
-        ("CREATE TABLE t (a VARIANT)", TypeMismatch, "VARIANT", "INT"),
+        ("CREATE TABLE t (a GEOMETRY)", TypeMismatch, "GEOMETRY", "INT"),
         ("CREATE TABLE t (a BIGNIT)", TypeMismatch, "BIGNIT", "Did you mean BIGINT?"),
         ("CREATE TABLE t (a DECIMAL(39,2))", TypeMismatch, "DECIMAL(39,2)", "38"),
         ("CREATE TABLE t (a DECIMAL(4,5))", TypeMismatch, "DECIMAL(4,5)", "s of at most p"),

@@ -19,6 +19,7 @@ UNITS = {
     "p99_ms": "p99 ms",
     "p999_ms": "p99.9 ms",
     "worst_ms": "worst ms",
+    "answers_per_s": "answers / s",
     "answers_per_cpu_s": "answers / CPU s",
     "state_bytes": "state bytes",
     "content_bytes": "keys and payloads",

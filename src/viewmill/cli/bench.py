@@ -27,6 +27,7 @@ BENCHES = {
     "nexmark": "viewmill.bench.nexmark.bench:nexmark",
     "parts": "viewmill.bench.parts:parts",
     "retailer": "viewmill.bench.retailer:retailer",
+    "serve": "viewmill.bench.serve:serve",
     "sinks": "viewmill.bench.sinks:sinks",
     "spark": "viewmill.bench.spark:spark",
     "star": "viewmill.bench.star:star",

@@ -16,6 +16,7 @@ from viewmill.cli.adopt import adopt
 from viewmill.cli.backup import backup
 from viewmill.cli.bench import bench
 from viewmill.cli.console import console
+from viewmill.cli.dead_letters import dead_letters
 from viewmill.cli.demo import demo
 from viewmill.cli.doctor import doctor
 from viewmill.cli.dry_run import dry_run
@@ -35,7 +36,7 @@ from viewmill.errors import ViewmillError
 
 COMMANDS = (
     init, run, dry_run, plan, explain, show, status, verify, console, doctor, export, backup,
-    serve, test, warm, demo, bench, adopt,
+    serve, test, warm, demo, bench, adopt, dead_letters,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from viewmill.cli.definitions import Definition
 from viewmill.cli.spec import Spec
@@ -28,26 +29,10 @@ def run_on_spark(
     A batch is one commit for all views, so all follow it; `wanted` are shown, those of `anew` are
     computed again from the tables that the driver keeps.
     """
-    assert spec.spark is not None
     full = _in_full(spec, definitions, anew)
     start = time.perf_counter()
     pipeline = pkgutil.resolve_name(_PIPELINE)
-    project = pipeline.SparkProject(
-        name=spec.name,
-        folder=spec.folder.absolute(),
-        storage=spec.storage,
-        sources=spec.sources,
-        statements=[each.sql for each in definitions],
-        sinks=spec.sinks,
-        master=spec.spark.master,
-        conf=spec.spark.conf,
-        placement=spec.spark.placement,
-        shards=spec.spark.shards,
-        archive=spec.spark.archive,
-        memory=spec.memory,
-        refresh=spec.refresh,
-        full=full,
-    )
+    project = project_of(spec, definitions, full)
     remark("starting Spark")
     status = pipeline.run(project)
     rows, seconds = sum(status["rows_in"].values()), time.perf_counter() - start
@@ -63,6 +48,27 @@ def run_on_spark(
     if status["dead_letters"]:
         remark(f"{status['dead_letters']:,} rows were refused: they are in the dead letters")
     remark(f"{rows:,} new rows, {seconds:.1f} s. next: viewmill verify")
+
+
+def project_of(spec: Spec, definitions: Sequence[Definition], full: tuple[str, ...] = ()) -> Any:
+    """What the pipeline needs to know of a project."""
+    assert spec.spark is not None
+    return pkgutil.resolve_name(_PIPELINE).SparkProject(
+        name=spec.name,
+        folder=spec.folder.absolute(),
+        storage=spec.storage,
+        sources=spec.sources,
+        statements=[each.sql for each in definitions],
+        sinks=spec.sinks,
+        master=spec.spark.master,
+        conf=spec.spark.conf,
+        placement=spec.spark.placement,
+        shards=spec.spark.shards,
+        archive=spec.spark.archive,
+        memory=spec.memory,
+        refresh=spec.refresh,
+        full=full,
+    )
 
 
 def _in_full(

@@ -50,6 +50,7 @@ from viewmill.deltas.gate import DATE_RANGE, TIMESTAMP_RANGE, first_failure, pla
 from viewmill.deltas.nested_values import has_map, nested_value
 from viewmill.deltas.packed import decode_packed, encode_packed
 from viewmill.deltas.values import plain_arrow_value
+from viewmill.deltas.variant_text import of_python as variant_text
 from viewmill.errors import InvalidRow, NullViolation
 
 _COMPUTED = re.compile(r"#.*\.\d+_\d+$")  # as blocks name what they compute row by row
@@ -300,7 +301,16 @@ def _packed_words(array: Any, field: Field, _: Dictionary) -> Words:
 
 
 def _nested_words(array: Any, field: Field, dictionary: Dictionary) -> Words:
+    if str(field.type) == "VARIANT":
+        return dictionary.encode_nested(_variants(array))
     return dictionary.encode_nested(_as_nested(array, arrow_type(field.type)))
+
+
+def _variants(array: Any) -> list[Any]:
+    try:
+        return [None if each is None else variant_text(each) for each in array.to_pylist()]
+    except ValueError as why:
+        raise pa.ArrowInvalid(str(why)) from None
 
 
 def _as_nested(array: Any, type_: Any) -> list[Any]:

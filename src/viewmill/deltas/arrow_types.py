@@ -70,6 +70,11 @@ def arrow_type(type_: Type) -> Any:
 
 def from_arrow_type(type_: Any) -> Type:
     """The type that holds values of an Arrow type."""
+    return _scalar_type(type_) or Nested(nested_name(type_))
+
+
+def _scalar_type(type_: Any) -> Type | None:
+    """The type of values that are no bytes and hold no others."""
     if pa.types.is_boolean(type_):
         return BOOLEAN
     if pa.types.is_integer(type_):
@@ -97,7 +102,13 @@ def from_arrow_type(type_: Any) -> Type:
         return Null()
     if pa.types.is_duration(type_) or pa.types.is_interval(type_):
         return Interval()
-    return Nested(nested_name(type_))
+    return None
+
+
+_BINARIES = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)  # fmt: skip
 
 
 def nested_name(type_: Any) -> str:
@@ -113,10 +124,14 @@ def nested_name(type_: Any) -> str:
     if pa.types.is_struct(type_):
         inside = ",".join(f"{quoted(each.name)}:{nested_name(each.type)}" for each in type_)
         return f"STRUCT<{inside}>"
-    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+    if any(each(type_) for each in _BINARIES):
         return "BINARY"
-    known = from_arrow_type(type_) if not pa.types.is_nested(type_) else None
-    return str(known) if known is not None else str(type_)
+    known = _scalar_type(type_)
+    if known is None:  # a time of the day, a UUID, a union
+        raise TypeMismatch(
+            f"Arrow's type {type_} has no twin here", hint="Cast it to STRING first."
+        )
+    return str(known)
 
 
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|[<>,:()]|[^<>,:()\s`]+")
@@ -135,6 +150,7 @@ _SCALARS = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
     "BIGINT": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
     "DATE": pa.date32(), "TIMESTAMP": MICROSECONDS, "BINARY": pa.binary(), "VOID": pa.null(),
+    "VARIANT": pa.string(),
 }  # fmt: skip
 
 

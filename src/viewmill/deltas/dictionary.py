@@ -109,6 +109,9 @@ class Dictionary:
         self._seen: dict[str, int] = {}  # of those that come one by one
         self._nested: dict[int, Any] = {}
         self._nested_ids: dict[str, int] = {}
+        self._vacant: set[int] = (
+            set()
+        )  # ids of nested values in a snapshot, which does not say them
         self._wide: Wides = WideCodes()
 
     def __len__(self) -> int:
@@ -218,8 +221,9 @@ class Dictionary:
         for start in range(0, len(self), _SAVED_AT_ONCE):
             ids = np.arange(start, min(start + _SAVED_AT_ONCE, len(self)), dtype=np.int64)
             mask = None
-            if self._nested:
-                mask = np.isin(ids, np.fromiter(self._nested, np.int64)).astype(np.uint8)
+            if self._nested or self._vacant:
+                unsaid = np.fromiter((*self._nested, *self._vacant), np.int64)
+                mask = np.isin(ids, unsaid).astype(np.uint8)
             yield pa.RecordBatch.from_arrays([self.decode(ids, mask)], names=["string"])
 
     def saved_wides(self) -> list[Any]:
@@ -238,7 +242,10 @@ class Dictionary:
             start = len(store)
             if values.null_count:
                 for each in values.to_pylist():
-                    _ = store.reserve() if each is None else store.intern(each)
+                    if each is None:
+                        self._vacant.add(store.reserve())
+                    else:
+                        store.intern(each)
             elif len(values):
                 store.encode(values)
             if len(store) != start + len(values):

@@ -31,6 +31,7 @@ from viewmill.deltas.arrow_types import arrow_type, from_arrow_type
 from viewmill.deltas.delta import Delta, Mask, Words
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.nested_values import nested_value
+from viewmill.deltas.variant_text import of_python as variant_text
 from viewmill.errors import InvalidRow, NullViolation
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -268,7 +269,10 @@ def _moment(value: np.datetime64) -> dt.datetime:
 
 
 def _nested(value: Any, type_: Any, dictionary: Dictionary) -> int:
-    plain = nested_value(value, arrow_type(type_), plain_arrow_value)
+    if type_.name == "VARIANT":
+        plain: Any = variant_text(value)
+    else:
+        plain = nested_value(value, arrow_type(type_), plain_arrow_value)
     return int(dictionary.encode_nested([plain])[0])
 
 

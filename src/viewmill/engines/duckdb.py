@@ -194,6 +194,10 @@ class DuckdbEngine:
             tuple(Field(each.name, from_arrow_type(each.type), True) for each in result.schema)
         )
 
+    def knows(self, name: str) -> bool:
+        """It has only what it is given."""
+        return False
+
     def catalog_table(self, name: str) -> pa.Table:
         """None: this DuckDB has only what it is given."""
         raise UnsupportedQuery(f'there is no catalog with a table "{name}"')

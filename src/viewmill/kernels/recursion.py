@@ -286,6 +286,8 @@ class SetRecursion(RecursionMaintainer):
                 moved[row] = -1
                 if now is not None and now > number:
                     self._visit(row, now)
+            elif old is not None and now is not None and old < number < now:
+                self._visit(row, now)  # the step that it was to come back in lost it, too
         return moved
 
     def _visit(self, row: Row, number: int) -> None:

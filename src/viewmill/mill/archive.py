@@ -20,7 +20,6 @@ from viewmill.mill.catalog import TableEntry, ViewEntry
 from viewmill.mill.core import Core
 from viewmill.mill.storage import disk
 from viewmill.mill.storage.files import NewFile, make_folders, sync_folder
-from viewmill.program.kept_parts import KeptParts
 
 _LOG = logging.getLogger("viewmill")
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -56,8 +55,8 @@ def _write(path: Path, table: Any) -> None:
 def keep_old_parts(core: Core) -> None:
     """After a commit: drop, archive and roll up the parts of views as their tables specify."""
     for entry in core.catalog.in_order():
-        maintainer = entry.block.maintainer
-        if isinstance(maintainer, KeptParts):
+        maintainer = entry.kept_parts
+        if maintainer is not None:
             options = _options_of(core, entry)
             archive = next((each.archive for each in options if each.archive), None)
             if archive is not None and maintainer.archive is None and maintainer.has_parts:

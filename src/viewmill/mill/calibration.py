@@ -14,7 +14,6 @@ import platform
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from viewmill.algebra.schema import Field, Schema
 from viewmill.algebra.types import BIGINT
 from viewmill.deltas.arrow import encode_columns
 from viewmill.deltas.dictionary import Dictionary
+from viewmill.engines.engine import Engine
 
 _SMALL_SAMPLE, _LARGE_SAMPLE = 1_000, 100_000  # rows
 _REPEATS = 3
@@ -43,7 +43,7 @@ class EngineSpeed:
         return self.start_us + self.row_us * rows
 
 
-def engine_speed(engine: Any) -> EngineSpeed:
+def engine_speed(engine: Engine) -> EngineSpeed:
     """The cached speed of the engine on this machine, or a new measurement."""
     name = type(engine).__name__
     path = _path()
@@ -56,7 +56,7 @@ def engine_speed(engine: Any) -> EngineSpeed:
         return speed
 
 
-def measure(engine: Any) -> EngineSpeed:
+def measure(engine: Engine) -> EngineSpeed:
     """Time a group-by over a small and a large sample, with two rows per key."""
     few, many = (
         min(_time(engine, size) for _ in range(_REPEATS)) for size in (_SMALL_SAMPLE, _LARGE_SAMPLE)
@@ -65,7 +65,7 @@ def measure(engine: Any) -> EngineSpeed:
     return EngineSpeed(round(max(few - row_us * _SMALL_SAMPLE, 1.0), 1), round(row_us, 5))
 
 
-def _time(engine: Any, size: int) -> float:
+def _time(engine: Engine, size: int) -> float:
     table = pa.table({"k": np.arange(size) % (size // 2), "n": np.arange(size)})
     query = _query()
     start = time.perf_counter()

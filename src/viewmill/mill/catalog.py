@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from viewmill.algebra.clock import watched_tables
 from viewmill.algebra.packed import shown_schema
 from viewmill.algebra.refresh import Policy
 from viewmill.algebra.relations import Relation
@@ -26,6 +27,7 @@ from viewmill.mill.table import Table
 from viewmill.planner.plan import Plan
 from viewmill.policies.arrivals import Arrivals
 from viewmill.policies.policies import Waiting, is_immediate
+from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import SECOND
 from viewmill.program.program import Queries
 from viewmill.program.windows import Windowed
@@ -44,6 +46,7 @@ class TableEntry:
     key: str
     table: Table
     arrivals: Arrivals | None = None  # its arrival history, from the first change on
+    heard: int | None = None  # when it changed last, if it may be idle
 
     @property
     def is_gathered(self) -> bool:
@@ -126,6 +129,11 @@ class ViewEntry:
         return self.blocks[-1]
 
     @property
+    def kept_parts(self) -> KeptParts | None:
+        """The parts of a temporal view or a pattern."""
+        return self.block.maintainer.kept_parts
+
+    @property
     def enumerator(self) -> Any:
         """Reads the rows of a factorized result; None for a listed one."""
         return self.block.maintainer.enumerator
@@ -204,6 +212,7 @@ class Catalog:
         self._deferred: list[ViewEntry] = []
         self._budgeted_views: list[ViewEntry] = []
         self._without_windows: list[ViewEntry] = []
+        self._watched: tuple[int, set[str]] = (-1, set())  # as of a generation
 
     # For the lowering.
 
@@ -259,6 +268,17 @@ class Catalog:
         keeps_versions = not key or (options.timestamp_by or "").lower() in key
         lateness = options.lateness or 0
         return Stream(options.timestamp_by, lateness, only_grows, length, keeps_versions)
+
+    def time_tables(self, name: str) -> tuple[str, ...]:
+        """The tables with a time that the rows of a table or a view come from."""
+        found, ahead = set[str](), [name]
+        while ahead:
+            entry = self._entries.get(ahead.pop().lower())
+            if isinstance(entry, TableEntry) and entry.table.options.timestamp_by is not None:
+                found.add(entry.name)
+            elif isinstance(entry, ViewEntry):
+                ahead.extend(entry.reads)
+        return tuple(sorted(found))
 
     # For the mill.
 
@@ -405,6 +425,13 @@ class Catalog:
         if self._views is None:
             self.in_order()
         return self._deferred
+
+    def watched_tables(self) -> set[str]:
+        """The tables, in lower case, whose time changes views without any row."""
+        if self._watched[0] != self.generation:
+            found = (watched_tables(each.query) for each in self.views())
+            self._watched = self.generation, set().union(*found)
+        return self._watched[1]
 
     def budgeted_views(self) -> list[ViewEntry]:
         """The views under a memory budget."""

@@ -18,8 +18,10 @@ _IDLE_S = 3600.0
 class Clock:
     """A thread that sleeps until the next view is due."""
 
-    def __init__(self, core: Core, tick: Callable[[], bool]) -> None:
-        self._core, self._tick = core, tick
+    def __init__(
+        self, core: Core, tick: Callable[[], bool], next_idle: Callable[[], int | None]
+    ) -> None:
+        self._core, self._tick, self._next_idle = core, tick, next_idle
         self._awake = threading.Event()
         self._stopped = False
         self._thread: threading.Thread | None = None
@@ -29,7 +31,8 @@ class Clock:
         """Recompute when the next view is due, after a change; start the thread if needed."""
         if self._thread is None:
             core = self._core
-            if not (core.catalog.deferred() or core.time.watched) or self._next_due() is None:
+            waits = core.catalog.deferred() or core.time.watched or self._next_idle() is not None
+            if not waits or self._next_due() is None:
                 return
             self._thread = threading.Thread(target=self._run, name="viewmill-clock", daemon=True)
             self._thread.start()
@@ -42,6 +45,7 @@ class Clock:
                 moments.append(due_at(entry.policies, entry.waits()))
         if not self._core.time.is_driven:
             moments.append(next_deadline(timed_views(self._core)))
+            moments.append(self._next_idle())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _run(self) -> None:

@@ -11,9 +11,10 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from viewmill.algebra.clock import CLOCK, clock_reads, with_moment
 from viewmill.algebra.recursion import over
@@ -23,6 +24,7 @@ from viewmill.deltas.consolidate import consolidate, without
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.dictionary import Dictionary
 from viewmill.deltas.product import as_delta
+from viewmill.engines.engine import Engine
 from viewmill.errors import MillClosed
 from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.catalog import Catalog, TableEntry, ViewEntry
@@ -40,6 +42,9 @@ from viewmill.program.compiler_setting import compiler_setting
 from viewmill.program.patterns import PatternQueries
 from viewmill.rewrite.correlation import map_expressions, transform_everywhere
 from viewmill.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from viewmill.engines.duckdb import DuckdbEngine
 
 _LOG = logging.getLogger("viewmill")
 
@@ -114,6 +119,8 @@ class Core:
         # Called with the next version and the change of each view, before the commit point.
         self.preparations: list[Preparation] = []
         self.is_safe = False  # whether SQL comes from people who are not trusted
+        # Stands around each commit and refresh, if somebody wants to know of them.
+        self.watched: Callable[[], AbstractContextManager[None]] | None = None
         self.noting: list[Noting] = []  # those who read older versions, or keep rows of now
         # By temporal view: what gives its catalog record, if the current batch starts the view.
         self.starting: dict[str, Callable[[], dict[str, str]]] = {}
@@ -137,8 +144,8 @@ class Core:
         self.spark = spark  # the session for bulk work, None for DuckDB in this process
         if spark is not None:
             self.catalog.bring_in = self._bring_in
-        self._engine: Any = None
-        self._local_engine: Any = None
+        self._engine: Engine | None = None
+        self._local_engine: DuckdbEngine | None = None
         self.budget, self.selection = budget, selection  # of all views together
         self.costs: Costs | None = None  # measured when states are first selected
         self.commits = Commits()
@@ -162,22 +169,24 @@ class Core:
         return f'It is in Spark\'s catalog: mill.table("{name}") makes the table "{own}" of it.'
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine:
         """The bulk engine, imported when it is first needed."""
         if self._engine is None:
             if self.spark is None:
-                self._engine = pkgutil.resolve_name(ENGINES["duckdb"])(is_safe=self.is_safe)
+                made: Engine = pkgutil.resolve_name(ENGINES["duckdb"])(is_safe=self.is_safe)
             else:
-                self._engine = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
+                made = pkgutil.resolve_name(ENGINES["spark"])(self.spark)
+            self._engine = made
         return self._engine
 
     @property
-    def local_engine(self) -> Any:
+    def local_engine(self) -> DuckdbEngine:
         """DuckDB, also in a mill on Spark: for small inputs that are cheaper to process here."""
         if self.spark is None:
-            return self.engine
+            return cast("DuckdbEngine", self.engine)
         if self._local_engine is None:
-            self._local_engine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            made: DuckdbEngine = pkgutil.resolve_name(ENGINES["duckdb"])()
+            self._local_engine = made
         return self._local_engine
 
     def close_engine(self) -> None:
@@ -249,18 +258,24 @@ class Core:
             entry.arrivals = Arrivals(static=entry.table.options.static, commits=self.commits)
         return entry.arrivals
 
-    def expectation(self, name: str, now: int) -> Expectation:
-        """The expected next delta of a table or view; that of a view follows from its sources."""
+    def expectation(self, name: str, now: int, span: int | None = None) -> Expectation:
+        """The expected next delta of a table or view; that of a view follows from its sources.
+
+        For who takes changes once per `span` microseconds it is all that comes in this time.
+        """
         entry = self.catalog.get(name)
         if isinstance(entry, TableEntry):
-            return self.arrivals_of(entry).expect(entry.table.rows, now)
+            arrivals, held = self.arrivals_of(entry), entry.table.rows
+            if span is None:
+                return arrivals.expect(held, now)
+            return arrivals.expect_within(held, now, span)
         assert isinstance(entry, ViewEntry)
-        below = [self.expectation(each, now) for each in entry.reads]
+        below = [self.expectation(each, now, span) for each in entry.reads]
         awaited = [each for each in below if not each.is_quiet]
         if not awaited:
             return COMPLETE if all(each.complete for each in below) else replace(below[0], rows=0.0)
-        rows = min(sum(each.rows for each in awaited), max(1.0, 2.0 * entry.rows))
-        return replace(max(awaited, key=lambda each: each.deltas), rows=rows)
+        coming = min(sum(each.rows for each in awaited), max(1.0, 2.0 * entry.rows))
+        return replace(max(awaited, key=lambda each: each.deltas), rows=coming)
 
     def row_count(self, name: str) -> int:
         """Rows of a table or view."""
@@ -308,6 +323,20 @@ class Core:
         by_rows = newest - (entry.table.options.lateness or 0)
         return by_rows if tick is None else max(by_rows, tick)
 
+    def time_of(
+        self, tables: tuple[str, ...], reached: Mapping[str, int | None] | None = None
+    ) -> int:
+        """The time of the mill, or the least watermark of tables; `reached` replaces some."""
+        known = reached or {}
+        if not tables:
+            return known.get(CLOCK) or self.time.reached
+        found = []
+        for each in tables:
+            entry = self.catalog.table(each)
+            moment = known[entry.name] if entry.name in known else self.watermark(entry)
+            found.append(_BEFORE_ALL if moment is None else moment)
+        return min(found)
+
     def watermark_seen(self, view: ViewEntry, entry: TableEntry) -> int | None:
         """The watermark of a table when a view was last refreshed."""
         if entry.name in view.reached:
@@ -350,7 +379,7 @@ class Core:
         self, relation: Relation, tables: Mapping[str, Any], reached: Mapping[str, int | None]
     ) -> tuple[Relation, dict[str, Any]]:
         """A relation without windows, and its sources as Arrow tables, which never change."""
-        relation = _at(relation, reached.get(CLOCK) or self.time.reached)
+        relation = _at(relation, partial(self.time_of, reached=reached))
         cut = pkgutil.resolve_name("viewmill.mill.windows:cut_windows")
         relation, given = cut(self, relation, tables, reached)
         read = {name: given.get(name.lower(), None) for name in sources(relation)}
@@ -359,8 +388,8 @@ class Core:
         return relation, read
 
 
-def _at(relation: Relation, moment: int) -> Relation:
-    """A relation as of a moment, where it reads the clock."""
+def _at(relation: Relation, moment: Callable[[tuple[str, ...]], int]) -> Relation:
+    """A relation as of the moments that clocks tell, where it reads them."""
 
     def change(each: Relation) -> Relation:
         if isinstance(each, Recursion):
@@ -372,6 +401,7 @@ def _at(relation: Relation, moment: int) -> Relation:
     return transform_everywhere(relation, change)
 
 
+_BEFORE_ALL = -62_135_596_800_000_000  # the first day of the calendar: no row has come yet
 _CORES: weakref.WeakSet[Core] = weakref.WeakSet()
 
 

@@ -56,14 +56,15 @@ from viewmill.mill.window_families import leave_families, note_readers, window_o
 from viewmill.planner.plan import Plan
 from viewmill.planner.planner import PlanOptions, plan
 from viewmill.policies.policies import is_immediate
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries
 from viewmill.program.patterns import PatternQueries
+from viewmill.program.program import Timed
 from viewmill.program.window_parts import WindowParts
 from viewmill.rewrite.rules import rewrite
 from viewmill.runtime.runtime import join
 from viewmill.sql.catalog import PlainView
 from viewmill.sql.common_tables import is_common_table
+from viewmill.sql.environment import Describe
 from viewmill.sql.lower import lower
 from viewmill.sql.parse import parse
 from viewmill.sql.statements import (
@@ -105,6 +106,13 @@ def attach_own_archive(core: Core, entry: TableEntry) -> None:
 
 
 def _check_parts(statement: CreateTable) -> None:
+    if statement.idle_after is not None and statement.timestamp_by is None:
+        raise UnsupportedQuery(
+            "IDLE AFTER needs TIMESTAMP BY",
+            detail="A table without a time holds nobody up.",
+            hint="Write TIMESTAMP BY column.",
+            span=statement.span,
+        )
     if statement.partition_length is not None and statement.timestamp_by is None:
         raise UnsupportedQuery(
             "PARTITION LENGTH needs TIMESTAMP BY",
@@ -325,7 +333,21 @@ def plan_view(
         made = replace(made, reason=f"{made.reason}; {why}")
     if statement.memory_bytes is not None and isinstance(made.program.body, WindowParts):
         made = _without_parts(core, statement, query, options)
+    _require_releasable(statement, made)
     return made, query
+
+
+def _require_releasable(statement: CreateMaterializedView, made: Plan) -> None:
+    """What cannot be recomputed at any time cannot give memory back."""
+    if statement.memory_bytes is None:
+        return
+    if any(isinstance(each.program.body, Timed) for each in made.blocks):
+        raise UnsupportedQuery(
+            "a view that follows the clock takes no MEMORY",
+            detail="Its rows leave as time passes, which a query that is run again does not see.",
+            hint="A condition that keeps fewer rows bounds what it holds.",
+            span=statement.span,
+        )
 
 
 def _elsewhere(core: Core, statement: CreateMaterializedView, sql: str) -> Relation | None:
@@ -436,7 +458,7 @@ def _refuse_part_readers(old: ViewEntry, readers: Iterable[object]) -> None:
     """Refuse to replace a view whose parts other views read: their parts depend on its parts."""
     views = [each for each in readers if isinstance(each, ViewEntry)]
     found = [e.name for e in views if isinstance(e.plan.program.body, PartQueries)]
-    if found and isinstance(old.block.maintainer, KeptParts):
+    if found and old.kept_parts is not None:
         raise NameInUse(
             f'parts of "{old.name}" are read by {", ".join(found)}',
             hint="Drop those first, and create them again.",
@@ -538,13 +560,12 @@ def _refuse_cycle(core: Core, name: str, names: frozenset[str]) -> None:
             )
 
 
-def describe(core: Core) -> Any:
+def describe(core: Core) -> Describe:
     """A function that asks the engine for the columns of a query that we cannot lower."""
 
     def ask(text: str, scans: tuple[Scan, ...]) -> Schema:
         schemas = {scan.source: _source_schema(core, scan.source) for scan in scans}
-        schema: Schema = core.engine.describe(text, schemas)
-        return schema
+        return core.engine.describe(text, schemas)
 
     return ask
 

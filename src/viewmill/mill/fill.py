@@ -10,9 +10,10 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from viewmill.algebra.clock import CLOCK
+from viewmill.algebra.clock import CLOCK, WATERMARK
 from viewmill.algebra.relations import Values
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
@@ -104,7 +105,7 @@ def build(
         return recursion
     if isinstance(program.body, Timed):
         timed: Maintainer = pkgutil.resolve_name(BUILDERS["timed"])(
-            program, lambda: core.time.reached
+            program, partial(core.time_of, program.body.tables)
         )
         return timed
     if isinstance(program.body, MomentParts):
@@ -432,7 +433,7 @@ def _fill_by_feeding(
         fed.clear()
     late = []
     for each in block.program.inputs:
-        if each.source == CLOCK:
+        if each.source == CLOCK or each.source.startswith(WATERMARK):
             continue
         rows, missing = _fed_rows(core, entry, block, each, own, negative, {})
         fed.apply(each.name, rows)

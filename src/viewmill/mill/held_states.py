@@ -28,10 +28,9 @@ from viewmill.mill.fill import (
     unbuilt_blocks,
 )
 from viewmill.planner.operators import StateSize, entry_bytes
-from viewmill.program.program import RowHolder
+from viewmill.program.program import RowHolder, Triggers
 from viewmill.program.states import State
 from viewmill.program.uses import units_of
-from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block, join
 
 
@@ -51,7 +50,7 @@ def can_rebuild(core: Core, budgeted: BudgetedStates) -> bool:
     which the rows of a window arrived. States without a definition are replayed instead.
     """
     programs = [block.program for block in budgeted.own]
-    if any(isinstance(each.body, Windowed) or is_replayed(each) for each in programs):
+    if any(not isinstance(each.body, Triggers) or is_replayed(each) for each in programs):
         return False
     return not has_negative_rows(core, budgeted)
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from viewmill.algebra.clock import WATERMARK
+from viewmill.algebra.schema import Schema
 from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, as_delta
@@ -50,8 +52,9 @@ from viewmill.planner.operators import (
 )
 from viewmill.planner.select_states import Selection, delta_cost, full_cost, select_states
 from viewmill.policies.arrivals import COMPLETE, Expectation
-from viewmill.program.program import Triggers
-from viewmill.program.uses import uses_of
+from viewmill.policies.policies import least_rows, span_of
+from viewmill.program.program import ByRow, Exploded, MomentParts, Recursive, Triggers
+from viewmill.program.uses import units_of, uses_of
 from viewmill.program.windows import Windowed
 from viewmill.runtime.runtime import Block
 from viewmill.strategies.recompute.strategy import Recompute
@@ -62,6 +65,10 @@ _TRIM_BYTES = 1 << 20
 _UNLIMITED = 1 << 60  # bytes
 _NEGLIGIBLE_GROWTH = 100  # rows: a source that grows by so few counts as unchanged in size
 _MIN_ROWS_FOR_FULL = 10_000  # a change of fewer rows is never recomputed unless states are missing
+
+
+# Bodies that a budget releases: single states of triggers, all others with the whole view.
+_RELEASED = (Triggers, Windowed, ByRow, Recursive, Exploded, MomentParts)
 
 
 def attach(core: Core, entry: ViewEntry) -> None:
@@ -80,12 +87,12 @@ def attach_built(core: Core, entry: ViewEntry) -> None:
     if entry.budget is None and core.budget is None:
         return
     bodies = [block.program.body for block in entry.blocks]
-    if not all(isinstance(body, Triggers | Windowed) for body in bodies):
+    if not all(isinstance(body, _RELEASED) for body in bodies):
         return
     if any(isinstance(body, Triggers) and body.enumeration is not None for body in bodies):
         return  # its states are its rows
     candidate = Candidate(Recompute.name, entry.query, Cost(0, 0, 0), recomputes=True)
-    program = Recompute().emit(candidate, entry.name)
+    program = Recompute().emit(candidate)
     recompute = Block(entry.name, program, build(core, program, entry), {entry.name})
     entry.budgeted = BudgetedStates(entry.blocks, recompute)
     core.runtime.watch(entry.name)
@@ -105,8 +112,12 @@ def _starts_full(core: Core, entry: ViewEntry, budgeted: BudgetedStates) -> bool
 # Before a refresh.
 
 
+_NOTHING = Delta.empty(Schema(()))
+
+
 def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -> dict[str, Delta]:
     """Apply deltas of sources to the views in `among`, after building the states they need."""
+    deltas = _with_watermarks(core, deltas)
     if not core.catalog.budgeted_views():
         return core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
     listed = {name: as_delta(each) for name, each in deltas.items()}
@@ -114,6 +125,13 @@ def refresh_blocks(core: Core, deltas: Mapping[str, Changed], among: set[str]) -
     outputs = core.runtime.refresh(deltas, among, rebuilds(core, deltas, among))
     _note_refreshes(core, listed, among)
     return outputs
+
+
+def _with_watermarks(core: Core, deltas: Mapping[str, Changed]) -> Mapping[str, Changed]:
+    """The deltas, and that time has gone on for the tables whose time changes views."""
+    watched = core.catalog.watched_tables()
+    moved = [name for name in deltas if name.lower() in watched] if watched else []
+    return {**deltas, **{f"{WATERMARK}{n.lower()}": _NOTHING for n in moved}} if moved else deltas
 
 
 def _note_refreshes(core: Core, deltas: Mapping[str, Delta], among: set[str]) -> None:
@@ -272,12 +290,19 @@ def _is_as_large(core: Core, source: str, rows: int) -> bool:
 
 
 def _expectations(core: Core, entry: ViewEntry, now: int) -> dict[str, Expectation]:
-    """The expected next delta of each source; waiting rows count if a source is otherwise quiet.
+    """What the next refresh finds of each source: its next delta, or all until a deferred refresh.
 
+    Waiting rows count if a source is otherwise quiet.
     For other sources the waiting rows say nothing about later refreshes, and the next refresh
     weighs them itself, together with the cost of rebuilding states.
     """
-    found = {name: core.expectation(name, now) for name in entry.reads}
+    span = span_of(entry.policies)
+    found = {name: core.expectation(name, now, span) for name in entry.reads}
+    coming = sum(each.rows for each in found.values() if not each.is_quiet)
+    if 0 < coming < (least := least_rows(entry.policies)):
+        for name, each in found.items():
+            more = max(1.0, each.deltas * coming / least)
+            found[name] = replace(each, rows=each.rows * least / coming, deltas=more)
     for source, deltas in entry.waiting.items():
         waits = sum(delta.size for delta in deltas)
         known = found[source.lower()]
@@ -337,6 +362,9 @@ def _carry_out(
     wanted = {unit for unit, _ in units(budgeted) if holding_name(*unit) in selection.kept}
     last = budgeted.own[-1]
     shown = {(last.name, unit) for unit in uses_of(last.program).shown}
+    for block in budgeted.own:
+        if not isinstance(block.program.body, Triggers):
+            shown |= {(block.name, unit) for unit in units_of(block.program)}  # as a whole or not
     try:
         if selection.mode == "full" or not shown <= wanted:
             switch_to_full(core, entry, budgeted)

@@ -11,7 +11,7 @@ import os
 import pkgutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
@@ -42,6 +42,7 @@ from viewmill.mill.expect import check_selector, described_expectation, expect, 
 from viewmill.mill.fill import count_negative_rows
 from viewmill.mill.follow import Follower, catch_up
 from viewmill.mill.histories import parts_of, refused_rows
+from viewmill.mill.idle_tables import IdleTables
 from viewmill.mill.import_table import create_statement, rows_of
 from viewmill.mill.memory_curve import Point, memory_curve, view_operators
 from viewmill.mill.offsets import OFFSETS, forget, prepare, read_followed
@@ -151,7 +152,8 @@ class Mill:
             self._servers: list[weakref.ref[Server]] = []
             self._core.plan_carefully = partial(plan_carefully, self._core)
             self._core.pass_on = partial(pass_on, self._core)
-            self._core.tick = partial(tick, self._core)
+            self._idle = IdleTables(self._core)
+            self._core.tick = self._idle.pass_time
             self._core.time_record = partial(time_record, self._core)
             self._core.stale_records = partial(stale_records, self._core)
             self._core.note_refreshed = partial(note_refreshed, self._core)
@@ -160,7 +162,8 @@ class Mill:
             if store is not None:
                 recover(self._core, store)
             reference = weakref.ref(self)
-            self.clock = Clock(self._core, lambda: _tick(reference))
+            self.clock = Clock(self._core, lambda: _tick(reference), self._idle.next_moment)
+            self._idle.begin()
             # A mill that is not closed explicitly is closed on garbage collection or at exit.
             self._release = weakref.finalize(self, _release, self._core, self.clock)
             self._core.catalog.followed = read_followed(self)
@@ -419,6 +422,7 @@ class Mill:
         with self._core.write_lock:
             if table is None:
                 tick(self._core, to=microseconds(to))
+                self._idle.follow()
             else:
                 advance(self._core, table, microseconds(to))
         deliver_notices(self._core)
@@ -466,6 +470,9 @@ class Mill:
     def _commit_one(self, entry: TableEntry, change: Changed) -> None:
         """Commit the change of one table."""
         core = self._core
+        if core.watched is not None:
+            self._commit({entry.name: change})
+            return
         if not is_small_commit(core, entry, change):
             self._commit({entry.name: change})
             return
@@ -485,9 +492,11 @@ class Mill:
         core.require_writable()
         if core.tiers.compiling:
             core.tiers.before_batch(sum(each.size for each in changes.values()))
-        has_deferred = commit_batch(core, changes)
+        with nullcontext() if core.watched is None else core.watched():
+            has_deferred = commit_batch(core, changes)
+        self._idle.follow()
         self._checkpoint_if_due()
-        if has_deferred or core.time.watched:
+        if has_deferred or core.time.watched or self._idle.next_moment() is not None:
             self.clock.wake()
 
     def _checkpoint_if_due(self) -> None:
@@ -859,6 +868,43 @@ class Mill:
         self._servers.append(weakref.ref(started))
         return started
 
+    def trace(self, tracer: Any = None) -> Any:
+        """Make a span of OpenTelemetry of each commit and refresh, with an event per changed view.
+
+        `tracer` is one of OpenTelemetry's; without it, the one of the program's own provider. It
+        goes on until its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.traces:traces", tracer, extra="opentelemetry")
+
+    def log_commits(self, to: str | os.PathLike[str] | Callable[[str], object]) -> Any:
+        """Write a line of JSON for each commit and refresh to a file, or give it to a function.
+
+        It goes on until its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.commit_log:commit_log", to)
+
+    def lineage(
+        self,
+        to: str | os.PathLike[str] | Callable[[dict[str, Any]], object],
+        *,
+        namespace: str = "viewmill",
+        every: float = 60.0,
+    ) -> Any:
+        """Tell what views are made of, and that they changed, by events of OpenLineage.
+
+        `to` is the address of a server (http://... or https://...), a file for lines of JSON, or a
+        function. A view that goes on changing is told of once in `every` seconds. It goes on until
+        its `close()`, or the mill is closed.
+        """
+        return self._report("viewmill.serve.lineage:lineage", to, namespace, every)
+
+    def _report(self, name: str, *given: Any, extra: str = "") -> Any:
+        self._core.require_open()
+        start = server(name, extra) if extra else pkgutil.resolve_name(name)
+        started = start(self._core, *given)
+        self._servers.append(weakref.ref(started))
+        return started
+
     def serve_metrics(self, *, port: int = 9464, host: str = "127.0.0.1") -> Any:
         """Serve the figures of `status()` to Prometheus at /metrics, and the health at /health.
 
@@ -888,9 +934,9 @@ class Mill:
         Port 0 chooses a free one: `server.port`. `users` is a file that `viewmill serve --add-user`
         writes; an address that other machines can reach needs one. A result has at most `max_rows`
         rows and `max_bytes` bytes, a query takes at most `timeout` seconds. With `cert` and `key`,
-        files in PEM format, only encrypted connections are taken. `grants` is a file of CREATE
-        ROLE and GRANT statements that say who reads what; without it, every user reads everything.
-        It runs until it or the mill is closed.
+        files in PEM format, only encrypted connections are taken. `grants` is a file of CREATE ROLE
+        and GRANT statements that say who reads what; without it, every user reads everything. It
+        runs until it or the mill is closed.
         """
         self._core.require_open()
         given = {"rows": max_rows, "bytes": max_bytes, "seconds": timeout}

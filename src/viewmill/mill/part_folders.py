@@ -24,7 +24,6 @@ from viewmill.mill.arrow_rows import expanded
 from viewmill.mill.core import Core
 from viewmill.mill.storage.files import from_bytes, to_bytes
 from viewmill.mill.storage.part_files import FiledPart, PartFiles, remove_others
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartInfo, Unwritten
 
 _LOG = logging.getLogger("viewmill")
@@ -45,9 +44,9 @@ def part_owners(core: Core) -> Iterator[Owner]:
         if table.table.parts is not None:
             yield Owner(table.name, table.key, table.table.parts)
     for entry in core.catalog.in_order():
-        maintainer = entry.block.maintainer
-        if isinstance(maintainer, KeptParts) and maintainer.has_parts:
-            yield Owner(entry.name, f"{entry.name.lower()}@{entry.created}", maintainer)
+        kept = entry.kept_parts
+        if kept is not None and kept.has_parts:
+            yield Owner(entry.name, f"{entry.name.lower()}@{entry.created}", kept)
 
 
 def part_files(core: Core, owner: Owner) -> PartFiles:

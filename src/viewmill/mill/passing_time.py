@@ -37,7 +37,8 @@ def timed_views(core: Core) -> list[ViewEntry]:
 
 
 def _timed(entry: ViewEntry) -> list[Any]:
-    return [b.maintainer for b in entry.blocks if isinstance(b.program.body, Timed)]
+    bodies = ((b.maintainer, b.program.body) for b in entry.blocks)
+    return [made for made, body in bodies if isinstance(body, Timed) and not body.tables]
 
 
 def next_deadline(entries: Iterable[ViewEntry]) -> int | None:

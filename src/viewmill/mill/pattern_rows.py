@@ -33,7 +33,10 @@ def rows_to_keep(core: Core, name: str, text: str) -> Rows | None:
     (statement,) = parse(text)
     assert isinstance(statement, CreateMaterializedView | CreateView)
     source = statement.query.args["from_"].this
-    if isinstance(source, exp.Subquery):
+    if isinstance(source, exp.Subquery) and source.this.meta.get("is_call"):  # TUMBLE(...)
+        low, high = source.this.meta["start"], source.this.meta["end"] + 1
+        query = f"SELECT * FROM {text[low:high]}"
+    elif isinstance(source, exp.Subquery):
         low, high = _borders(source, text)
         query = text[low + 1 : high - 1]
     elif isinstance(source, exp.Table) and isinstance(core.catalog.get(source.name), PlainEntry):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
-from viewmill.algebra.clock import CLOCK
+from viewmill.algebra.clock import CLOCK, watched_tables
 from viewmill.algebra.walk import scans
 from viewmill.deltas.arrow import decode_delta, shown_row
 from viewmill.deltas.consolidate import cancelled, consolidate
@@ -199,9 +200,7 @@ def with_expired(core: Core, entry: TableEntry, change: Changed) -> Changed:
 
 
 def _keeps_parts(entry: object) -> bool:
-    if not isinstance(entry, ViewEntry):
-        return False
-    return isinstance(entry.block.maintainer, KeptParts)
+    return isinstance(entry, ViewEntry) and entry.kept_parts is not None
 
 
 def _keep(
@@ -220,6 +219,8 @@ def _keep(
         core.arrivals_of(entry).note(change.size, change.deletes, table.rows, now)
         table.commit(version)
         has_parts = has_parts or table.parts is not None
+        if table.options.idle_after is not None:
+            entry.heard = now
     publish(core, version, changed, outputs, now, reached)
     for change in changed.values():
         if isinstance(change, Pieces):
@@ -322,18 +323,23 @@ def _leave_waiting(
     }
     for entry in core.catalog.deferred():
         for name, delta in moved.items():
-            if name.lower() not in entry.reads or entry.name in outputs:
+            is_read = name.lower() in entry.reads
+            if entry.name in outputs or not (
+                is_read or name.lower() in core.catalog.watched_tables()
+            ):
                 continue
-            if delta.size or name in outputs or hears_ticks(entry, name):
+            if (delta.size and is_read) or name in outputs or hears_ticks(entry, name):
                 if name in reached:
                     entry.reached.setdefault(name, reached[name])
-                _wait(entry, name, delta, now)
+                _wait(entry, name, delta if is_read else Delta.empty(delta.schema), now)
 
 
 def hears_ticks(entry: ViewEntry, table: str) -> bool:
     """Whether a view may change when the watermark of a table moves, without any row."""
-    if isinstance(entry.block.maintainer, KeptParts):
+    if entry.kept_parts is not None:
         return table.lower() in entry.reads
+    if table.lower() in watched_tables(entry.query):
+        return True
     return any(
         scan.window is not None and scan.window.unit == "time" and scan.source == table
         for scan in scans(entry.query)
@@ -437,13 +443,18 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
     if not entry.waiting_rows:
         entry.refreshed = core.now()
         return
+    with nullcontext() if core.watched is None else core.watched():
+        _refresh_view(core, entry)
+
+
+def _refresh_view(core: Core, entry: ViewEntry) -> None:
     try:
         outputs = refresh_blocks(core, netted(entry), {entry.name})
         followers = core.catalog.immediate() - {entry.name}
         output = outputs.get(entry.name)
         if output is None:
             outputs[entry.name] = Delta.empty(entry.schema)  # refreshed without a change
-        elif output.size or _has_moved(entry):
+        elif output.size or entry.block.maintainer.has_moved():
             outputs |= refresh_blocks(core, {entry.name: output}, followers)
     except BaseException as why:
         failed = views_to_replan(core, why, {})
@@ -456,11 +467,6 @@ def refresh_view(core: Core, entry: ViewEntry) -> None:
     entry.has_taken_all()
     publish(core, core.version, {}, outputs, core.now())
     core.note_refreshed(entry)
-
-
-def _has_moved(entry: ViewEntry) -> bool:
-    """Whether older parts changed, which other views may read."""
-    return isinstance(entry.block.maintainer, KeptParts) and entry.block.maintainer.has_moved()
 
 
 def netted(entry: ViewEntry) -> dict[str, Delta]:

@@ -52,6 +52,11 @@ class Snapshot:
         undone = [as_delta(each).negated() for each in later]
         return consolidate(concat(rows.schema, [rows, *undone]))
 
+    def is_newest(self, version: int, generation: int) -> bool:
+        """Whether nothing has changed since."""
+        same = (self.version, self.generation) == (version, generation)
+        return same and not self.later and not self.is_given_up
+
     def require_held(self, generation: int) -> None:
         """Raise if the version can no longer be read."""
         if self.is_given_up:

@@ -25,7 +25,6 @@ from viewmill.mill.refresh import MULTIPLICITY, netted
 from viewmill.mill.store import Store
 from viewmill.mill.table import Table
 from viewmill.mill.window_families import windows_in
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.program import Timed
 from viewmill.sql.statements import CreateMaterializedView
 
@@ -56,7 +55,7 @@ def stale_records(core: Core, changed: Iterable[str]) -> dict[str, str]:
 
 def _can_return(core: Core, entry: ViewEntry) -> bool:
     """Whether the rows of its tables determine those of a view: no parts and no windows."""
-    if isinstance(entry.block.maintainer, KeptParts) or windows_in(entry):
+    if entry.kept_parts is not None or windows_in(entry):
         return False
     if any(isinstance(block.program.body, Timed) for block in entry.blocks):
         return False

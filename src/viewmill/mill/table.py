@@ -50,6 +50,7 @@ class TableOptions:
     parts: PartOptions | None = None
     timestamp_by: str | None = None
     lateness: int | None = None
+    idle_after: int | None = None  # microseconds without a change, on the mill's clock
 
     def __str__(self) -> str:
         words = [f"PRIMARY KEY ({', '.join(self.primary_key)})"] if self.primary_key else []
@@ -120,6 +121,7 @@ class Table:
             _part_options(statement),
             statement.timestamp_by,
             statement.lateness,
+            statement.idle_after,
         )
         return cls(statement.name, Schema(fields), options, dictionary)
 

@@ -30,7 +30,6 @@ from viewmill.mill.create import (
     save,
 )
 from viewmill.planner.plan import Plan, PlannedBlock
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.parts import PartQueries, PartQuery, PartSource
 from viewmill.program.program import Input, Program
 from viewmill.rewrite.rules import rewrite
@@ -48,9 +47,8 @@ def part_source(core: Core, name: str) -> PartSource | None:
     entry = core.catalog.get(name)
     if isinstance(entry, TableEntry):
         return entry.table.parts
-    if isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts):
-        return entry.block.maintainer if entry.block.maintainer.has_parts else None
-    return None
+    kept = entry.kept_parts if isinstance(entry, ViewEntry) else None
+    return kept if kept is not None and kept.has_parts else None
 
 
 def create_temporal_view(core: Core, statement: CreateTemporalView, sql: str) -> None:
@@ -126,7 +124,7 @@ def temporal_maintainer(entry: ViewEntry) -> PartMaintainer:
 
 def is_temporal(entry: object) -> bool:
     """Whether an entry of the catalog is a view in parts."""
-    return isinstance(entry, ViewEntry) and isinstance(entry.block.maintainer, KeptParts)
+    return isinstance(entry, ViewEntry) and entry.kept_parts is not None
 
 
 def fill_temporal_view(core: Core, entry: ViewEntry) -> None:

@@ -60,18 +60,29 @@ class _Call:
 class _Twin:
     """A helper thread of one other thread, with which it ends."""
 
+    calls: SimpleQueue[_Call | None]
+
     def __init__(self) -> None:
-        self.calls: SimpleQueue[_Call | None] = SimpleQueue()
-        given = self.calls, threading.get_ident()
-        threading.Thread(target=_serve, args=given, name="viewmill-twin", daemon=True).start()
+        while not self._is_started():
+            self.calls.put(None)  # if it begins after all, it ends
+
+    def _is_started(self) -> bool:
+        """Whether a new thread serves. An exception for the thread that starts it may hit it
+        before its first instruction: Python gives it its own number only then."""
+        self.calls, ready = SimpleQueue(), _thread.allocate_lock()
+        ready.acquire()
+        # Not threading.Thread, whose start() would wait forever.
+        _thread.start_new_thread(_serve, (self.calls, threading.get_ident(), ready))
+        return ready.acquire(timeout=_PATIENCE_S)
 
     def __del__(self) -> None:
         self.calls.put(None)
 
 
-def _serve(calls: SimpleQueue[_Call | None], for_whom: int) -> None:
+def _serve(calls: SimpleQueue[_Call | None], for_whom: int, ready: _thread.LockType) -> None:
     with one_of_ours():
         mine.caller = for_whom
+        ready.release()
         while (call := calls.get()) is not None:
             call.work()
             del call

@@ -10,13 +10,15 @@ import os
 import pkgutil
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
+
+import pyarrow as pa
 
 from viewmill.algebra.names import folder_name
 from viewmill.errors import (
@@ -34,13 +36,14 @@ from viewmill.mill.mill import Mill
 from viewmill.mill.readers import Result
 from viewmill.mill.storage.crash_points import reach
 from viewmill.mill.verify import Difference
-from viewmill.pipeline.dead_letters import TABLE
+from viewmill.pipeline.dead_letters import Letter
 from viewmill.pipeline.definitions import definition_number, drop_others, names_below
 from viewmill.pipeline.followed import Followed, flush_quietly
 from viewmill.pipeline.lost_files import lost_files
 from viewmill.pipeline.placement import Arrived, InDriver, Placement
 from viewmill.pipeline.progress import Progress, prometheus_text
 from viewmill.pipeline.query import PipelineQuery
+from viewmill.pipeline.replay_letters import Replayed, letter_id, replay, waiting_letters
 from viewmill.pipeline.root_cause import root_cause
 from viewmill.pipeline.shards.views import reshape
 from viewmill.pipeline.sinks.catalog_table import CatalogTable
@@ -602,9 +605,39 @@ class Pipeline:
         return self._mill[view].verify() + self._placement.verify(self._mill, view)
 
     def dead_letters(self) -> Result:
-        """The rows that were refused: source, batch, reason, row."""
-        result: Result = self._mill.sql(f"SELECT source, batch, reason, row FROM {TABLE}")
-        return result
+        """The rows that were refused and not replayed: source, batch, reason, row."""
+        columns = [*zip(*waiting_letters(self._mill), strict=True)] or [()] * 4
+        types = [pa.string(), pa.int64(), pa.string(), pa.string()]
+        arrays = [pa.array(each, of) for each, of in zip(columns, types, strict=True)]
+        return Result(pa.table(arrays, names=["source", "batch", "reason", "row"]))
+
+    def replay_letters(
+        self,
+        repair: Callable[[Letter], Any] | None = None,
+        *,
+        rows: Iterable[tuple[str, Any]] | None = None,
+    ) -> Replayed:
+        """Take refused rows again; those that fit now are taken, the others wait on.
+
+        `repair` gives the row (a dict, or JSON) for a letter, None to let it wait; without it they
+        are taken as they came. Or `rows`: the ids of letters, and a row for each.
+        """
+        self._require_idle()
+        if not isinstance(self._placement, InDriver):
+            raise UnsupportedQuery("dead letters are replayed with placement driver only")
+        if rows is None:
+            mend = repair or (lambda letter: letter.row)
+            found = [(letter_id(each), mend(each)) for each in waiting_letters(self._mill)]
+            rows = [each for each in found if each[1] is not None]
+        up_to_date = UpToDateSinks(self._mill)
+        self._check_sinks(up_to_date)
+        self._recover(up_to_date)
+        self._open_targets()
+        try:
+            return replay(self._mill, self._sources, rows)
+        finally:
+            self._publish()
+            self._mill.flush()
 
     def status(self) -> dict[str, Any]:
         """Batches, rows, dead letters, times, and the status of every view."""

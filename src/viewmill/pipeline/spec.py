@@ -15,6 +15,7 @@ from viewmill.algebra.names import quoted
 from viewmill.errors import InvalidArgument
 from viewmill.pipeline.files import read_files
 from viewmill.pipeline.pipeline import Pipeline
+from viewmill.pipeline.replay_letters import Replayed
 from viewmill.pipeline.session import session
 from viewmill.pipeline.streams import read_stream
 from viewmill.sql.parse import parse
@@ -55,6 +56,16 @@ def run(project: SparkProject) -> dict[str, Any]:
             for view in project.full:
                 pipe.recompute(view)
             return query.status()
+    finally:
+        spark.stop()
+
+
+def replay(project: SparkProject, letters: Iterable[tuple[str, Any]]) -> Replayed:
+    """Take dead letters again: (id, row) of each."""
+    spark = session(project.name, master=project.master, conf=project.conf)
+    try:
+        with build(spark, project) as pipe:
+            return pipe.replay_letters(rows=letters)
     finally:
         spark.stop()
 

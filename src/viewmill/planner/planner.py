@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
-from viewmill.algebra.clock import clock_reads, is_timed
+from viewmill.algebra.clock import clock_reads, is_timed, wall_clock_reads
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Relation, Sort
 from viewmill.algebra.walk import scans
@@ -109,7 +109,7 @@ def plan(
     best = min(allowed, key=lambda alternative: _cost(alternative, rows, often))
     blocks = tuple(_planned(each, is_last=each is best[-1]) for each in best)
     used = {id(cut.candidates[0]) for cut in best}
-    others = tuple(each for each in candidates if id(each) not in used)
+    others = tuple(_offered(each) for each in candidates if id(each) not in used)
     if len(best) > 1:
         rejections = lasting  # the query was cut, so other rejections of the whole are irrelevant
     reason = _reason(best, allowed, options, rows)
@@ -365,12 +365,19 @@ def _judged_rows(query: Relation, statistics: Statistics) -> int:
 
 
 def _planned(cut: Cut, *, is_last: bool) -> PlannedBlock:
-    chosen, *others = cut.candidates
+    chosen, *rest = cut.candidates
     # Only the next block reads an inner block, so its rows need not be stored.
     chosen = replace(chosen, passing=not is_last)
     strategy = next(each for each in STRATEGIES if each.name == chosen.strategy)
-    program = strategy.emit(chosen, cut.name)
-    return PlannedBlock(cut.name, cut.query, chosen, tuple(others), cut.rejections, program)
+    program = strategy.emit(chosen)
+    others = tuple(map(_offered, rest))
+    return PlannedBlock(cut.name, cut.query, _offered(chosen), others, cut.rejections, program)
+
+
+def _offered(candidate: Candidate) -> Candidate:
+    """A candidate as a plan keeps it, without what it has written: a plan lives as long as its
+    view, and blocks have the programs that are used."""
+    return replace(candidate, program=None)
 
 
 def _more_exact(whole: Sequence[Rejection], part: Sequence[Rejection]) -> list[Rejection]:
@@ -414,7 +421,8 @@ def _is_allowed(alternative: list[Cut], options: PlanOptions) -> bool:
 def _is_timeless(alternative: list[Cut]) -> bool:
     """Whether a query that reads the clock would be recomputed, which no passing of time asks."""
     return any(
-        cut.candidates[0].recomputes and next(clock_reads(cut.query), None) for cut in alternative
+        cut.candidates[0].recomputes and next(wall_clock_reads(cut.query), None)
+        for cut in alternative
     )
 
 
@@ -437,7 +445,7 @@ def _nothing_allowed(
     view: str, query: Relation, options: PlanOptions, rejections: Sequence[Rejection]
 ) -> UnsupportedQuery:
     named = [each for each in rejections if options.strategy in (None, each.strategy)]
-    if (clock := next(clock_reads(query), None)) is not None:
+    if (clock := next(wall_clock_reads(query), None)) is not None:
         return _no_deadlines(view, clock.span, named)
     span = next((each.span for each in named if each.span is not None), None)
     reasons = "; ".join(f"{each.strategy}: {each.reason}" for each in named)

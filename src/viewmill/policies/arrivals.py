@@ -86,10 +86,15 @@ class ArrivalTimes:
         longer = [each for each in self._gaps if each > waited]
         return median(longer) if longer else 2 * waited
 
-    def rows_within(self, rows: float, waited: float, span: float) -> float:
-        """How many of `rows` late rows arrive in the next `span`, if none came for `waited`."""
-        left = 1.0 - self.cdf(waited)
-        return 0.0 if left <= 0 else rows * (self.cdf(waited + span) - self.cdf(waited)) / left
+    def deltas_within(self, waited: float, span: float) -> float:
+        """How many deltas arrive in the next `span`, if none came for `waited`.
+
+        The first comes after one of the gaps that are longer, the others at the mean rate.
+        """
+        rests = [each - waited for each in self._gaps if each > waited] or [waited]
+        mean = max(sum(self._gaps) / len(self._gaps), 1.0)
+        counts = [1.0 + (span - rest) / mean for rest in rests if rest <= span]
+        return sum(counts) / len(rests)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,11 @@ class Late:
         deltas = 1.0 if self.p >= 1 else max(1.0, math.log(0.5 / missing) / math.log(1 - self.p))
         coming = max(1.0, missing * self.p)
         return Expectation(coming, now + self.period, False, deltas, basis="model")
+
+    def within(self, rows: int, span: float) -> float:
+        """Rows that arrive in the next `span`: of each the chance is that of all its periods."""
+        missing = max(0.0, self.total - rows)
+        return missing * (1.0 - math.pow(1.0 - min(self.p, 1.0), span / self.period))
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,11 @@ class Periodic:
         deltas = math.ceil(missing / self.rows) if self.rows else TYPICAL_DELTAS
         coming = min(self.rows, missing)
         return Expectation(coming, now + self.period, False, deltas, basis="model")
+
+    def within(self, rows: int, span: float) -> float:
+        """Rows that arrive in the next `span`."""
+        coming = self.rows * (span / self.period)
+        return coming if self.total is None else min(coming, max(0.0, self.total - rows))
 
 
 Model = Late | Periodic
@@ -254,13 +269,34 @@ class Arrivals:
             return Expectation(min(TYPICAL_ROWS, max(1.0, rows * _TYPICAL_SHARE)))
         return self._from_history(now)
 
-    def _from_history(self, now: int) -> Expectation:
+    def expect_within(self, rows: int, now: int, span: int) -> Expectation:
+        """Predict what comes to the table in the next `span`, as one delta of at least the next."""
+        following = self.expect(rows, now)
+        if following.is_quiet or self.hint is not None:
+            return following
+        if following.at is not None and following.at > now + span:
+            return following
+        if self.model is not None:
+            coming = self.model.within(rows, span)
+        elif self._count > _MIN_HISTORY:
+            known = self._known()
+            waited = float(now - known[-1][0])
+            coming = following.rows * _times(known).deltas_within(waited, float(span))
+        else:
+            return following
+        times = max(1.0, coming / following.rows)
+        deltas = max(1.0, following.deltas / times)
+        return replace(following, rows=following.rows * times, deltas=deltas)
+
+    def _known(self) -> list[tuple[int, int, int]]:
+        """The remembered deltas, without the load."""
         known = list(self._deltas)
-        if self._count == len(known):
-            known = known[1:]  # without the load
+        return known[1:] if self._count == len(known) else known
+
+    def _from_history(self, now: int) -> Expectation:
+        known = self._known()
         rows = median(each[1] for each in known)
-        gaps = [float(b[0] - a[0]) for a, b in pairwise(known)]
-        times = ArrivalTimes(gaps)
+        times = _times(known)
         waited = float(now - known[-1][0])
         # A long gap alone may mean that the whole mill is idle; others' commits show it is not.
         is_silent = waited > _PATIENCE * max(times.quantile(_TAIL), 1.0)
@@ -277,3 +313,7 @@ class Arrivals:
             seasonal = self._seasons.rows_at(at)
             rows, basis = (rows, basis) if seasonal is None else (seasonal, _SEASON)
         return Expectation(float(rows), at, False, TYPICAL_DELTAS, deletes, basis)
+
+
+def _times(deltas: Sequence[tuple[int, int, int]]) -> ArrivalTimes:
+    return ArrivalTimes([float(b[0] - a[0]) for a, b in pairwise(deltas)])

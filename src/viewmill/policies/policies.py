@@ -72,6 +72,22 @@ def _moment(policy: Policy, waiting: Waiting) -> int | None:
             return None
 
 
+def span_of(policies: Iterable[Policy]) -> int | None:
+    """The microseconds between two refreshes of a deferred view, None if time does not say so."""
+    policies = tuple(policies)
+    if is_immediate(policies):
+        return None
+    timed = (EveryInterval, Within, OnReadAfter)
+    return min((each.microseconds for each in policies if isinstance(each, timed)), default=None)
+
+
+def least_rows(policies: Iterable[Policy]) -> int:
+    """The rows for which a deferred view waits, if it waits for nothing else."""
+    policies = tuple(policies)
+    counted = [each.rows for each in policies if isinstance(each, EveryRows)]
+    return min(counted) if policies and len(counted) == len(policies) else 0
+
+
 def is_immediate(policies: Iterable[Policy]) -> bool:
     """Whether every commit refreshes the view, which is the default."""
     policies = tuple(policies)

@@ -21,7 +21,7 @@ from viewmill.algebra.types import (
     Type,
     Wide,
 )
-from viewmill.program.float_text import float_text
+from viewmill.deltas.float_text import float_text
 from viewmill.program.python_functions import Unfit
 from viewmill.program.text_values import read_date, read_decimal, read_real, read_timestamp
 

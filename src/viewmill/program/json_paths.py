@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from viewmill.program.float_text import float_text
+from viewmill.deltas.float_text import float_text
 
 EACH = -1  # the step [*]; others are names and indexes
 Steps = tuple[str | int, ...]

@@ -16,21 +16,12 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from viewmill.program.float_text import float_text
+from viewmill.deltas.float_text import float_text
+from viewmill.deltas.variant_text import quoted
 from viewmill.program.python_functions import Unfit
 from viewmill.program.text_values import read_date, read_timestamp
 
 # Writing.
-
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f",
-          "\r": "\\r"}  # fmt: skip
-
-
-def quoted(text: str) -> str:
-    """A text as JSON."""
-    inside = _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
-    return f'"{inside}"'
 
 
 def writer(type_: Any) -> Callable[[Any], str]:
@@ -181,7 +172,8 @@ def _reader(type_: Any) -> Callable[[Any], Any]:
         return lambda value: list({k: (k, _or_none(inner, v)) for k, v in _object(value)}.values())
     if pa.types.is_list(type_):
         inner = _reader(type_.value_type)
-        return lambda value: [_or_none(inner, each) for each in _array(value)]
+        # One element that does not fit makes the whole array NULL.
+        return lambda value: [None if each is None else inner(each) for each in _array(value)]
     if pa.types.is_integer(type_):
         half = 1 << (type_.bit_width - 1)
         return lambda value: _whole(value, half)

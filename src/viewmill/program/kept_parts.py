@@ -43,6 +43,11 @@ class KeptParts:
         self.holders: WeakSet[Any] = WeakSet()  # views above, that read parts later
         self.unwritten: Unwritten | None = None  # for the files of a mill with storage
 
+    @property
+    def kept_parts(self) -> KeptParts | None:
+        """Itself."""
+        return self
+
     # Changes.
 
     def keep(self, subscript: int, rows: Delta) -> None:

@@ -375,6 +375,22 @@ def with_keys(call: Lambda, pairs: Pairs) -> Pairs:
     return map_of([(call(key, value), value) for key, value in pairs])
 
 
+def zip_maps(call: Lambda, a: Pairs, b: Pairs) -> Pairs:
+    """map_zip_with: a key that one map lacks has NULL there."""
+    of_both = distinct([*keys(a), *keys(b)])
+    return [(key, call(key, value_of(a, key), value_of(b, key))) for key in of_both]
+
+
+def append(array: list[Any] | None, value: Any) -> list[Any] | None:
+    """array_append."""
+    return None if array is None else [*array, value]
+
+
+def prepend(array: list[Any] | None, value: Any) -> list[Any] | None:
+    """array_prepend."""
+    return None if array is None else [value, *array]
+
+
 def zip_with(call: Lambda, a: list[Any], b: list[Any]) -> list[Any]:
     """zip_with: the shorter array is filled up with NULL."""
     return [call(x, y) for x, y in itertools.zip_longest(a, b)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from viewmill.algebra.relations import Relation
@@ -172,11 +172,3 @@ class PartSource(Protocol):
 
     def parts_within(self, low: int, high: int) -> list[int]:
         """The parts from low to high that have rows, ascending."""
-
-
-@runtime_checkable
-class Moving(Protocol):
-    """A maintainer whose output may move on although no row of it changed: an empty part came."""
-
-    def has_moved(self) -> bool:
-        """Whether those who read it must look again."""

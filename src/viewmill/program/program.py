@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from viewmill.deltas.delta import Delta
     from viewmill.deltas.product import Product
+    from viewmill.program.kept_parts import KeptParts
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ class Timed:
 
     input: str
     bounds: tuple[TimeBound, ...]
+    tables: tuple[str, ...] = ()  # the least of their watermarks is the time, if there are any
 
 
 @dataclass(frozen=True)
@@ -350,6 +352,15 @@ class Maintainer(Protocol):
     def triggered(self) -> Maintainer:
         """The maintainer that runs triggers: of a recursive CTE that of its step."""
         return self
+
+    @property
+    def kept_parts(self) -> KeptParts | None:
+        """The parts of a temporal view or a pattern."""
+        return None
+
+    def has_moved(self) -> bool:
+        """Whether those who read it must look again, although no row changed: a part came."""
+        return False
 
     def count_rows(self) -> int | None:
         """The number of rows shown; None where it is counted from the changes."""

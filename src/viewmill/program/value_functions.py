@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import decimal
 import hashlib
+import math
 import re
 import zlib
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from viewmill.program.python_functions import Unfit, regex
+from viewmill.program.python_functions import Unfit, regex, regexp_replace
 
 
 def _unfit(message: str) -> Unfit:
@@ -217,6 +219,24 @@ def bitmap_bucket(value: int) -> int:
     return 1 + (value - 1) // 32768 if value > 0 else -(-value // 32768)
 
 
+def acosh(x: float) -> float:
+    """acosh, NaN below 1."""
+    return math.acosh(x) if x >= 1 else math.nan
+
+
+def atanh(x: float) -> float:
+    """atanh, infinite at 1 and NaN beyond."""
+    if abs(x) == 1:
+        return math.copysign(math.inf, x)
+    return math.atanh(x) if abs(x) < 1 else math.nan
+
+
+def rounded_to(way: str, digits: int) -> Callable[[decimal.Decimal], decimal.Decimal]:
+    """ceil(x, digits) and floor(x, digits)."""
+    unit, context = decimal.Decimal(1).scaleb(-digits), decimal.Context(prec=100)
+    return lambda x: x.quantize(unit, way, context)
+
+
 # Text.
 
 
@@ -298,6 +318,15 @@ def extract_all(text: str, pattern: str, group: int = 1) -> list[str]:
     if not 0 <= group <= compiled.groups:
         raise _unfit(f"{pattern!r} has no group {group}")
     return [found.group(group) or "" for found in compiled.finditer(text)]
+
+
+def replace_from(text: str, pattern: str, new: str, start: int) -> str:
+    """regexp_replace from a place on."""
+    if start < 1:
+        raise _unfit(f"regexp_replace counts places from 1, not {start}")
+    before = text[: start - 1]
+    is_inside = start == 1 or start - 1 < len(text)
+    return before + regexp_replace(text[start - 1 :], pattern, new) if is_inside else text
 
 
 def text_map(text: str, between: str = ",", inside: str = ":") -> list[tuple[str, str | None]]:

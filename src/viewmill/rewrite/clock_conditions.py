@@ -132,7 +132,9 @@ class _Isolation:
         below = relation
         if len(columns) > len(relation.schema):
             below = Project(relation, tuple(columns), relation.span)
-        return own_columns(filtered(below, made), relation)
+        for read in dict.fromkeys(map(clock_read, made)):
+            below = filtered(below, [each for each in made if clock_read(each) == read])
+        return own_columns(below, relation)
 
 
 def _split(condition: Expression) -> tuple[list[Expression], list[Expression]]:

@@ -63,6 +63,8 @@ TYPES = (
     TypeName(2950, "uuid", "uuid", 16, "U", 2951),
 )
 SHOWN = {each.oid: each.shown for each in TYPES}
+SHOWN |= {each.array: f"{each.shown}[]" for each in TYPES}
+_SHORT = {each.oid: each.name for each in TYPES} | {each.array: f"_{each.name}" for each in TYPES}
 
 
 @dataclass(frozen=True)
@@ -169,18 +171,16 @@ def _named_columns(found: list[Relation]) -> Rows:
     for each in found:
         for number, (field, nullable) in enumerate(each.fields, 1):
             precision, scale = _digits(field)
-            yield (each.name, field.name, number, "YES" if nullable else "NO", SHOWN[field.oid],
-                   precision, scale, _short_name(field.oid))  # fmt: skip
+            short = _SHORT[field.oid]
+            type_ = "ARRAY" if short.startswith("_") else SHOWN[field.oid]
+            yield (each.name, field.name, number, "YES" if nullable else "NO", type_,
+                   precision, scale, short)  # fmt: skip
 
 
 def _digits(field: Field) -> tuple[int | None, int | None]:
     if field.oid != 1700 or field.modifier < 0:
         return None, None
     return (field.modifier - 4) >> 16, (field.modifier - 4) & 0xFFFF
-
-
-def _short_name(oid: int) -> str:
-    return next(each.name for each in TYPES if each.oid == oid)
 
 
 def _key_columns(found: list[Relation]) -> Rows:

@@ -26,12 +26,14 @@ from viewmill.mill.reading import (
     plan_select,
     refresh_sources,
 )
+from viewmill.mill.refresh import refresh_due
 from viewmill.mill.snapshots import LatestTables, Snapshot
 from viewmill.serve.client_sql import ClientQuery
 from viewmill.serve.failures import Refused
 from viewmill.serve.grants import Access
 from viewmill.serve.guarded_queries import guarded, require_all
 from viewmill.serve.parameters import parameter_types, with_unknown, with_values
+from viewmill.serve.point_reads import PointReads
 from viewmill.serve.running import Running
 from viewmill.serve.values import oid_of
 
@@ -49,9 +51,11 @@ class MillReader:
         self._latest = LatestTables(_KEPT_BYTES)
         with core.lock:
             core.noting.append(self._latest)
+        self._points = PointReads(core, lambda query: self.describe(query, (), None)[1])
 
     def close(self) -> None:
         """Close the engine; what runs is interrupted."""
+        self._points.close()
         with self.core.lock:
             if self._latest in self.core.noting:
                 self.core.noting.remove(self._latest)
@@ -66,6 +70,9 @@ class MillReader:
         access: Access | None,
     ) -> Any:
         """The rows of a query, at a snapshot or now."""
+        found = self._point(query, given, snapshot, access)
+        if found is not None:
+            return found
         tree = self._guarded(with_values(query.tree, given), access)
         with self.core.lock:
             self.core.require_open()
@@ -81,6 +88,35 @@ class MillReader:
             raise too_many_rows(self._max_rows)
         return shown(table, planned.relation.schema, self.core.dictionary)
 
+    def _reads_by_key(self, query: ClientQuery, access: Access | None) -> str:
+        """What a query reads by key, "" if it does not or may not read all of its rows."""
+        name = self._points.reads(query) if query.parameters else ""
+        if access is None or not name:
+            return name
+        is_whole = name in access.rows and access.filter(name) is None
+        return name if is_whole else ""
+
+    def _point(
+        self,
+        query: ClientQuery,
+        given: Sequence[Any],
+        snapshot: Snapshot | None,
+        access: Access | None,
+    ) -> Any:
+        """The rows of a key, if the query asks for them and they are kept by it."""
+        with self.core.lock:
+            self.core.require_open()
+            name = self._reads_by_key(query, access)
+            if not name:
+                return None
+            if snapshot is None:
+                with self.core.write_lock:
+                    refresh_due(self.core, reading={name})
+            elif not snapshot.is_newest(self.core.version, self.core.catalog.generation):
+                return None
+            found = self._points.find(query, given)
+        return None if found is None or found.num_rows > self._max_rows else found
+
     def _guarded(self, tree: _TREE, access: Access | None) -> _TREE:
         return guarded(tree, access, lambda name: self.core.catalog.get(name) is not None)
 
@@ -91,10 +127,15 @@ class MillReader:
 
     def begin(self, query: ClientQuery, given: Sequence[Any], access: Access | None) -> Snapshot:
         """The version that a transaction reads from its first query on."""
-        tree = self._guarded(with_values(query.tree, given), access)
         with self.core.lock:
             self.core.require_open()
-            refresh_sources(self.core, plan_select(self.core, tree, query.sql))
+            name = self._reads_by_key(query, access)
+            if name:
+                with self.core.write_lock:
+                    refresh_due(self.core, reading={name})
+            else:
+                tree = self._guarded(with_values(query.tree, given), access)
+                refresh_sources(self.core, plan_select(self.core, tree, query.sql))
             return open_snapshot(self.core)
 
     def end(self, snapshot: Snapshot) -> None:

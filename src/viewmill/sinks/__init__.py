@@ -2,7 +2,8 @@
 
 from viewmill.sinks.files import delta, parquet
 from viewmill.sinks.function import function
+from viewmill.sinks.iceberg import iceberg
 from viewmill.sinks.kafka import kafka
 from viewmill.sinks.sqlalchemy import sqlalchemy
 
-__all__ = ["delta", "function", "kafka", "parquet", "sqlalchemy"]
+__all__ = ["delta", "function", "iceberg", "kafka", "parquet", "sqlalchemy"]

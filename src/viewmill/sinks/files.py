@@ -14,7 +14,7 @@ import pkgutil
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,12 +32,12 @@ _ATTEMPT = "viewmill.attempt"  # in the commits of Delta tables
 
 def parquet(path: str | os.PathLike[str], *, mode: str = "table") -> Sink:
     """Parquet files in a directory: one with all rows, or one for the changes of each version."""
-    return _made(_ParquetFolder(path), mode)
+    return made(_ParquetFolder(path), mode)
 
 
 def delta(path: str | os.PathLike[str], *, mode: str = "table") -> Sink:
     """A Delta table: a version of it for each version of the view, or the changes of each."""
-    return _made(_DeltaTable(path), mode)
+    return made(_DeltaTable(path), mode)
 
 
 def file_sink(format: str, path: str | os.PathLike[str], mode: str) -> Sink:
@@ -47,7 +47,29 @@ def file_sink(format: str, path: str | os.PathLike[str], mode: str) -> Sink:
     return parquet(path, mode=mode) if format == "parquet" else delta(path, mode=mode)
 
 
-def _made(place: _ParquetFolder | _DeltaTable, mode: str) -> Sink:
+class Place(Protocol):
+    """Where rows are written."""
+
+    title: str
+
+    def claim(self, origin: Origin, mode: str) -> None:
+        """Take a place that is empty or has been this view's."""
+
+    def write_table(self, rows: pa.Table, version: int) -> None:
+        """Replace all rows."""
+
+    def add_changes(self, rows: pa.Table, version: int) -> None:
+        """Add the changes of a version."""
+
+    def has_last_changes(self) -> bool:
+        """Whether the changes that were written last, or were to be, are there."""
+
+    def changes(self) -> list[pa.Table]:
+        """All changes."""
+
+
+def made(place: Place, mode: str) -> Sink:
+    """The sink that writes to a place."""
     if mode not in MODES:
         raise InvalidArgument(f"no sink with mode {mode!r}", hint=" or ".join(MODES))
     return TableFiles(place) if mode == "table" else ChangeFiles(place)
@@ -58,7 +80,7 @@ class TableFiles:
 
     guarantee, takes_each_version, takes_whole = "exactly once", False, True
 
-    def __init__(self, place: _ParquetFolder | _DeltaTable) -> None:
+    def __init__(self, place: Place) -> None:
         self._place, self.title = place, place.title
 
     def open(self, origin: Origin) -> None:
@@ -86,7 +108,7 @@ class ChangeFiles:
 
     guarantee, takes_each_version, takes_whole = "exactly once", True, False
 
-    def __init__(self, place: _ParquetFolder | _DeltaTable) -> None:
+    def __init__(self, place: Place) -> None:
         self._place, self.title = place, place.title
         self._tried: Change | None = None  # whose rows were written last, or not
 

@@ -338,7 +338,7 @@ def _texts(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
             for row in ours:
                 if isinstance(row.get(field.name), dict | list):
                     row[field.name] = _written(row[field.name])
-    texts = text_table("the message", ours, schema.names, 0)
+    texts = text_table("the message", ours, schema, 0)
     binary = {each.name for each in schema if pa.types.is_binary(each.type)}
     done = {
         name: pa.array([_from_base64(v, name) for v in texts[name].to_pylist()], pa.binary())

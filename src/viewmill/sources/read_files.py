@@ -25,6 +25,7 @@ import pyarrow.parquet
 
 from viewmill.errors import InvalidRow, nearest
 from viewmill.sources.check_csv import check_quotes
+from viewmill.sources.nested_json import is_nested, nested_column
 
 BLOCK_BYTES = 4 << 20
 
@@ -131,10 +132,10 @@ def _read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             value = _object([(spelled[name.lower()], each) for name, each in value.items()])
         rows.append(value)
         if len(rows) == 10_000:
-            yield text_table(file, rows, names, number - len(rows))
+            yield text_table(file, rows, schema, number - len(rows))
             rows = []
     if rows:
-        yield text_table(file, rows, names, number - len(rows))
+        yield text_table(file, rows, schema, number - len(rows))
 
 
 def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
@@ -164,19 +165,34 @@ def _json_values(file: Path) -> Iterator[tuple[int, Any]]:
 
 
 def text_table(
-    file: Path | str, rows: list[dict[str, Any]], names: list[str], rows_before: int
+    file: Path | str, rows: list[dict[str, Any]], schema: pa.Schema, rows_before: int
 ) -> pa.Table:
+    """Objects as columns of text; arrays, maps and structs have their types at once."""
     columns = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        for i, value in enumerate(values):
-            if isinstance(value, bool):
-                values[i] = "true" if value else "false"
-            elif value is not None and not isinstance(value, str):
-                place = f"{file}, row {rows_before + i + 1}"
-                raise InvalidRow(f"{place}: {name} holds {json.dumps(value)}, not one value")
-        columns.append(_texts(file, name, values, rows_before + 1))
-    return pa.table(columns, names=names)
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        if is_nested(field.type):
+            columns.append(nested_column(values, field, _leaf, f"{file}", rows_before + 1))
+        else:
+            columns.append(_text_column(file, field.name, values, rows_before + 1))
+    return pa.table(columns, names=schema.names)
+
+
+def _text_column(file: Path | str, name: str, values: list[Any], first_row: int) -> pa.Array:
+    for i, value in enumerate(values):
+        if isinstance(value, bool):
+            values[i] = "true" if value else "false"
+        elif value is not None and not isinstance(value, str):
+            place = f"{file}, row {first_row + i}"
+            raise InvalidRow(f"{place}: {name} holds {json.dumps(value)}, not one value")
+    return _texts(file, name, values, first_row)
+
+
+def _leaf(values: list[Any], field: pa.Field) -> pa.Array:
+    """Values inside of nested ones."""
+    texts = pa.table([_text_column("", field.name, values, 1)], names=[field.name])
+    made = convert(texts, pa.schema([field]), "", first_row=1)
+    return made.column(0).combine_chunks()
 
 
 def _texts(file: Path | str, name: str, values: list[Any], first_row: int) -> pa.Array:
@@ -232,6 +248,8 @@ def convert(table: pa.Table, schema: pa.Schema, place: str, *, first_row: int) -
 def _convert_column(
     texts: pa.ChunkedArray, field: pa.Field, place: str, first_row: int
 ) -> pa.ChunkedArray:
+    if is_nested(texts.type):
+        return texts  # `text_table` has read it
     try:
         return _parse(texts, field.type)
     except pa.ArrowInvalid:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewmill.program.float_text import float_text
+from viewmill.deltas.float_text import float_text
 from viewmill.sql.literals import joined_text
 from viewmill.sql.read_functions import read_function
 

@@ -51,6 +51,9 @@ class Streams(Protocol):
     def stream(self, name: str) -> Stream | None:
         """How a table is declared; None for what is no table."""
 
+    def time_tables(self, name: str) -> tuple[str, ...]:
+        """The tables with a time that the rows of a table or a view come from."""
+
 
 @dataclass(frozen=True)
 class RegisteredRing:

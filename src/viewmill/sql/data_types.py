@@ -35,7 +35,7 @@ _SIMPLE: dict[object, Type] = {
     _D.TIMESTAMPLTZ: TIMESTAMP, _D.TIMESTAMPNTZ: TIMESTAMP, _D.DATETIME: TIMESTAMP,
     _D.INTERVAL: INTERVAL, _D.NULL: NULL,
 }  # fmt: skip
-_NESTED = {_D.ARRAY, _D.STRUCT, _D.MAP, _D.BINARY, _D.VARBINARY}
+_NESTED = {_D.ARRAY, _D.STRUCT, _D.MAP, _D.BINARY, _D.VARBINARY, _D.VARIANT}
 
 
 def type_of(node: exp.DataType, span: Span | None = None) -> Type:

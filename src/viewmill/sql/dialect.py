@@ -38,12 +38,16 @@ from viewmill.sql.time_tables import TimeTableParser
 
 # `..` between two subscripts. sqlglot has no type for it; this one is never produced or read by it.
 DOT_DOT = TokenType.BREAK
+# EMIT before FINAL, which is no alias there.
+EMIT = TokenType.BLOCK_START
 
 
 class WindowSuffix(exp.Expression):
-    """[WINDOW size [SLIDE slide]]: `unit` is "rows" or "time", time in microseconds."""
+    """[WINDOW size [SLIDE slide] [ON column]]: `unit` is "rows" or "time", in microseconds."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"unit": True, "size": True, "slide": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "unit": True, "size": True, "slide": False, "on": False,
+    }  # fmt: skip
 
 
 class PartSuffix(exp.Expression):
@@ -61,7 +65,7 @@ class PartRangeSuffix(exp.Expression):
 Suffix = WindowSuffix | PartSuffix | PartRangeSuffix | PatternSuffix
 
 
-def suffixes_of(table: exp.Table) -> list[Suffix]:
+def suffixes_of(table: exp.Expr) -> list[Suffix]:
     """The suffixes written after the table's name, in order."""
     return list(table.args.get("suffixes") or ())
 
@@ -288,11 +292,33 @@ class _Parser(_Operators, PatternParser, TimeTableParser, DatabricksParser):
         if not self._match_text_seq("SLIDE"):
             if unit == "rows":
                 self.raise_error("Expected SLIDE")
-            return WindowSuffix(unit=unit, size=size)
+            return self._on_column(WindowSuffix(unit=unit, size=size))
         slide_unit, slide = self._parse_extent()
         if unit != slide_unit:
             self.raise_error("WINDOW and SLIDE are both times or both ROWS", self._prev)
-        return WindowSuffix(unit=unit, size=size, slide=slide)
+        return self._on_column(WindowSuffix(unit=unit, size=size, slide=slide))
+
+    def _on_column(self, suffix: WindowSuffix) -> WindowSuffix:
+        """The column that says when a row was, if it is named."""
+        if self._match(TokenType.ON):
+            column = self._parse_id_var(any_token=False)
+            if column is None:
+                self.raise_error("Expected a column")
+            suffix.set("on", column)
+        return suffix
+
+    def _parse_subquery(self, this: exp.Expr | None, *args: Any, **options: Any) -> Any:
+        """Also with a window, before its alias or behind it."""
+        before = list(self._parse_suffixes()) if self._is_at_window() else []
+        found = super()._parse_subquery(this, *args, **options)
+        after = list(self._parse_suffixes()) if self._is_at_window() else []
+        if found is not None and (before or after):
+            found.set("suffixes", [*before, *after])
+        return found
+
+    def _is_at_window(self) -> bool:
+        is_bracket = bool(self._curr) and self._curr.token_type == TokenType.L_BRACKET
+        return is_bracket and bool(self._next) and self._next.text.upper() == "WINDOW"
 
     def _parse_extent(self) -> tuple[str, int]:
         number, unit = self._curr, self._next
@@ -314,6 +340,14 @@ class _Parser(_Operators, PatternParser, TimeTableParser, DatabricksParser):
         if extent >= LONGEST:
             self.raise_error("A window and its slide are shorter than 146,000 years", number)
         return kind, extent
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """Also EMIT FINAL behind a SELECT."""
+        found = super()._parse_query_modifiers(this)
+        if isinstance(found, exp.Select) and self._match(EMIT):
+            self._advance()
+            found.set("emit_final", True)
+        return found
 
     def _parse_stream(self) -> exp.Stream | None:
         start = self._curr
@@ -337,7 +371,7 @@ class Viewmill(Databricks):
         def tokenize(self, sql: str) -> list[Token]:
             """The tokens of `sql`, `..` as one of them."""
             try:
-                return _join_dots(_match_conditions(_free_window(super().tokenize(sql))))
+                return _join_dots(_emits(_match_conditions(_free_window(super().tokenize(sql)))))
             except TokenError as error:
                 # sqlglot gives the surroundings; we underline from where the token starts.
                 error.start = self._core._start
@@ -407,6 +441,17 @@ def _match_conditions(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
+def _emits(tokens: list[Token]) -> list[Token]:
+    """EMIT is a keyword only in EMIT FINAL at the end of a query."""
+    for i, token in enumerate(tokens):
+        if token.text.upper() != "EMIT" or token.token_type == TokenType.IDENTIFIER:
+            continue
+        following = [each.text.upper() for each in tokens[i + 1 : i + 3]]
+        if following[:1] == ["FINAL"] and following[1:] in ([], [")"], [";"]):
+            token.token_type = EMIT
+    return tokens
+
+
 def _join_dots(tokens: list[Token]) -> list[Token]:
     """`a..b` comes as a . . b and `1..i` as 1. . i; make the two dots one token."""
     joined: list[Token] = []
@@ -434,11 +479,13 @@ def _suffix_sql(suffix: Suffix) -> str:
     match suffix:
         case WindowSuffix():
             size, slide = suffix.args["size"], suffix.args.get("slide")
+            on = suffix.args.get("on")
+            by = "" if on is None else f" ON {on.sql(Viewmill)}"
             if slide is None:
-                return f" [WINDOW {_extent_sql(size)}]"
+                return f" [WINDOW {_extent_sql(size)}{by}]"
             if suffix.args["unit"] == "rows":
-                return f" [WINDOW {size} ROWS SLIDE {slide} ROWS]"
-            return f" [WINDOW {_extent_sql(size)} SLIDE {_extent_sql(slide)}]"
+                return f" [WINDOW {size} ROWS SLIDE {slide} ROWS{by}]"
+            return f" [WINDOW {_extent_sql(size)} SLIDE {_extent_sql(slide)}{by}]"
         case PartSuffix():
             return f"[{suffix.this.sql(Viewmill)}]"
         case PartRangeSuffix():

@@ -66,6 +66,8 @@ class Environment:
     keeps_order: bool = False  # whether what reads the rows depends on their order
     views: tuple[str, ...] = ()  # the plain views being put in, to see a cycle
     describe: Describe | None = None  # tells the types of what only the engine understands
+    window_columns: bool = False  # whether the query shows where a window begins and ends
+    filters_windows: bool = False  # whether its windows are filters by time that passes
     now: dt.datetime | None = None  # when a query is answered; a view is never done
 
     def span(self, node: exp.Expr | None) -> Span | None:

@@ -52,8 +52,8 @@ from viewmill.sql.lower_subqueries import (
 from viewmill.sql.lower_windows import lower_window
 from viewmill.sql.moment_fields import FUNCTIONS as MOMENTS
 from viewmill.sql.moment_fields import moment_field
+from viewmill.sql.nested_functions import BUILT, nested_call, part_of, struct_call
 from viewmill.sql.nested_functions import field as nested_field
-from viewmill.sql.nested_functions import nested_call, part_of
 from viewmill.sql.not_modelled import NotModelled, QueryNotModelled
 from viewmill.sql.read_functions import read_function
 from viewmill.sql.scopes import Scope
@@ -66,6 +66,13 @@ from viewmill.sql.time_window_values import (
 )
 from viewmill.sql.user_functions import user_call
 from viewmill.sql.value_calls import BINARY, binary, binary_literal, text, value_call
+from viewmill.sql.variant_calls import (
+    VARIANT,
+    from_variant,
+    to_variant,
+    variant_call,
+    variant_path,
+)
 
 _ARITHMETIC = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
@@ -474,6 +481,10 @@ class ExpressionLowering:
             raise NotModelled("CAST with a format", span)
         type_ = type_of(node.args["to"], span)
         lenient, value = isinstance(node, exp.TryCast), self.lower(node.this)
+        if value.type == VARIANT and type_ != VARIANT:
+            return from_variant(value, type_, span, lenient_=lenient)
+        if type_ == VARIANT:
+            return to_variant(value, span)
         if type_ == BINARY and isinstance(value.type, String | Null):
             return binary(value)
         if value.type == BINARY and type_ == STRING:
@@ -521,7 +532,7 @@ class ExpressionLowering:
             raise TypeMismatch(f"{name} needs an OVER clause", span=span)
         if name in ("date_part", "datepart") and len(arguments) == 2:
             return functions.extract(arguments[0].name, self.lower(arguments[1]), span)
-        if self.environment.now is None:
+        if self.environment.now is None or name in BUILT:
             nested = nested_call(self, node, name, arguments)
             if nested is not None:
                 return nested
@@ -539,7 +550,7 @@ class ExpressionLowering:
         if is_engine_aggregate(node):
             raise NotModelled(f"the function {name}", span)
         lowered = self.all(arguments)
-        made = value_call(name, lowered, span)
+        made = variant_call(name, lowered, span) or value_call(name, lowered, span)
         if made is not None:
             return made
         try:
@@ -632,6 +643,8 @@ class ExpressionLowering:
         return self.lower(node.this)
 
     def _tuple(self, node: exp.Expr) -> Expression:
+        if self.environment.now is None and node.expressions:
+            return struct_call(self, node.expressions, self.span(node))
         raise NotModelled("a row as a value", self.span(node))
 
     def _pipes(self, node: exp.Expr) -> Expression:
@@ -659,6 +672,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[ExpressionLowering, exp.Expr], Express
     exp.BitwiseRightShift: ExpressionLowering._function,
     exp.Literal: ExpressionLowering._literal,
     exp.RawString: ExpressionLowering._raw_string,
+    exp.JSONExtract: variant_path,
     exp.HexString: ExpressionLowering._hex_string,
     exp.Neg: ExpressionLowering._negation,
     exp.Boolean: ExpressionLowering._boolean,

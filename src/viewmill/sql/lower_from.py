@@ -33,7 +33,7 @@ from viewmill.sql.lower_expressions import ExpressionLowering
 from viewmill.sql.lower_generators import generator_name, lower_generator, lower_range
 from viewmill.sql.lower_pivot import without_pivot
 from viewmill.sql.lower_recursion import lower_recursion
-from viewmill.sql.lower_stream import has_window, no_table, window_of
+from viewmill.sql.lower_stream import for_windows, has_window, no_table, window_of, windowed
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.scopes import Scope, Visible, table_scope
 
@@ -49,10 +49,10 @@ _MODIFIERS = (
 
 def lower_from(select: exp.Select, environment: Environment) -> Read:
     """What SELECT reads; without FROM one row without columns."""
+    environment = for_windows(select, environment)
     source = select.args.get("from_")
-    if source is None:
-        read: Read = one_row(), Scope(outer=environment.outer)
-    else:
+    read: Read = one_row(), Scope(outer=environment.outer)
+    if source is not None:
         read = lower_table(source.this, environment)
     for join in select.args.get("joins") or []:
         read = _join(read, join, environment)
@@ -83,7 +83,8 @@ def lower_table(node: exp.Expr, environment: Environment) -> Read:
     for each in _MODIFIERS:
         if node.args.get(each) and not (each == "suffixes" and has_window(node)):
             raise NotModelled(_modifier(each), environment.span(node))
-    read = _table_factor(node, environment)
+    relation, scope = _table_factor(node, environment)
+    read = windowed(node, relation, scope, environment)
     for join in node.args.get("joins") or []:
         read = _join(read, join, environment)
     return with_generators(read, node.args.get("laterals") or [], environment)
@@ -216,8 +217,6 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
     if (rows := environment.recursive.get(name.lower())) is not None:
         return _last_step(node, rows, alias, environment)
     common = environment.common_tables.get(name.lower())
-    if common is not None and has_window(node):
-        raise no_table(name, environment.span(node))
     if common is not None:
         return _named(node, _common_table(common, alias, environment), environment) if (
             node.alias
@@ -227,8 +226,6 @@ def _named_table(node: exp.Table, environment: Environment) -> Read:
         known = [*environment.catalog.names(), *environment.common_tables]
         raise unknown_table(environment.catalog, name, known, environment.span(node.this))
     if isinstance(found, PlainView):
-        if has_window(node):
-            raise no_table(name, environment.span(node))
         return _view(node, name, found, alias, environment)
     return _scan(node, spelled(environment.catalog, name), found, alias, environment)
 

@@ -17,6 +17,7 @@ from viewmill.algebra.types import BIGINT, INT, NULL, STRING, Type, kept_type
 from viewmill.errors import TypeMismatch
 from viewmill.program.json_values import fields
 from viewmill.program.nested_functions import numbers, stacked
+from viewmill.program.variants import rows as rows_of_variant
 from viewmill.sql.coercion import implicit, unify
 from viewmill.sql.environment import Environment
 from viewmill.sql.lower_expressions import ExpressionLowering
@@ -25,12 +26,14 @@ from viewmill.sql.nested_types import element_type, entry_types, struct_fields
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.python_calls import python_call
 from viewmill.sql.scopes import Scope, Visible, table_scope
+from viewmill.sql.variant_calls import VARIANT
 
 Read = tuple[Relation, Scope]
 
 _FORMS: dict[str, tuple[Form, bool]] = {
     "explode": ("explode", False), "explode_outer": ("explode", True),
     "stack": ("inline", False), "json_tuple": ("inline", False),
+    "variant_explode": ("inline", False), "variant_explode_outer": ("inline", True),
     "posexplode": ("posexplode", False), "posexplode_outer": ("posexplode", True),
     "inline": ("inline", False), "inline_outer": ("inline", True),
 }  # fmt: skip
@@ -40,7 +43,7 @@ _CLASSES = {
 }  # fmt: skip
 
 
-_OF_VALUES = frozenset({"stack", "json_tuple"})
+_OF_VALUES = frozenset({"stack", "json_tuple", "variant_explode", "variant_explode_outer"})
 
 
 def generator_name(node: exp.Expr) -> str | None:
@@ -106,6 +109,12 @@ def _of_values(name: str, node: exp.Expr, lowering: ExpressionLowering) -> Expre
         given = tuple(implicit(each, STRING, name) for each in lowering.all(nodes))
         made = struct_of([f"c{i}" for i in range(len(given) - 1)], [STRING] * (len(given) - 1))
         return python_call(name, fields, given, array_of(made), span, nulls=True)
+    if name.startswith("variant_explode"):
+        given = lowering.all(nodes)
+        if [each.type for each in given] != [VARIANT]:
+            raise TypeMismatch(f"{name} needs one VARIANT", span=span)
+        made = struct_of(["pos", "key", "value"], [INT, STRING, VARIANT])
+        return python_call(name, rows_of_variant, given, array_of(made), span, nulls=True)
     count, *values = lowering.all(nodes)
     if not isinstance(count, Literal) or not isinstance(count.value, int) or count.value < 1:
         raise TypeMismatch("stack needs a positive number of rows", span=count.span or span)

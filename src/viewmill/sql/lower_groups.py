@@ -176,6 +176,11 @@ class Grouping:
         """The Aggregate node; call it after every expression was rewritten."""
         keys = tuple(zip(self.key_names, self.groups.keys, strict=True))
         sets = None if self.groups.sets is None else tuple(self.groups.sets)
+        if sets is not None and len(sets) > 1 and () in sets:
+            # Over no rows Spark shows no total, unless it is all that is asked for.
+            one = Literal(1, INT)
+            keys = (*keys, (made_name(self.environment.names, one, "all"), one))
+            sets = tuple(each or (len(keys) - 1,) for each in sets)
         return AggregateRelation(input_, keys, tuple(self.aggregates), sets, span)
 
     def _find(self, expression: Expression) -> Expression | None:

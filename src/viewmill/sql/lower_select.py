@@ -29,6 +29,7 @@ from viewmill.sql.lower_from import lower_from
 from viewmill.sql.lower_generators import with_lateral_view
 from viewmill.sql.lower_groups import Grouping, lower_groups, made_name
 from viewmill.sql.lower_session_windows import add_session_window, session_windows
+from viewmill.sql.lower_stream import when_closed, with_window_groups
 from viewmill.sql.lower_time_windows import add_time_window, time_windows
 from viewmill.sql.lower_windows import break_ties, in_levels, of_last_peer, reaches_peers
 from viewmill.sql.nested_functions import field
@@ -41,7 +42,7 @@ from viewmill.sql.scopes import Scope
 
 _KNOWN = {
     "with_", "expressions", "hint", "distinct", "from_", "joins", "where", "group", "having",
-    "qualify", "windows", "order", "limit", "offset", "laterals",
+    "qualify", "windows", "order", "limit", "offset", "laterals", "emit_final",
 }  # fmt: skip
 
 
@@ -71,6 +72,7 @@ class Outputs:
 def lower_select(select: exp.Select, environment: Environment, prefix: str | None) -> Lowered:
     """The SELECT as algebra; its columns are named `prefix.name`, or as the user sees them."""
     select = with_lateral_view(with_gaps_filled(select, environment), environment)
+    select = with_window_groups(select)
     _check_clauses(select, environment)
     keeps_order = environment.keeps_order
     needs_order = _needs_order(select, keeps_order)
@@ -85,6 +87,7 @@ def lower_select(select: exp.Select, environment: Environment, prefix: str | Non
         relation, scope = add_time_window(calls, relation, scope, environment)
     if calls := session_windows(select):
         relation, scope = add_session_window(calls, select, relation, scope, environment)
+    relation = when_closed(select, relation, scope, environment)
     outputs = _lower_outputs(select, environment, scope, windows, is_last=prefix is None)
     lowering = ExpressionLowering(environment, scope, _aliases(outputs), windows=windows)
     _lower_rest(select, outputs, lowering)

@@ -30,7 +30,7 @@ WINDOW = "window"
 _HINT = "Write window(ts, '10 minutes', '1 minute')."
 
 
-_MOST_WINDOWS = 10_000  # of one row: it is written once for each
+MOST_WINDOWS = 10_000  # of one row: it is written once for each
 
 
 def time_windows(select: exp.Select) -> list[exp.Anonymous]:
@@ -108,10 +108,10 @@ def _read(call: exp.Anonymous, lowering: ExpressionLowering) -> tuple[Expression
     if abs(offset) >= slide:
         message = "windows begin less than a slide after or before the full slide"
         raise MalformedSQL(message, span=lowering.span(lengths[2]))
-    if size >= LONGEST or -(-size // slide) > _MOST_WINDOWS:
+    if size >= LONGEST or -(-size // slide) > MOST_WINDOWS:
         raise UnsupportedQuery(
             f"a row would be in {-(-size // slide):,} windows of {size:,} microseconds",
-            detail=f"It may be in {_MOST_WINDOWS:,}.",
+            detail=f"It may be in {MOST_WINDOWS:,}.",
             hint="Take a longer slide.",
             span=span,
         )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.expressions import Column, Expression, Literal, UserCall, walk
 from viewmill.algebra.types import (
@@ -25,17 +24,15 @@ from viewmill.algebra.types import (
     Null,
     String,
     Type,
-    kept_type,
 )
 from viewmill.algebra.walk import columns_of
 from viewmill.deltas.arrow import arrow_type
-from viewmill.errors import Span, TypeMismatch, ViewmillError
+from viewmill.errors import Span, TypeMismatch
 from viewmill.program import json_values as j
 from viewmill.program import nested_functions as f
 from viewmill.program.evaluate import can_evaluate, compile_rows
 from viewmill.sql.coercion import cast, common_type, implicit, unify
-from viewmill.sql.data_types import type_of
-from viewmill.sql.nested_types import element_type, entry_types, struct_fields
+from viewmill.sql.nested_types import element_type, entry_types, struct_fields, written_type
 from viewmill.sql.not_modelled import NotModelled
 from viewmill.sql.python_calls import python_call
 from viewmill.sql.scopes import Scope
@@ -160,7 +157,7 @@ def nested_call(
         given = unify(lowering.all(nodes), "array")
         return python_call("array", f.array_of, given, array_of(given[0].type), span, nulls=True)
     if name == "struct":
-        return _struct(lowering, nodes, span)
+        return struct_call(lowering, nodes, span)
     if name == "var_map":
         return _map(lowering, nodes, span)
     if name == "regexp_split" and len(nodes) == 2 and _is_plain(nodes[1]):
@@ -169,8 +166,8 @@ def nested_call(
         return _sequence(lowering, nodes, span)
     if name == "array_sort":
         return _sort(lowering, node, span)
-    if name in _BUILT:
-        return _BUILT[name](lowering, nodes, span)
+    if name in BUILT:
+        return BUILT[name](lowering, nodes, span)
     if name not in _FUNCTIONS:
         return None
     code, typing, of_element, least, most = _FUNCTIONS[name]
@@ -231,6 +228,25 @@ def _insert(
     return python_call("array_insert", f.insert, given, array.type, span, nulls=True)
 
 
+def _longer(code: Callable[..., Any]) -> Callable[..., Expression | None]:
+    """array_append and array_prepend."""
+
+    def build(
+        lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+    ) -> Expression | None:
+        array, *values = lowering.all(nodes)
+        element = element_type(array.type)
+        if element is None or len(values) != 1:
+            return None
+        is_null = isinstance(values[0].type, Null)
+        value = cast(values[0], element) if is_null else _as_element(values[0], element, "it")
+        if value.type != element:
+            return None
+        return python_call(code.__name__, code, (array, value), array.type, span, nulls=True)
+
+    return build
+
+
 def _sequence(
     lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
 ) -> Expression | None:
@@ -249,7 +265,8 @@ def _to_json(
     lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
 ) -> Expression | None:
     given = lowering.all(nodes)
-    if len(given) != 1 or not isinstance(given[0].type, Nested) or given[0].type == _BINARY:
+    is_nested = isinstance(given[0].type, Nested) and given[0].type not in _PLAIN
+    if len(given) != 1 or not is_nested:
         return None
     type_ = given[0].type
     return python_call("to_json", j.writer(arrow_type(type_)), given, STRING, span, of=type_)
@@ -263,32 +280,25 @@ def _from_json(
     text, written = lowering.all(nodes)
     if not isinstance(written, Literal) or not isinstance(written.value, str):
         return None
-    type_ = _read_type(written.value)
-    if not isinstance(type_, Nested) or type_ == _BINARY:
+    type_ = written_type(written.value)
+    if not isinstance(type_, Nested) or type_ in _PLAIN:
         return None
     text = cast(text, STRING) if isinstance(text.type, Null) else text
     return python_call("from_json", j.reader(arrow_type(type_)), (text,), type_, span, of=type_)
 
 
-def _read_type(written: str) -> Type | None:
-    """A type, or columns with their types, which are a struct."""
-    for each in (written, f"STRUCT<{written}>"):
-        try:
-            node = exp.DataType.build(each, dialect="spark")
-            return kept_type(type_of(node))
-        except (SqlglotError, ViewmillError, ValueError):
-            continue
-    return None
-
-
-_BINARY = Nested("BINARY")
-_BUILT: dict[str, Callable[..., Expression | None]] = {
+_PLAIN = (Nested("BINARY"), Nested("VARIANT"))
+# These come from Python in queries that are answered once, too.
+BUILT: dict[str, Callable[..., Expression | None]] = {
+    "array_append": _longer(f.append), "array_prepend": _longer(f.prepend),
     "arrays_zip": _zip, "array_insert": _insert, "generate_series": _sequence,
     "sequence": _sequence, "json_format": _to_json, "to_json": _to_json, "from_json": _from_json,
 }  # fmt: skip
 
 
-def _struct(lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None) -> Expression:
+def struct_call(
+    lowering: ExpressionLowering, nodes: list[exp.Expr], span: Span | None
+) -> Expression:
     names, values = list[str](), list[exp.Expr]()
     for i, each in enumerate(nodes):
         if isinstance(each, exp.PropertyEQ):
@@ -540,6 +550,14 @@ def _two_elements(types: Sequence[Type]) -> list[Type] | None:
     return None if len(both) != 2 or None in both else [e for e in both if e is not None]
 
 
+def _two_maps(types: Sequence[Type]) -> list[Type] | None:
+    both = [entry_types(each) for each in types]
+    found = [each for each in both if each is not None]
+    if len(found) != 2 or len(both) != 2 or found[0][0] != found[1][0]:
+        return None
+    return [found[0][0], found[0][1], found[1][1]]
+
+
 def _with_keys(types: Sequence[Type], made: Type) -> Type:
     found = entry_types(types[0])
     assert found is not None
@@ -562,5 +580,6 @@ _LAMBDAS: dict[str, tuple[Callable[..., Any], _Read, _Made]] = {
     "map_filter": (f.kept_entries, _entry, lambda types, made: types[0]),
     "transform_values": (f.with_values, _entry, _with_values),
     "transform_keys": (f.with_keys, _entry, _with_keys),
+    "map_zip_with": (f.zip_maps, _two_maps, _with_values),
     "zip_with": (f.zip_with, _two_elements, lambda types, made: array_of(made)),
 }

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from viewmill.algebra.schema import Field
-from viewmill.algebra.types import Nested, Type
+from viewmill.algebra.types import NULL, Nested, Type, kept_type
+from viewmill.errors import ViewmillError
 from viewmill.sql.data_types import type_of
 
 _OPEN, _CLOSED = "<(", ">)"
@@ -35,6 +37,16 @@ def struct_fields(type_: Type) -> tuple[Field, ...] | None:
     return None if inside is None else tuple(map(_field, _cut(inside, ",")))
 
 
+def written_type(text: str) -> Type | None:
+    """A type, or columns with their types, which are a struct; None if it is neither."""
+    for each in (text, f"STRUCT<{text}>"):
+        try:
+            return kept_type(type_of(exp.DataType.build(each, dialect="spark")))
+        except (SqlglotError, ViewmillError, ValueError):
+            continue
+    return None
+
+
 def _inside(type_: Type, word: str) -> str | None:
     if not isinstance(type_, Nested) or not type_.name.upper().startswith(f"{word}<"):
         return None
@@ -52,6 +64,8 @@ def _field(text: str) -> Field:
 @cache
 def _type(text: str) -> Type:
     name = text.strip()
+    if name == "VOID":
+        return NULL
     return Nested(name) if "<" in name else type_of(exp.DataType.build(name, dialect="spark"))
 
 

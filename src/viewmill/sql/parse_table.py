@@ -24,6 +24,7 @@ TABLE_CLAUSES = (
     "TIMESTAMP BY",
     "PARTITION LENGTH",
     "LATENESS",
+    "IDLE AFTER",
     "RETENTION",
     "ROLL UP",
     "ARCHIVE",
@@ -137,6 +138,8 @@ def _clauses(cursor: Cursor, columns: list[ColumnDef]) -> dict[str, Any]:
                 values[field] = cursor.integer("PARTITION LENGTH, in seconds,")
             case "LATENESS":
                 values[field] = parse_interval(cursor, positive=False)
+            case "IDLE AFTER":
+                values[field] = parse_interval(cursor)
             case "RETENTION":
                 values[field] = parse_interval(cursor)
             case "ROLL UP":

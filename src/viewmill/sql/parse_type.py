@@ -53,12 +53,14 @@ TYPES: dict[str, Type] = {
     "TIMESTAMP_NTZ": TIMESTAMP,
     "TIMESTAMP_LTZ": TIMESTAMP,
     "BINARY": Nested("BINARY"),
+    "VARIANT": Nested("VARIANT"),
 }
 
 # What a hint names: each type once, under its usual name.
 SHOWN = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(p,s)", "STRING",
-    "DATE", "TIMESTAMP", "BINARY", "ARRAY<type>", "MAP<type, type>", "STRUCT<name: type, ...>",
+    "DATE", "TIMESTAMP", "BINARY", "VARIANT", "ARRAY<type>", "MAP<type, type>",
+    "STRUCT<name: type, ...>",
 )  # fmt: skip
 
 MAX_PRECISION = 38

@@ -56,7 +56,11 @@ def duckdb_type(type_: Type) -> str:
 
 @cache
 def _duckdb_nested(name: str) -> str:
-    return exp.DataType.build(quoted_fields(name), dialect="spark").sql("duckdb")
+    type_ = exp.DataType.build(quoted_fields(name), dialect="spark")
+    for each in type_.find_all(exp.DataType):
+        if each.this == exp.DataType.Type.VARIANT:  # kept as text
+            each.set("this", exp.DataType.Type.TEXT)
+    return type_.sql("duckdb")
 
 
 def duckdb_literal(literal: Literal) -> str:

@@ -63,6 +63,7 @@ class CreateTable:
     retention: int | None = None
     roll_up: RollUp | None = None
     archive: str | None = None
+    idle_after: int | None = None
     if_not_exists: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 

@@ -86,7 +86,7 @@ class TimeTableParser(DatabricksParser):
         if wrapped:
             self._match_r_paren()
         query = self._windows_of(name, call)
-        query.meta.update(start=start.start, end=self._prev.end)
+        query.meta.update(start=start.start, end=self._prev.end, is_call=True)
         return self._parse_subquery(this=query, parse_alias=True)
 
     def _parse_time_call(self, name: str) -> _Call:

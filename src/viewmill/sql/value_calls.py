@@ -7,6 +7,8 @@ gives  algebra UserCall over a function of `program.value_functions`; None if th
 
 from __future__ import annotations
 
+import decimal
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +18,11 @@ from viewmill.algebra.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    FLOAT,
     INT,
     STRING,
     TIMESTAMP,
+    Decimal,
     Integer,
     Nested,
     Null,
@@ -30,7 +34,8 @@ from viewmill.program import json_values as j
 from viewmill.program import value_functions as f
 from viewmill.program import zone_functions as zones
 from viewmill.program.value_functions import lenient
-from viewmill.sql.coercion import cast, implicit
+from viewmill.sql.coercion import cast, constant, implicit
+from viewmill.sql.decimals import as_decimal
 from viewmill.sql.python_calls import python_call
 
 BINARY = Nested("BINARY")
@@ -82,6 +87,9 @@ _FACTS: dict[str, Fact] = {
     "json_array_length": Fact(j.array_length, _S, INT),
     "json_keys": Fact(j.object_keys, _S, _TEXTS),
     "schema_of_json": Fact(j.schema_of, _S, STRING),
+    "asinh": Fact(math.asinh, (DOUBLE,), DOUBLE), "acosh": Fact(f.acosh, (DOUBLE,), DOUBLE),
+    "atanh": Fact(f.atanh, (DOUBLE,), DOUBLE),
+    "regexp_replace with more arguments": Fact(f.replace_from, (*_PARSE, INT), STRING),
     "quote": Fact(f.quote, _S, STRING),
     "to_base32": Fact(f.to_base32, _B, STRING), "from_base32": Fact(f.from_base32, _S, BINARY),
     "parse_url": Fact(f.url_part, _PARSE, STRING, 2),
@@ -135,6 +143,8 @@ def value_call(name: str, given: Arguments, span: Span | None) -> Expression | N
         return _elt(given, span)
     if name in ("bit_get", "getbit") and len(given) == 2:
         return _bit_at(given, span)
+    if name in ("ceil", "floor") and len(given) == 2:
+        return _rounded(name, given, span)
     fact = _fact(name, given)
     if fact is None or not fact.fits(len(given)):
         return None
@@ -195,6 +205,26 @@ def _elt(given: Arguments, span: Span | None) -> Expression | None:
     taken = tuple(_as(each, result, "elt") for each in values)
     place = implicit(place, INT, "elt")
     return python_call("elt", f.elt, (place, *taken), result, span, nulls=True)
+
+
+def _rounded(name: str, given: Arguments, span: Span | None) -> Expression:
+    """ceil(x, digits) and floor(x, digits), which are DECIMAL."""
+    digits = constant(given[1], f"digits of {name}")
+    if not isinstance(digits, int):
+        raise TypeMismatch(f"{name} needs a whole number of digits", span=given[1].span or span)
+    exact = as_decimal(given[0].type) or _OF_FLOATS.get(given[0].type)
+    if exact is None:
+        raise TypeMismatch(f"{name} needs a number, got {given[0].type}", span=given[0].span)
+    scale = min(max(digits, 0), exact.scale)
+    whole = max(exact.precision - exact.scale + 1, 1 - digits)
+    result = Decimal(min(whole + scale, 38), scale)
+    way = decimal.ROUND_CEILING if name == "ceil" else decimal.ROUND_FLOOR
+    code = f.rounded_to(way, min(digits, exact.scale))
+    key = (way, digits, exact)
+    return python_call(name, code, (cast(given[0], exact),), result, span, of=key)
+
+
+_OF_FLOATS: dict[Type, Decimal] = {DOUBLE: Decimal(30, 15), FLOAT: Decimal(14, 7)}
 
 
 def _bit_at(given: Arguments, span: Span | None) -> Expression | None:

@@ -113,7 +113,7 @@ class Strategy(Protocol):
     ) -> Candidate | Rejection:
         """Offer a candidate, or say which part of the query is in the way."""
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The states and triggers that maintain `candidate.query`."""
 
 

@@ -26,6 +26,17 @@ VIEWS = {
     "by_text": "SELECT k FROM t WHERE (SELECT sum(x) FROM t a WHERE a.s = t.s AND a.k = t.k) > x",
     "float": "SELECT k, f FROM t WHERE f < (SELECT avg(f) FROM t a WHERE a.s = t.s)",
     "distinct": "SELECT s FROM t WHERE x > (SELECT sum(DISTINCT y) FROM u WHERE u.k = t.k)",
+    # A key without rows inside, NULL among them, has 0 or what COALESCE says.
+    "above_count": "SELECT x, s FROM t WHERE x >= (SELECT count(*) FROM u WHERE u.k = t.k)",
+    "as_many": "SELECT k, x FROM t WHERE x = (SELECT count(y) FROM u WHERE u.k = t.k)",
+    "another_count": "SELECT k FROM t WHERE x <> (SELECT count(*) FROM t a WHERE a.k = t.k"
+    " AND a.s = 'a')",
+    "or_one": "SELECT s, f FROM t WHERE f <= (SELECT coalesce(max(f), 1.0D) FROM t a"
+    " WHERE a.s = t.s AND a.k = t.k AND a.x > 0)",
+    "none_is_null": "SELECT k, x FROM t WHERE x < (SELECT CASE WHEN count(*) > 1 THEN max(y) END"
+    " FROM u WHERE u.k = t.k)",
+    "none_is_two": "SELECT k, x FROM t WHERE 1 + (SELECT CASE WHEN count(*) > 1 THEN max(y)"
+    " ELSE 2 END FROM u WHERE u.k = t.k) > x",
 }
 BLOCKS = {
     "two_tests": "SELECT k, x FROM t WHERE x > (SELECT avg(y) FROM u)"
@@ -38,6 +49,8 @@ BLOCKS = {
     " HAVING sum(x) > (SELECT 0.1 * sum(x * y) FROM t JOIN u ON t.k = u.k)",
     "in_subquery": "SELECT y FROM u WHERE k IN (SELECT k FROM t WHERE s <> 'b'"
     " AND x > (SELECT 0.5 * sum(y) FROM u v WHERE v.k = t.k))",
+    "count_of_join": "SELECT t.k, x FROM t WHERE x >= (SELECT count(*) FROM u v JOIN t w"
+    " ON v.k = w.k WHERE v.k = t.k AND w.s = 'a')",
     "join_inside": "SELECT t.s, u.y FROM t JOIN u ON t.k = u.k WHERE u.y = (SELECT min(v.y)"
     " FROM u v JOIN t w ON v.k = w.k WHERE v.k = t.k AND w.s = 'a')",
 }

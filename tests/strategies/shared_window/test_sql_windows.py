@@ -252,7 +252,7 @@ def test_a_view_made_later_answers_like_one_that_was_there():
         assert mill["late"].verify() == []
 
 
-def test_what_panes_do_not_take_is_recomputed():
+def test_what_panes_do_not_take_is_a_filter_by_time():
     with connect("TIMESTAMP BY ts") as mill:
         mill.sql(
             "CREATE MATERIALIZED VIEW v AS SELECT count(DISTINCT k) AS n"
@@ -262,7 +262,7 @@ def test_what_panes_do_not_take_is_recomputed():
             "CREATE MATERIALIZED VIEW w AS SELECT x FROM s [WINDOW 10 SECONDS SLIDE 5 SECONDS]"
         )
         mill.insert("s", [(at(i), i % 3, i, 0.0, 0) for i in range(17)])
-        assert mill["v"].status()["strategy"] == "recompute"
+        assert mill["v"].status()["strategy"] == "dataflow"
         assert mill["v"].rows() == [(3,)]
         assert sorted(mill["w"].rows()) == [(i,) for i in range(5, 15)]
         mill.advance("s", to=at(20))

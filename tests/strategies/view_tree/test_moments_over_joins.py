@@ -64,7 +64,7 @@ def shown(rows):
         Moments(y),
         Moments(*zip(*positive, strict=True) if positive else ((), ())),
     )
-    area = Moments([None if v is None else v * w for v, w in zip(x, c, strict=True)])
+    area = Moments([None if v is None else v * (w or 0) for v, w in zip(x, c, strict=True)])
     return (
         float(yx.xy) / math.sqrt(yx.xx) / math.sqrt(yx.yy) if _has(yx) and yx.xx * yx.yy else None,
         float(xz.xy / xz.n) if _has(xz) else None,

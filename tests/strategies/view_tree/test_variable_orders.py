@@ -104,6 +104,26 @@ def test_a_matrix_chain_is_multiplied_as_in_the_textbook(matrices: Mill, sizes: 
     assert multiplications(order, sizes) == textbook(sizes)
 
 
+@pytest.mark.parametrize(("count", "joins"), [(2, 1), (4, 2), (5, 3), (8, 3)])
+def test_equal_matrices_are_multiplied_in_a_balanced_tree(
+    matrices: Mill, count: int, joins: int
+) -> None:
+    """A change of the last of eight matrices went through seven joins, and met n^7 entries."""
+    statistics = Statistics(
+        rows={f"A{i}": 10_000 for i in range(1, count + 1)},
+        distinct={(f"A{i}", f"x{i + j}"): 100 for i in range(1, count + 1) for j in (0, 1)},
+    )
+    order = found(block(matrices, chain(count)), statistics)
+    (top,) = order.children
+    (below,) = top.children
+    assert max(map(_joins, below.children)) == joins
+
+
+def _joins(order: Order) -> int:
+    """The most bound variables from here to a table."""
+    return 1 + max(map(_joins, order.children), default=0)
+
+
 def test_the_mill_knows_the_sizes_of_its_matrices() -> None:
     sizes = (3, 40, 2, 30, 5)
     with vm.connect() as mill:

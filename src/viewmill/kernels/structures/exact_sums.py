@@ -347,7 +347,9 @@ def add_exact_product(pool, at, a, b, sign):
         if x == 0.0:
             continue
         for j in range(3):
-            add_product(pool, at, x, load_float(b + 8 * j))
+            y = load_float(b + 8 * j)
+            if y != 0.0:
+                add_product(pool, at, x, y)
 
 
 @structure
@@ -520,10 +522,15 @@ def exact_of(p, x, m):
 @structure
 def exact_times(p, a, m):
     """An exact number times an int."""
+    if m == 1 and not is_long(a):  # as of each row of a table with a key
+        copy_bytes(p, a, 24)
+        return p
     exact_none(p)
     if not is_long(a) and -9007199254740992 <= m <= 9007199254740992:
         for i in range(3):
-            add_times(0, p, load_float(a + 8 * i), m)
+            x = load_float(a + 8 * i)
+            if x != 0.0:
+                add_times(0, p, x, m)
         return p
     add_exact_product(0, p, a, exact_wide(scratch(EXACT_WORDS), wide_product(m, 1)), 1)
     return p

@@ -15,9 +15,9 @@ import shutil
 
 def open_file(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
     """Open a file or folder. A link in the place of a file is refused: in a mill from elsewhere it
-    may lead to a file that is none of the mill's."""
-    links = 0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW
-    return os.open(path, flags | links, mode)
+    may lead to a file that is none of the mill's. Nor is a pipe there waited for."""
+    only_files = 0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.open(path, flags | only_files, mode)
 
 
 close = os.close

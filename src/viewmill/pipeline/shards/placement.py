@@ -74,7 +74,7 @@ from viewmill.pipeline.shards.views import (
 )
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage, read_json, write_file
-from viewmill.pipeline.take_batch import last_taken, take_source
+from viewmill.pipeline.take_batch import last_taken, take_rows
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
@@ -250,7 +250,7 @@ class InShards:
             past = self._past_rows(mill, source, -1, taken)
             if past is not None:
                 with mill.batch():
-                    take_source(mill, source, past.selected().toArrow(), {source.name})
+                    take_rows(mill, source, past.selected().toArrow(), {source.name})
             self._brought.add(name)
 
     def _past(self, mill: Mill, source: Source, packed: PackedSource, after: int, upto: int) -> Any:

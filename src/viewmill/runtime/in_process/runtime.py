@@ -9,7 +9,6 @@ from viewmill.deltas.consolidate import consolidate
 from viewmill.deltas.delta import Delta, concat
 from viewmill.deltas.product import Changed, parts_of
 from viewmill.errors import ViewmillError
-from viewmill.program.parts import Moving
 from viewmill.program.program import Maintainer, Triggers
 from viewmill.runtime.runtime import Block, Family
 
@@ -67,7 +66,7 @@ class InProcessRuntime:
             for each in block.program.inputs
         ]
         self._moving.discard(block.name)
-        if isinstance(block.maintainer, Moving):
+        if block.maintainer.kept_parts is not None:
             self._moving.add(block.name)
 
     def remove(self, view: str) -> None:
@@ -331,7 +330,9 @@ class InProcessRuntime:
         for view in shows:
             if view in among:
                 refresh.outputs[view] = self._outputs[view] = output
-        if output.size or (self._moving and block.name in self._moving and _has_moved(block)):
+        if output.size or (
+            self._moving and block.name in self._moving and block.maintainer.has_moved()
+        ):
             changed[block.name] = output
             for view in shows:
                 changed[view] = output
@@ -413,8 +414,3 @@ class _Refresh:
         for view in views:
             spent, seen = self.spent.get(view, (0, 0))
             self.spent[view] = (spent + nanoseconds, seen + rows)
-
-
-def _has_moved(block: Block) -> bool:
-    """Whether a temporal view has a new part, even one that shows nothing."""
-    return isinstance(block.maintainer, Moving) and block.maintainer.has_moved()

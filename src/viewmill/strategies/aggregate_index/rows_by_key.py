@@ -17,6 +17,7 @@ from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Aggregate as AggregateCall
 from viewmill.algebra.expressions import Call, Case, Expression, ScalarSubquery, walk
+from viewmill.algebra.failures import failing_part
 from viewmill.algebra.relations import Aggregate, Named, Relation, Scan
 from viewmill.algebra.types import Wide
 from viewmill.algebra.walk import columns_of, has_subquery, map_parts, substitute
@@ -43,11 +44,15 @@ class Inside:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`test`: a column of a row against the aggregates of its `key`, which is () for all rows."""
+    """`test`: a column of a row against the aggregates of its `key`, which is () for all rows.
+
+    `is_strict` says that a row whose key has no rows inside does not pass; COUNT has 0 for it.
+    """
 
     key: tuple[Expression, ...]
     test: Test
     inside: Inside
+    is_strict: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,18 @@ def read_comparison(condition: Expression) -> Comparison:
     (subquery,) = found
     key, inside, value = _read_inside(subquery)
     bound = _with_value(right, subquery, value)
-    if key and not _is_strict(bound, inside):
-        raise NotTaken("an aggregate of no rows is a number: COUNT or COALESCE", condition.span)
-    return Comparison(key, _test(left, sign, bound, condition), inside)
+    is_strict = not key or _is_strict(bound, inside)
+    if not is_strict:
+        _require_value_of_none(bound, inside, condition)
+    return Comparison(key, _test(left, sign, bound, condition), inside, is_strict)
+
+
+def _require_value_of_none(bound: Expression, inside: Inside, condition: Expression) -> None:
+    """What a key without rows is compared with is computed for every row, and from a table."""
+    if failing_part(bound) is not None:
+        raise NotTaken("an aggregate of no rows is a number, and the bound can fail", bound.span)
+    if not isinstance(inside.rows, Scan):
+        raise NotTaken("COUNT or COALESCE of rows that are no table's", condition.span)
 
 
 def _test(left: Expression, sign: str, bound: Expression, condition: Expression) -> Test:

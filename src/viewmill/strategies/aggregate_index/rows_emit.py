@@ -7,15 +7,18 @@ gives  `Program`
            levels   for each key the levels of the column, in order; none is needed for =
            listed   the rows, by key and level
 
-A row is shown if its level is in the range as it was. When the aggregates of a key have changed,
-the levels between the old range and the new one are visited, and their rows begin or cease to be
-shown: together that is exact, and nothing else is touched.
+A row is shown if its level is in the range as it was. A key without a range has the usual one, that
+of no rows inside: nothing passes it, unless COUNT or COALESCE make a number of no rows. When the
+aggregates of a key have changed, the levels between the old range and the new one are visited, and
+their rows begin or cease to be shown: together that is exact, and nothing else is touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 
+from viewmill.algebra.aggregates import is_count
 from viewmill.algebra.conditions import filtered
 from viewmill.algebra.expressions import Column, Expression
 from viewmill.algebra.relations import Distinct, Relation, Values
@@ -46,7 +49,7 @@ from viewmill.strategies.aggregate_index.rows_by_key import RowsByKey, read_rows
 HIGHEST = (1 << 63) - 1
 _RESERVED = (
     "p", "q", "u", "first", "last", "begin", "end", "found", "sign", "judge", "walk", "search",
-    "rebuild", "quiet", "level", "j", "row", "count", "was",
+    "rebuild", "quiet", "level", "j", "row", "count", "usual_first", "usual_last",
 )  # fmt: skip
 _COUNT = (Slot("count", "int"),)
 
@@ -119,13 +122,22 @@ class _Rows:
 
     @property
     def _where(self) -> tuple[Expression, ...]:
-        """A row without key or level passes nothing."""
-        read = (*self.plan.comparison.key, self.test.core)
+        """A row without level passes nothing, one without key what no row inside is met by."""
+        return self._with(self.test.core, *(self.plan.comparison.key if self._is_strict else ()))
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.plan.comparison.is_strict
+
+    def _with(self, *read: Expression) -> tuple[Expression, ...]:
+        """The conditions of the table, and that these values are there."""
         known = dict.fromkeys(not_null(each) for each in read if each.nullable)
         return (*self.plan.where, *known)
 
     def _rows(self) -> Relation:
-        return filtered(self.plan.scan, self._where)
+        """The rows that lie by key and level."""
+        where = self._with(*self.plan.comparison.key, self.test.core)
+        return filtered(self.plan.scan, where)
 
     # The program.
 
@@ -149,33 +161,72 @@ class _Rows:
     def _write_outer(self) -> None:
         source, scan = self.source, self.plan.scan
         rest = [Column(f.name, f.type, f.nullable) for f in self.rest]
-        reads = [*self.key, self.level, *rest]
-        with self.writer.trigger(scan, reads, self._where) as scalar:
-            keys = [scalar.emit(each) for each in self.key]
-            fields = (*self._key_fields, self._level_field)
+        given = self.key if self._is_strict else self.plan.comparison.key
+        with self.writer.trigger(scan, [*given, self.level, *rest], self._where) as scalar:
+            keys = [scalar.emit(each) for each in given]
             source.line(f"level = {self._level_word(scalar.emit(self.level))}")
-            words = [as_word(k, f) for k, f in zip(keys, self._key_fields, strict=True)]
-            first = _tuple([*words, self._list_word("level")])
             row = {f.name: scalar.emit(each) for f, each in zip(self.rest, rest, strict=True)}
-            words_of_rest = key_words(list(row.values()), self.rest)
-            source.line(f"e = list_touch({self.listed}, {first}, {words_of_rest})")
-            before = source.name("times_before")
-            if self.levels:
-                source.line(f"{before} = int_at({self.listed}, e, 0)")
-            source.line(f"indexed_add({self.listed}, e, 0, m)")
-            source.line(f"list_settle({self.listed}, {first}, e)")
-            if self.levels:
-                level_key = _tuple([*words, "level"])
-                with source.block(f"if {before} == 0:"):
-                    source.line(f"ordered_add({self.levels}, {level_key}, (1,))")
-                with source.block(f"elif {before} + m == 0:"):
-                    source.line(f"ordered_add({self.levels}, {level_key}, (-1,))")
-            assert len(fields) == len(words) + 1
-            source.line(f"e = indexed_find({self.shown}, {_tuple(words or ['0'])})")
-            inside = f"int_at({self.shown}, e, 1) <= level <= int_at({self.shown}, e, 2)"
-            test = f"not ({inside})" if self._is_outside else inside
-            with source.block(f"if e != 0 and int_at({self.shown}, e, 0) != 0 and {test}:"):
+            self._write_usual()
+            source.line("begin, end = usual_first, usual_last")
+            known = [f"not {each.null}" for each in keys if each.null is not None]
+            with source.block(f"if {' and '.join(known) or 'True'}:"):
+                self._write_place([Operand(each.value) for each in keys], row)
+            inside = "begin <= level <= end"
+            with source.block(f"if not ({inside}):" if self._is_outside else f"if {inside}:"):
                 self.sink.take(scalar, "m")
+
+    def _write_place(self, keys: list[Operand], row: dict[str, Operand]) -> None:
+        """Write what puts a row where its key and level are, and reads the range of the key."""
+        source = self.source
+        words = [as_word(k, f) for k, f in zip(keys, self._key_fields, strict=True)]
+        first = _tuple([*words, self._list_word("level")])
+        words_of_rest = key_words(list(row.values()), self.rest)
+        source.line(f"e = list_touch({self.listed}, {first}, {words_of_rest})")
+        before = source.name("times_before")
+        if self.levels:
+            source.line(f"{before} = int_at({self.listed}, e, 0)")
+        source.line(f"indexed_add({self.listed}, e, 0, m)")
+        source.line(f"list_settle({self.listed}, {first}, e)")
+        if self.levels:
+            level_key = _tuple([*words, "level"])
+            with source.block(f"if {before} == 0:"):
+                source.line(f"ordered_add({self.levels}, {level_key}, (1,))")
+            with source.block(f"elif {before} + m == 0:"):
+                source.line(f"ordered_add({self.levels}, {level_key}, (-1,))")
+        self._write_find(_tuple(words or ["0"]))
+
+    def _write_find(self, key: str) -> None:
+        """Write what reads the range that is shown of a key."""
+        source, shown = self.source, self.shown
+        source.line(f"e = indexed_find({shown}, {key})")
+        with source.block(f"if e != 0 and int_at({shown}, e, 0) != 0:"):
+            source.line(f"begin, end = int_at({shown}, e, 1), int_at({shown}, e, 2)")
+
+    def _write_usual(self) -> None:
+        """Write the range of a key that has no rows inside."""
+        first, last = self._nothing
+        self.source.line(f"usual_first, usual_last = {first}, {last}")
+        if not self._is_strict:
+            calls = self.plan.comparison.inside.calls
+            none = {name: Operand("0", None if is_count(call) else "True") for name, call in calls}
+            self._write_range(none, "usual_first", "usual_last")
+
+    @property
+    def _nothing(self) -> tuple[int, int]:
+        """Nothing passes: no level is in the range, or all are where those outside pass."""
+        return (LOWEST, HIGHEST) if self._is_outside else (1, 0)
+
+    def _write_range(self, values: Mapping[str, Operand], begin: str, end: str) -> None:
+        """Write the range that passes these aggregates, if their comparison is not NULL."""
+        source = self.source
+        limit = write_bound(Scalar(source, dict(values), "-1"), self.test)
+        with source.block("if True:" if limit.null is None else f"if not {limit.null}:"):
+            low, high, bounded, _ = write_bounds(source, self.test, limit.value)
+            source.line(f"{begin} = {low}")
+            source.line(f"{end} = {high} - 1 if {bounded} else {HIGHEST}")
+            if self.test.operator == "<":  # than the least number: nothing is
+                with source.block(f"if {bounded} and {high} == {LOWEST}:"):
+                    source.line(f"{begin}, {end} = 1, 0")
 
     @property
     def _is_outside(self) -> bool:
@@ -243,25 +294,14 @@ class _Rows:
             for name, word in zip(self._key_names, words, strict=False):
                 source.line(f"{name} = {word}")
             bound = self.groups.write_values()
-            # Nothing passes: no level is in the range, or all are where those outside pass.
-            nothing = (LOWEST, HIGHEST) if self._is_outside else (1, 0)
-            source.line("active = 0")
-            source.line(f"first, last = {nothing[0]}, {nothing[1]}")
-            limit = write_bound(Scalar(source, bound, "-1"), self.test)
-            with source.block("if True:" if limit.null is None else f"if not {limit.null}:"):
-                low, high, bounded, _ = write_bounds(source, self.test, limit.value)
-                source.line(f"active, first = 1, {low}")
-                source.line(f"last = {high} - 1 if {bounded} else {HIGHEST}")
-                if self.test.operator == "<":  # than the least number: nothing is
-                    with source.block(f"if {bounded} and {high} == {LOWEST}:"):
-                        source.line("first, last = 1, 0")
+            source.line(f"first, last = {self._nothing[0]}, {self._nothing[1]}")
+            self._write_range(bound, "first", "last")
+            self._write_usual()
+            source.line("active = int(first != usual_first or last != usual_last)")
             key = _tuple(self._key_names or ["0"])
-            source.line(f"e = indexed_find({self.shown}, {key})")
-            source.line(f"was, begin, end = 0, {nothing[0]}, {nothing[1]}")
-            with source.block(f"if e != 0 and int_at({self.shown}, e, 0) != 0:"):
-                source.line(f"was, begin = 1, int_at({self.shown}, e, 1)")
-                source.line(f"end = int_at({self.shown}, e, 2)")
-            with source.block("if was == active and begin == first and end == last:"):
+            source.line("begin, end = usual_first, usual_last")
+            self._write_find(key)
+            with source.block("if begin == first and end == last:"):
                 source.line("return 0")
             self._write_note(key)
             with source.block("if quiet == 0:"):
@@ -272,7 +312,7 @@ class _Rows:
         source.line()
 
     def _write_note(self, key: str) -> None:
-        """Write that the range is shown; one through which nothing passes is all zero."""
+        """Write that the range is shown; the usual one is all zero."""
         source, shown = self.source, self.shown
         source.line(f"e = indexed_touch({shown}, {key})")
         for i, new in enumerate(("active", "first * active", "last * active")):

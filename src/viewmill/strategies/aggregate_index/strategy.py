@@ -128,7 +128,7 @@ class AggregateIndex:
         notes = _general_notes(read, why)
         return Candidate(self.name, query, cost, notes, is_linear=True, program=program)
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The program that `match` wrote; rows that pass on keep less."""
         if candidate.way == "rows" and candidate.passing:
             return emit_rows(candidate.query, self.name, passing=True)

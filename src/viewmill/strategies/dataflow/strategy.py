@@ -93,7 +93,7 @@ class Dataflow:
             return Rejection(self.name, no.reason, no.span)
         return Candidate(self.name, query, Cost(_CALL_US, _PYTHON_US, 0), program=program)
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The program that `match` wrote; triggers whose rows pass on do not keep them."""
         program = candidate.program
         assert program is not None

@@ -7,12 +7,14 @@ next   engines.build
 
 from __future__ import annotations
 
+from viewmill.algebra.clock import WATERMARK, watched_tables
 from viewmill.algebra.expressions import Call, Column, walk
 from viewmill.algebra.hints import Hints
 from viewmill.algebra.relations import Foreign, Relation
+from viewmill.algebra.schema import Schema
 from viewmill.algebra.walk import expressions, sources, walk_relations
 from viewmill.codegen.inputs import program_inputs
-from viewmill.program.program import Program, Queries
+from viewmill.program.program import Input, Program, Queries
 from viewmill.strategies.join_sizes import joined_rows
 from viewmill.strategies.strategy import (
     NO_HINTS,
@@ -49,17 +51,23 @@ class Recompute:
             self.name, query, Cost(cost, 0.0, 0), notes, is_linear=True, recomputes=True
         )
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The query, and no state but its last result."""
         query = candidate.query
         return Program(
             strategy=self.name,
             query=query,
-            inputs=program_inputs(query),
+            inputs=(*program_inputs(query), *_clocks(query)),
             output=query.schema,
             states=(),
             body=Queries(query),
         )
+
+
+def _clocks(query: Relation) -> list[Input]:
+    """The time of the tables that a query reads: it alone may change the result."""
+    names = sorted(f"{WATERMARK}{each}" for each in watched_tables(query))
+    return [Input(each, each, Schema(())) for each in names]
 
 
 def _pairs(query: Relation, statistics: Statistics) -> int:

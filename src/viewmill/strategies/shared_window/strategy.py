@@ -79,7 +79,7 @@ class SharedWindow:
         cost = Cost(_REFRESH_US, _ROW_US, 64 * statistics.row_count(found.scan.source))
         return Candidate(self.name, query, cost, notes, way=_way(hints))
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """Two programs without state around the window: what rows become, what answers become."""
         query = candidate.query
         found = _found(query)

@@ -58,7 +58,7 @@ class TemporalView:
         cost = Cost(_REFRESH_US, _ROW_US, _HELPER_BYTES * rows * (body.width + 1))
         return Candidate(self.name, query, cost, (_note(body),), way=str(body.length))
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The programs around the window, and how its helper parts are kept."""
         query = candidate.query
         found = windowed(query)

@@ -204,6 +204,9 @@ def _beside(
         met = builder.met[scan.alias]
         pairs = {variables[n]: met[key] for n, key in keys if n in variables}
         own = [(n, each) for n, each in values if columns_of(each) & names]
+        for each in (*pairs.values(), *(value for _, value in own)):
+            if not isinstance(each, Column) or isinstance(each.type, Wide):
+                raise NotTaken("a value beside a group that is no word of a column", each.span)
         found.append(Beside(scan, pairs, tuple(own)))  # type: ignore[arg-type]
     return tuple(found)
 
@@ -298,7 +301,10 @@ class _Builder:
 
     def aliases(self, expression: Expression) -> set[str]:
         """The occurrences that an expression reads."""
-        return {self.alias_of[name] for name in columns_of(expression)}
+        names = columns_of(expression)
+        if not names <= self.alias_of.keys():
+            raise NotTaken("a key or a sum of what stands beside a group", expression.span)
+        return {self.alias_of[name] for name in names}
 
     def _place(self, condition: Expression) -> None:
         """A condition on one table is its filter; an equality of two makes a variable."""

@@ -81,7 +81,7 @@ class ViewTree:
             said = (*said, "kept as arrays, as the hint DENSE says")
         return TreeCandidate(self.name, query, cost, said, program=program, plan=plan)
 
-    def emit(self, candidate: Candidate, view: str) -> Program:
+    def emit(self, candidate: Candidate) -> Program:
         """The program that `match` wrote."""
         assert candidate.program is not None
         return candidate.program

@@ -17,7 +17,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,11 +40,29 @@ TABLES = {
     "r": "CREATE TABLE r (k BIGINT PRIMARY KEY, y BIGINT)",
     "p": "CREATE TABLE p (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts PARTITION LENGTH 60",
 }
-COLUMNS = {"t": ("k", "s", "x"), "r": ("k", "y"), "p": ("ts", "x")}
+COLUMNS = {
+    "t": ("k", "s", "x"), "r": ("k", "y"), "p": ("ts", "x"), "n": ("k", "xs"), "e": ("a", "b"),
+}  # fmt: skip
 VIEWS = {
     "grouped": "SELECT k, sum(x) AS s, count(*) AS n FROM t GROUP BY k",
     "joined": "SELECT t.s, r.y, t.x FROM t JOIN r ON t.k = r.k",
     "minutes": "SELECT count(*) AS n, sum(x) AS s FROM p",
+}
+# One schedule of five has these, too: lists, and what a recursive query reaches.
+MORE_TABLES = {
+    "n": "CREATE TABLE n (k BIGINT, xs ARRAY<BIGINT>)",
+    "e": "CREATE TABLE e (a BIGINT, b BIGINT)",
+}
+MORE_VIEWS = {
+    "exploded": "SELECT k, x FROM n LATERAL VIEW explode(xs) z AS x",
+    "reached": "WITH RECURSIVE r AS (SELECT a, b FROM e WHERE a < 3 UNION "
+    "SELECT r.a, e.b FROM r JOIN e ON r.b = e.a) SELECT a, b FROM r",
+    "ranked": "SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY x) AS i FROM t",
+    "chained": "SELECT s, count(*) AS n FROM grouped GROUP BY s",
+}
+_IN_DUCKDB = {  # what it says in another way
+    "exploded": "SELECT k, unnest(xs) FROM n",
+    "chained": f"SELECT s, count(*) FROM ({VIEWS['grouped']}) GROUP BY s",
 }
 LATER = "CREATE MATERIALIZED VIEW later REFRESH WITHIN INTERVAL '1' HOUR AS SELECT k FROM t"
 _MINUTE = datetime.datetime(2024, 1, 1)
@@ -95,7 +113,10 @@ class _World:
         self.schedule, self.chance = schedule, random.Random(schedule.seed + 1)
         self._folder, self._lives = folder, 0
         self._next = 0
-        self.rows: Rows = {name: [] for name in TABLES}
+        has_more = schedule.seed % 5 == 0
+        self._tables = {**TABLES, **MORE_TABLES} if has_more else TABLES
+        self._views = {**VIEWS, **MORE_VIEWS} if has_more else VIEWS
+        self.rows: Rows = {name: [] for name in self._tables}
         self.mill: vm.Mill | None = None
         self.maybe: Rows | None = None  # the rows if a change is there whose outcome is unknown
 
@@ -119,9 +140,9 @@ class _World:
 
     def _work(self, root: Path) -> None:
         mill = self.mill = vm.connect(root / "m.mill")
-        for statement in TABLES.values():
+        for statement in self._tables.values():
             mill.sql(statement)
-        for name, query in VIEWS.items():
+        for name, query in self._views.items():
             mill.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
         mill.sql(LATER)
         self._change(self._draw())
@@ -148,7 +169,7 @@ class _World:
                 self.mill = self._again(root)
             else:
                 return self._change(self._draw())
-        except OutcomeUnknown:
+        except (OutcomeUnknown, MillClosed):  # of a checkpoint: this one, or one that Ctrl-C hid
             return False
         except StorageFailed:
             pass  # who asks for a checkpoint is told
@@ -179,9 +200,11 @@ class _World:
     def _draw(self) -> tuple[Callable[[vm.Mill], None], Rows]:
         """A change, and the rows after it."""
         chance, after = self.chance, {name: list(rows) for name, rows in self.rows.items()}
-        come: Rows = {"t": [], "r": [], "p": []}
+        come: Rows = {name: [] for name in self._tables}
         for name in chance.choice((("t",), ("t",), ("r",), ("p",), ("t", "r"), ("t", "p", "r"))):
             come[name] = self._new_rows(name, chance.choice((1, 2, 5, 60)))
+        for name in [each for each in MORE_TABLES if each in self._tables]:
+            come[name] = self._new_rows(name, 2)
         gone = []
         if chance.random() < 0.3 and after["t"]:
             gone = [chance.choice(after["t"])]
@@ -210,6 +233,10 @@ class _World:
                 found.append((i % 7, f"text {i}", i))
             elif table == "r":
                 found.append((i, i % 3))
+            elif table == "n":
+                found.append((i % 5, None if i % 7 == 0 else tuple(range(i % 4))))
+            elif table == "e":
+                found.append((i % 3, i % 11))
             else:
                 found.append((_MINUTE + datetime.timedelta(seconds=10 * i), i))
         return found
@@ -255,7 +282,7 @@ class _World:
 
     def _settled(self, mill: vm.Mill, after: Rows) -> Rows:
         """The rows with a change that was interrupted, or without it."""
-        return after if _is_same(_held(mill), after) else self.rows
+        return after if _is_same(_held(mill, self._tables), after) else self.rows
 
     # Ends.
 
@@ -280,7 +307,7 @@ class _World:
 
     def _check(self) -> None:
         mill = self._open_mill()
-        held = _held(mill)
+        held = _held(mill, self._tables)
         if self.maybe is not None:
             if _is_same(held, self.maybe):
                 self.rows = self.maybe
@@ -290,8 +317,8 @@ class _World:
             more = Counter(held[name]) - Counter(rows)
             if lost or more:
                 raise Broken(f"{name} has lost {len(lost)} rows and has {len(more)} too many")
-        expected = _recomputed(self.rows)
-        for name in VIEWS:
+        expected = _recomputed(self.rows, self._views)
+        for name in self._views:
             if Counter(mill[name].rows()) != Counter(expected[name]):
                 raise Broken(f"view {name} is not what DuckDB makes of the rows")
         self._check_clock(mill)
@@ -303,9 +330,14 @@ class _World:
             raise Broken(f"a clock that was set changes a policy: {status['lag_s']}, {due}")
 
 
-def _held(mill: vm.Mill) -> Rows:
+def _held(mill: vm.Mill, tables: Iterable[str]) -> Rows:
     names = mill.tables()
-    return {n: mill.sql(f"SELECT * FROM {n}").rows() if n in names else [] for n in TABLES}
+    found = {n: mill.sql(f"SELECT * FROM {n}").rows() if n in names else [] for n in tables}
+    return {n: [tuple(map(_hashable, row)) for row in rows] for n, rows in found.items()}
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _is_after_unknown(why: BaseException) -> bool:
@@ -314,7 +346,7 @@ def _is_after_unknown(why: BaseException) -> bool:
 
 
 def _is_same(one: Rows, other: Rows) -> bool:
-    return all(Counter(one[name]) == Counter(other[name]) for name in TABLES)
+    return all(Counter(one[name]) == Counter(other[name]) for name in one)
 
 
 _ENGINE: list[Any] = []  # the oracle's
@@ -325,25 +357,25 @@ class SharedEngine(DuckdbEngine):
 
     _made: ClassVar[list[SharedEngine]] = []
 
-    def __new__(cls, settings: Sequence[str] = ()) -> SharedEngine:
+    def __new__(cls, *, is_safe: bool = False) -> SharedEngine:
         """The one there is."""
         if not cls._made:
             cls._made.append(super().__new__(cls))
             DuckdbEngine.__init__(cls._made[0])
         return cls._made[0]
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
+    def __init__(self, *, is_safe: bool = False) -> None:
         """It was made before."""
 
     def close(self) -> None:
         """It is needed again."""
 
 
-def _recomputed(rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
+def _recomputed(rows: Rows, views: Mapping[str, str]) -> dict[str, list[tuple[Any, ...]]]:
     """What DuckDB makes of the rows."""
     if not _ENGINE:
         _ENGINE.append(duckdb.connect(config={"threads": 1}))
-    types = {"s": pa.string(), "ts": pa.timestamp("us")}
+    types = {"s": pa.string(), "ts": pa.timestamp("us"), "xs": pa.list_(pa.int64())}
     for table, found in rows.items():
         names = COLUMNS[table]
         columns = [[row[i] for row in found] for i in range(len(names))]
@@ -351,7 +383,8 @@ def _recomputed(rows: Rows) -> dict[str, list[tuple[Any, ...]]]:
             pa.array(c, types.get(n, pa.int64())) for n, c in zip(names, columns, strict=True)
         ]
         _ENGINE[0].register(table, pa.table(arrays, names=list(names)))
-    return {name: _ENGINE[0].execute(query).fetchall() for name, query in VIEWS.items()}
+    queries = {name: _IN_DUCKDB.get(name, query) for name, query in views.items()}
+    return {name: _ENGINE[0].execute(query).fetchall() for name, query in queries.items()}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ next   kernels.timed
 
 from __future__ import annotations
 
-from viewmill.algebra.clock import CLOCK, is_now
+from viewmill.algebra.clock import CLOCK, WATERMARK, clock_read, is_now, tables_of
 from viewmill.algebra.conditions import conjuncts
 from viewmill.algebra.expressions import Call, Cast, Column, Expression, Literal
 from viewmill.algebra.relations import Filter, Relation, Scan
@@ -34,8 +34,12 @@ def emit_timed(query: Relation, strategy: str) -> Program:
         raise NotTaken("what is compared with the clock is a block of its own", query.span)
     bounds = tuple(_bound(each, query.schema) for each in conjuncts(query.condition))
     rows = input_of(query.input)
-    inputs = rows, Input(CLOCK, CLOCK, Schema(()))
-    return Program(strategy, query, inputs, query.schema, (), Timed(rows.name, bounds))
+    clock = clock_read(query.condition)
+    assert clock is not None
+    tables = tables_of(clock)
+    sources = [f"{WATERMARK}{each}" for each in tables] or [CLOCK]
+    inputs = rows, *(Input(each, each, Schema(())) for each in sources)
+    return Program(strategy, query, inputs, query.schema, (), Timed(rows.name, bounds, tables))
 
 
 def _bound(condition: Expression, schema: Schema) -> TimeBound:
