@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from viewmill.algebra.names import folder_name
 from viewmill.errors import (
+    DamagedFile,
     ForbiddenChange,
     InvalidArgument,
     SourceBroken,
@@ -71,6 +72,11 @@ _MOST_SHARDS = 512
 _LOST = re.compile(
     r"FILE_NOT_EXIST|FileNotFoundException|Path does not exist|failOnDataLoss|OffsetOutOfRange"
     r"|data may have been lost|no longer available"
+)
+
+# How Spark says that its own files in the checkpoint are gone or cut off.
+_DAMAGED = re.compile(
+    r"Failed to read log file|Incomplete log file|MISSING_STATE_DIRECTORY|CANNOT_LOAD_STATE_STORE"
 )
 
 
@@ -427,6 +433,10 @@ class Pipeline:
                 detail="It was removed or replaced; Spark would not send them again.",
                 hint="Bring the mill back, or give an empty storage directory.",
             )
+        if (batch := self._storage.batch_without_offsets()) is not None:
+            raise _damaged_checkpoint(
+                self._storage.checkpoint, f"Batch {batch} is noted as done, and has no offsets."
+            )
         lost = lost_files(self._storage.checkpoint)
         if lost:
             raise _lost_data(f"{len(lost)} files of the next batch are gone: {', '.join(lost[:3])}")
@@ -570,6 +580,8 @@ class Pipeline:
     def failure_of(self, why: BaseException) -> ViewmillError:
         """What Spark said when the stream failed for a reason of its own."""
         lost = next((line.strip() for line in str(why).splitlines() if _LOST.search(line)), None)
+        if lost is None and _DAMAGED.search(str(why)):
+            return _damaged_checkpoint(self._storage.checkpoint, root_cause(why))
         if lost is None:
             return SourceBroken(
                 "the stream failed", detail=root_cause(why), hint="start() goes on from storage."
@@ -727,6 +739,14 @@ def _check_trigger(spark: Any, trigger: str) -> None:
             detail=str(why).splitlines()[0],
             hint='For example trigger="10 seconds".',
         ) from why
+
+
+def _damaged_checkpoint(checkpoint: Path, why: str) -> DamagedFile:
+    return DamagedFile(
+        f"Spark's checkpoint in {checkpoint} is damaged",
+        detail=why,
+        hint="Bring the storage back from a copy, or give an empty storage directory.",
+    )
 
 
 def _check_shards(placement: str, shards: int | None) -> None:

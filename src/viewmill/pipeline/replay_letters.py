@@ -19,7 +19,7 @@ from viewmill.errors import InvalidArgument, InvalidRow, nearest
 from viewmill.mill.mill import Mill
 from viewmill.pipeline.dead_letters import TABLE, Letter
 from viewmill.pipeline.source import Source
-from viewmill.pipeline.take_batch import take_source
+from viewmill.pipeline.take_batch import take_rows
 from viewmill.sources.read_files import AS_WRITTEN, convert, text_table
 
 REPLAYED = "_viewmill_replayed"
@@ -95,7 +95,7 @@ def _take(mill: Mill, source: Source, letter: Letter, row: Any) -> str:
     try:
         rows = _as_table(mill, source, letter, row)
         with mill.batch():
-            refused = take_source(mill, source, rows)
+            refused = take_rows(mill, source, rows)
             if not refused:
                 mill.insert(REPLAYED, [letter])
     except InvalidRow as why:

@@ -166,6 +166,12 @@ class Storage:
         names = [each.name for each in commits.iterdir()] if commits.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
+    def batch_without_offsets(self) -> int | None:
+        """The last batch that was done if Spark's checkpoint does not say what it took."""
+        batch = self.last_batch()
+        has_offsets = batch < 0 or (self.checkpoint / "offsets" / str(batch)).is_file()
+        return None if has_offsets else batch
+
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Whether it is a URL of something else than a file of this machine."""

@@ -97,7 +97,7 @@ def take_batch(
     with mill.batch():
         for source in sources:
             if source.name in arrived.rows:
-                refused = take_source(mill, source, arrived.rows[source.name], arrived.whole)
+                refused = take_rows(mill, source, arrived.rows[source.name], arrived.whole)
                 letters += [Letter(source.name, batch, why, row) for why, row in refused]
         for table, parts in arrived.changes.items():
             for part in parts:
@@ -114,7 +114,7 @@ def take_batch(
     return Taken(sum(arrived.counts.values()), len(letters))
 
 
-def take_source(
+def take_rows(
     mill: Mill, source: Source, rows: pa.Table, whole: Container[str] = ()
 ) -> list[tuple[str, str]]:
     """Add the rows of a source to the current batch; for a source in `whole` they replace all."""

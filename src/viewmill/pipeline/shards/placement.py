@@ -17,6 +17,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -73,7 +74,7 @@ from viewmill.pipeline.shards.views import (
 )
 from viewmill.pipeline.source import Source
 from viewmill.pipeline.storage import Storage, read_json, write_file
-from viewmill.pipeline.take_batch import last_taken, take_source
+from viewmill.pipeline.take_batch import last_taken, take_rows
 from viewmill.planner.blocks import inline_blocks
 from viewmill.planner.sharding.hypercube import hash_type
 from viewmill.planner.sharding.moments import gathered_schema
@@ -249,7 +250,7 @@ class InShards:
             past = self._past_rows(mill, source, -1, taken)
             if past is not None:
                 with mill.batch():
-                    take_source(mill, source, past.selected().toArrow(), {source.name})
+                    take_rows(mill, source, past.selected().toArrow(), {source.name})
             self._brought.add(name)
 
     def _past(self, mill: Mill, source: Source, packed: PackedSource, after: int, upto: int) -> Any:
@@ -337,6 +338,12 @@ class InShards:
         rows = source.selected()
         if not self._storage.checkpoint.exists():
             rows.write.mode("overwrite").parquet(folder)
+        elif not Path(folder).is_dir():
+            raise DamagedFile(
+                f'the rows of the batch source "{source.name}" are gone',
+                detail=f"They were written to {folder} at the first start.",
+                hint="Bring the storage back from a copy, or give an empty storage directory.",
+            )
         # By the names of files: in a storage that was moved they are not new.
         reader = self._spark.readStream.schema(rows.schema).option("fileNameOnly", "true")
         frame = reader.parquet(folder)
