@@ -128,9 +128,3 @@ def test_an_archive_that_lost_a_file_refuses_new_views_only(spark, tmp_path):
         assert "by_customer" not in pipe.mill
         pipe.run_once()
         assert shown(pipe, views) == in_process(tmp_path, views)
-    # A storage that was moved has no new rows, in batch sources neither.
-    (tmp_path / "storage").rename(tmp_path / "moved")
-    write_orders(tmp_path / "orders", "2", orders(2))
-    with pipeline(spark, tmp_path, views, storage="moved") as pipe:
-        pipe.run_once()
-        assert shown(pipe, views) == in_process(tmp_path, views)

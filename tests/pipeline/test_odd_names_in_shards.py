@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 
 from viewmill.testing.local_shards import LocalShards
 
-ODD = {
+ODD: dict[str, tuple[str, dict[str, str], dict[str, Sequence[tuple[int, ...]]]]] = {
     "a column called as two of them are written": (
         "`a+b` BIGINT, a BIGINT, b BIGINT",
         {"v": "SELECT `a+b`, count(*) AS n FROM t GROUP BY `a+b`",
