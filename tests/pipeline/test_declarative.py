@@ -11,7 +11,7 @@ from pyspark.pipelines.init_cli import init
 
 from viewmill.cli.adopt_pipeline import read_project
 from viewmill.cli.yaml_reader import InvalidSpec
-from viewmill.errors import InvalidArgument
+from viewmill.errors import InvalidArgument, ViewmillError
 from viewmill.pipeline.declarative.adopt import adopt
 from viewmill.pipeline.declarative.auto_cdc import Columns, history
 from viewmill.pipeline.declarative.names import Names, rewrite
@@ -80,6 +80,12 @@ def backwards():
     return spark.table("ranked").select(F.udf(lambda big: big[::-1])("big").alias("back"))
 
 @dp.materialized_view
+def renamed():
+    found = spark.table("raw").select("id", F.upper("customer").alias("customer"))
+    named = F.nvl("customer", F.lit("?")).alias("customer")
+    return found.select(named, F.left("customer", F.lit(1)))
+
+@dp.materialized_view
 def counted():
     return spark.table("backwards").groupBy("back").count()
 
@@ -140,7 +146,7 @@ def test_a_project_of_any_order_is_kept_incrementally_and_says_what_is_not(shop,
     assert lost.keys() == {"SET a.b = 3", "broken", "over_broken", "no_frame"}
     assert "nothing" in lost["broken"]
     assert "broken" in lost["over_broken"]
-    assert found["summary"].startswith("9 of 14 datasets are kept incrementally, 2 are computed")
+    assert found["summary"].startswith("10 of 15 datasets are kept incrementally, 2 are computed")
 
     orders(shop, (3, "bob", 50.0), (4, "ann", None))
     (shop / "cities" / "2.csv").write_text("name,city\ncy,Bonn\n")
@@ -159,6 +165,7 @@ def test_a_project_of_any_order_is_kept_incrementally_and_says_what_is_not(shop,
         "by_sql": [("ann",), ("bob",)],
         "backwards": [("s'ti",), ("s'ti",)],
         "counted": [("s'ti", 2)],
+        "renamed": [("ANN", "A"), ("ANN", "A"), ("BOB", "B"), ("BOB", "B")],
     }  # fmt: skip
     files = (shop / "sent").glob("*.json")
     sent = [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -251,10 +258,41 @@ def test_auto_cdc_keeps_the_newest_row_and_the_history_whatever_the_order(tmp_pa
         assert set(shown["newest"]) == open_
 
 
+EXPECTED = """
+from pyspark import pipelines as dp
+
+@dp.table
+@dp.expect("has a name", "customer IS NOT NULL")
+@dp.expect_or_drop("is worth something", "amount > 0")
+@dp.expect_all_or_fail({{"has an id": "id IS NOT NULL"}})
+def orders():
+    columns = "id BIGINT, customer STRING, amount DOUBLE"
+    return spark.readStream.format("json").schema(columns).load("{root}/orders")
+"""
+
+
+@pytest.mark.spark
+def test_expectations_are_counted_drop_rows_and_refuse_a_batch(tmp_path, spark):
+    for folder in ("orders", "transformations"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(SPEC)
+    (tmp_path / "transformations" / "a.py").write_text(EXPECTED.format(root=tmp_path))
+    orders(tmp_path, (1, "ann", 10.5), (2, None, 5.0), (3, "bob", None), (4, "bob", -1.0))
+    project = read_project(tmp_path / "spark-pipeline.yml")
+    found = adopt(project, spark=spark)
+    assert tables(found) == {"orders": [(1, "ann", 10.5), (2, None, 5.0)]}
+    counted = {each["expectation"]: each["rows that fail"] for each in found["expectations"]}
+    assert counted == {"has a name": "1", "is worth something": "2", "has an id": "0"}
+    orders(tmp_path, (None, "cy", 1.0))
+    with pytest.raises(ViewmillError, match="has an id"):
+        adopt(project, spark=spark)
+    assert len(pq.read_table(found["tables"]["orders"])) == 2
+
+
 @pytest.mark.spark
 def test_a_plan_is_printed_and_nothing_written(shop, spark):
     found = adopt(read_project(shop / "spark-pipeline.yml"), run=False, spark=spark)
-    assert found["incremental"] == 9 / 14
+    assert found["incremental"] == 10 / 15
     assert not (shop / "storage").exists()
     assert not [each for each in spark.catalog.listTables() if "stand_in" in each.name]
 

@@ -28,7 +28,7 @@ def adopt_pipeline(file: Path, storage: Path | None, *, run: bool, json: bool) -
     if json:
         print_json(found)
         return
-    for title in ("datasets", "not understood"):
+    for title in ("datasets", "expectations", "not understood"):
         rows = found[title]
         if rows:
             results().print(grid(list(rows[0]), [list(row.values()) for row in rows]))

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from viewmill.algebra.names import folder_name, quoted
 from viewmill.mill.changes import Change
+from viewmill.pipeline.declarative.expectations import refuse_broken
 from viewmill.pipeline.declarative.names import Names
 from viewmill.pipeline.declarative.planning import STAND_IN, Dataset, Planner
 from viewmill.pipeline.declarative.reading import quiet
@@ -87,6 +88,7 @@ class _Adopted:
             self._planner = Planner(spark, self._found, names)
             self._order = self._planner.plan()
         self._written: dict[str, str] = {}
+        self._failed: list[dict[str, str]] = []
         self._pipes: list[Pipeline] = []
 
     def report(self, *, run: bool) -> dict[str, Any]:
@@ -104,7 +106,8 @@ class _Adopted:
             f"{len(stored) - kept} are computed again, {lost} were not understood"
         )
         return {"project": self._project.name, "datasets": told,
-                "not understood": self._found.lost, "summary": summary,
+                "expectations": self._failed, "not understood": self._found.lost,
+                "summary": summary,
                 "incremental": kept / len(outputs) if outputs else 1.0,
                 "rows": rows, "seconds": time.perf_counter() - start,
                 "tables": self._written}  # fmt: skip
@@ -130,6 +133,7 @@ class _Adopted:
                     frame = bulk.query()
                 pipe.source(bulk.own, frame)
             self._define(pipe, dataset)
+        refuse_broken(pipe.mill, [check for each in mine for check in each.checks])
         status = pipe.run_once().status()
         for dataset in mine:
             self._after(pipe, dataset)
@@ -146,6 +150,8 @@ class _Adopted:
         is_name = dataset.is_temporary and not self._is_read_later(dataset)
         word = "VIEW" if is_name else "MATERIALIZED VIEW"
         pipe.view(dataset.own, f"CREATE {word} {quoted(dataset.own)} AS {dataset.sql}")
+        for check in dataset.checks:
+            pipe.view(check.own, f"CREATE MATERIALIZED VIEW {quoted(check.own)} AS {check.sql}")
         if dataset.output.kind == "sink":
             self._send(pipe, dataset)
         elif not dataset.is_temporary:
@@ -186,7 +192,14 @@ class _Adopted:
         self._written[sink.name] = f"{sink.format} {sink.properties.get('path', '')}".strip()
 
     def _after(self, pipe: Pipeline, dataset: Dataset) -> None:
-        """What later stages read, and what a catalog tells of a table."""
+        """What later stages read, how many rows failed, and what a catalog tells of a table."""
+        for check in dataset.checks:
+            (counts,) = pipe[check.own].rows()
+            self._failed += [
+                {"dataset": dataset.output.name.replace("`", ""), "expectation": each.name,
+                 "rows that fail": str(count), "action": each.action}
+                for each, count in zip(check.expected, counts, strict=True)
+            ]  # fmt: skip
         if self._is_read_later(dataset):
             self._planner.show(dataset, pipe[dataset.own].to_spark())
         if dataset.output.kind in _NOT_STORED or not self._lasts(dataset.key[0]):

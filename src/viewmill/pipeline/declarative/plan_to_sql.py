@@ -13,14 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from py4j.java_gateway import is_instance_of
+
 from viewmill.algebra.names import quoted
 from viewmill.pipeline.declarative.sql_file import option, seq
 
 _PASSED = ("SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression",
            "EventTimeWatermark")  # fmt: skip
 _NO_SQL = re.compile(
-    r"UDF$|UDAF$|UDTF$|Subquery$|^Exists$|^ListQuery$|OuterReference$|Invoke$|^Lambda|^Scala"
+    r"UDF$|UDAF$|UDTF$|Subquery$|^Exists$|^ListQuery$|OuterReference$|Invoke$|^Lambda|^Scala|^With$"
 )
+_REPLACED = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules"
+_ARITHMETIC = ("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod")
 _IS_PLAIN = re.compile(r"[\w.`]+").fullmatch
 _LONGEST = 4000  # characters of a column's text, which doubles with each step of x + x
 _JOINS = {"INNER": "JOIN", "CROSS": "CROSS JOIN", "LEFT OUTER": "LEFT JOIN",
@@ -60,6 +64,7 @@ class Translator:
     def __init__(self, spark: Any, table: Callable[[Any, str], str | None]) -> None:
         """`table(node, name)` names what is read there; None means to look further down."""
         self._jvm, self._table = spark._jvm, table
+        self._gateway = spark.sparkContext._gateway
         self._mark = f"v{uuid4().hex}x"
         self._tables = 0
 
@@ -232,14 +237,23 @@ class Translator:
         if word == "AttributeReference":
             name = f"{self._mark}{expression.exprId().id()}x"
             return expression.withName(name).withQualifier(self._jvm.PythonUtils.toSeq([]))
-        if word == "Alias":
+        if word == "Alias" or self._is_replaced(expression):
             return self._marked(expression.children().apply(0))
-        if _NO_SQL.search(word):
+        if _NO_SQL.search(word) or _is_try(word, expression):
             raise Untranslatable(f"{word} runs in Spark only")
         below = [self._marked(each) for each in seq(expression.children())]
         if not below:
             return expression
         return expression.withNewChildren(self._jvm.PythonUtils.toSeq(below))
+
+    def _is_replaced(self, expression: Any) -> bool:
+        """Whether its text would be of arguments that are no children: nvl(a, b) is coalesce."""
+        return bool(is_instance_of(self._gateway, expression, _REPLACED))
+
+
+def _is_try(word: str, expression: Any) -> bool:
+    """Whether it is try_add or the like, whose text is a + b."""
+    return word in _ARITHMETIC and str(expression.evalMode()) == "TRY"
 
 
 def _apart(names: Iterable[str]) -> list[str]:

@@ -20,6 +20,13 @@ from viewmill.algebra.names import quoted
 from viewmill.errors import ViewmillError
 from viewmill.mill.mill import Mill
 from viewmill.pipeline.declarative.auto_cdc import DELETES, SEQUENCE, Columns, history, newest
+from viewmill.pipeline.declarative.expectations import (
+    Check,
+    Expectation,
+    expected_of,
+    failures,
+    kept_rows,
+)
 from viewmill.pipeline.declarative.names import Key, Names, rewrite
 from viewmill.pipeline.declarative.plan_to_sql import Translator, Untranslatable, kind
 from viewmill.pipeline.declarative.reading import reading
@@ -62,6 +69,7 @@ class Dataset:
     reads: set[Key] = field(default_factory=set)
     uses: set[str] = field(default_factory=set)  # sources
     bulk: list[Bulk] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     stage: int = 0
 
     @property
@@ -105,7 +113,7 @@ class Planner:
 
     def evaluate(self, flow: Flow) -> Any:
         """The DataFrame of a flow's query, over what stands for its tables now."""
-        with reading(self._spark, self._called) as run:
+        with reading(self._spark, self._called, self._of_project) as run:
             frame = run(flow.query) if isinstance(flow.query, str) else flow.query()
         if not isinstance(frame, DataFrame):
             raise NotUnderstood(f"{flow.name} gives {type(frame).__name__}, not a DataFrame")
@@ -209,9 +217,21 @@ class Planner:
         if text is not None:
             tries.insert(0, lambda: rewrite(text, self._own))
         best = self._best(tries, frame)
-        if best.sql:
-            return best
-        return self._bulk(dataset, flow.name, lambda: self.evaluate(flow), frame, best.why)
+        if not best.sql:
+            query = lambda: self.evaluate(flow)  # noqa: E731
+            best = self._bulk(dataset, flow.name, query, frame, best.why)
+        expected = expected_of(flow.query)
+        return self._checked(dataset, best, expected) if expected else best
+
+    def _checked(
+        self, dataset: Dataset, tried: _Tried, expected: tuple[Expectation, ...]
+    ) -> _Tried:
+        """A flow without the rows that are dropped, and a view that counts those that fail."""
+        count = failures(tried.sql, expected)
+        self._mill.sql(f"CREATE MATERIALIZED VIEW {_TRIAL} AS {count}")
+        self._mill.sql(f"DROP MATERIALIZED VIEW {_TRIAL}")
+        dataset.checks.append(Check(self._names.own(f"{dataset.own}_failed"), count, expected))
+        return replace(tried, sql=kept_rows(tried.sql, expected))
 
     def _best(self, tries: list[Callable[[], str | None]], frame: Any) -> _Tried:
         """The first query that is kept incrementally, or else one that works."""
@@ -277,7 +297,7 @@ class Planner:
 
     def _cdc(self, dataset: Dataset, flow: CdcFlow) -> _Tried:
         def events() -> Any:
-            with reading(self._spark, self._called):
+            with reading(self._spark, self._called, self._of_project):
                 source = self._spark.table(flow.source)
                 return source.select("*", flow.sequence.alias(SEQUENCE), _sure(flow.deletes))
 
@@ -306,6 +326,12 @@ class Planner:
         """The temporary view that stands for a name; the name itself, if it is no table."""
         table = self._table(name, is_stream=is_stream)
         return name if table is None else quoted(table.view)
+
+    def _of_project(self, name: str) -> str | None:
+        """The temporary view that stands for a dataset of the project."""
+        if self._names.key(name) not in self.datasets:
+            return None
+        return self._called(name, False)
 
     def _own(self, name: str, is_stream: bool) -> str:
         table = self._table(name, is_stream=is_stream)

@@ -1,6 +1,6 @@
 """What the queries of a project read while they are looked at: stand-ins for their tables.
 
-takes  a function that gives the temporary view in whose place a name stands
+takes  functions that give the temporary view which stands for a name
 does   `spark.table`, `spark.sql`, `read.table` and `readStream.table` read that view instead
 """
 
@@ -15,22 +15,26 @@ from unittest.mock import patch
 from viewmill.pipeline.declarative.names import rewrite
 
 Called = Callable[[str, bool], str]  # a name, whether it is read as a stream
+OfProject = Callable[[str], str | None]  # None: a table of others, which is read as it is written
 
 
 @contextmanager
-def reading(spark: Any, called: Called) -> Iterator[Callable[[str], Any]]:
+def reading(spark: Any, called: Called, of_project: OfProject) -> Iterator[Callable[[str], Any]]:
     """Gives a function that runs a query of the project."""
     session, reader, stream = type(spark), type(spark.read), type(spark.readStream)
     plain_table, plain_sql = session.table, session.sql
+    plain_read, plain_stream = reader.table, stream.table
 
     def table(self: Any, tableName: str) -> Any:  # noqa: N803 (as PySpark calls it)
-        return plain_table(self, called(tableName, False))
+        return plain_table(self, of_project(tableName) or tableName)
 
     def read_table(self: Any, tableName: str) -> Any:  # noqa: N803
-        return plain_table(spark, called(tableName, False))
+        view = of_project(tableName)
+        return plain_read(self, tableName) if view is None else plain_table(spark, view)
 
     def read_stream(self: Any, tableName: str) -> Any:  # noqa: N803
-        return plain_table(spark, called(tableName, True))
+        view = of_project(tableName)
+        return plain_stream(self, tableName) if view is None else plain_table(spark, view)
 
     def sql(self: Any, sqlQuery: str, *more: Any, **named: Any) -> Any:  # noqa: N803
         text = rewrite(sqlQuery, called)

@@ -20,6 +20,7 @@ from pyspark.pipelines.output import MaterializedView, Sink, StreamingTable, Tem
 from pyspark.sql import functions
 
 from viewmill.errors import InvalidArgument
+from viewmill.pipeline.declarative.expectations import decorators
 
 _CONNECT = "pyspark.sql.connect.functions.builtin"  # PySpark takes `col` and `expr` from there
 
@@ -135,7 +136,8 @@ class Recorder(elements.GraphElementRegistry):  # type: ignore[misc]
 
 def load(spark: Any, files: list[Path], recorder: Recorder, root: Path) -> Definitions:
     """Run the Python files and read the SQL files of a project, as PySpark does."""
-    with elements.graph_element_registration_context(recorder), _plain_columns():
+    context = elements.graph_element_registration_context(recorder)
+    with context, _plain_columns(), decorators():
         for file in files:
             if file.suffix == ".py":
                 _run(spark, file)
