@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -349,4 +350,29 @@ def test_a_pipeline_shows_its_batches_sinks_and_refused_rows(shop, browser):
         browser.execute_script("location.hash = '#/refused'")
         wait_for_text(browser, IMAGE)
         assert browser.title == "Viewmill console"
+        assert complaints(browser) == []
+
+
+def test_ten_thousand_views_are_filtered_turned_and_live(shop, browser):
+    """The same view under other names: making so many would take minutes."""
+    catalog = shop.core.catalog
+    entry = catalog.view("largest")
+    for i in range(10_000):
+        catalog.add(replace(entry, name=f"v{i:05}", placed={}, listeners=[], waiting={}))
+    with shop.console() as console:
+        start = time.monotonic()
+        browser.get(console.url)
+        wait_for_text(browser, "10,002 views")
+        assert count(browser, ".node") <= 60
+        click(browser, "button", "Next")
+        wait_for_text(browser, "page 2 of")
+        write = "const i = document.querySelector('input'); i.value = arguments[0];"
+        browser.execute_script(write + "i.dispatchEvent(new Event('input'))", "v0999")
+        wait_for_text(browser, "10 match")
+        shop.insert("orders", [(7, "ann", 7)])
+        wait_for_text(browser, f"version {shop.version}", "#version")
+        browser.execute_script("location.hash = '#/of/v09999'")
+        wait_for_text(browser, "v09999", "h1")
+        wait_for_text(browser, "States")
+        assert time.monotonic() - start < 60
         assert complaints(browser) == []

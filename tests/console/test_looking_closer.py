@@ -50,7 +50,8 @@ def test_the_graph_has_blocks_and_sinks(kinds, client, tmp_path):
     assert client.get("/api/nodes?text=orders").json()["sinks"] == []
 
 
-def test_rates_and_latencies_are_of_the_commits_since_a_page_was_opened(shop, client):
+def test_rates_and_latencies_are_of_the_commits_since_a_page_was_opened(shop, client, monkeypatch):
+    monkeypatch.setattr(live, "_HEARTBEAT_S", 0.1)  # soon notices that the page is gone
     assert shop.core.watched is None
     with client.stream("GET", "/api/live") as stream:
         lines = stream.iter_lines()

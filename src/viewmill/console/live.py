@@ -40,6 +40,7 @@ class Live:
         self.subject, self.watch = subject, Watch()
         self.tempo, self.changed_rows = Tempo(), ChangedRows()
         self._stop = stop
+        self._took = 0.0  # by the last look, of the processor
         self._listeners: set[asyncio.Queue[News]] = set()
         self._threads: set[int] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -65,7 +66,6 @@ class Live:
         self._stop()
 
     async def _look_once(self) -> bool:
-        start = time.monotonic()
         try:
             is_there, changed = await self.in_thread(self._look)
         except Exception:  # noqa: BLE001 (a look that fails must not end the others)
@@ -74,10 +74,17 @@ class Live:
         if changed is not None:
             self._tell(changed)
         if is_there:
-            await asyncio.sleep(max(INTERVAL_S, (time.monotonic() - start) / _SHARE))
+            await asyncio.sleep(max(INTERVAL_S, self._took / _SHARE))
         return is_there
 
     def _look(self) -> tuple[bool, list[str] | None]:
+        start = time.thread_time()  # not what it waits for others
+        try:
+            return self._compare()
+        finally:
+            self._took = time.thread_time() - start
+
+    def _compare(self) -> tuple[bool, list[str] | None]:
         if not self.subject.look():
             return False, None
         with self.subject.reading() as mill:
