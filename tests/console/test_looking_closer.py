@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import viewmill as vm
+from viewmill.console import live
 from viewmill.console.console import Console, follow_console
 from viewmill.console.subjects import OwnPipeline
 
