@@ -260,3 +260,16 @@ def test_empty_arrays_and_maps_need_no_type(mill):
     assert mill.sql("SELECT array() AS a, map() AS m, size(array()) AS n").rows() == [([], [], 0)]
     assert mill.sql("SELECT CAST(array() AS ARRAY<STRING>) AS a").rows() == [([],)]
     assert mill["v"].verify() == []
+
+
+def test_a_zero_in_an_array_has_no_sign(mill, uncompiled):
+    """A view was filled with [0.0] twice, and the delete of [-0.0] found no such row."""
+    mill.sql("CREATE TABLE z (k INT, a ARRAY<DOUBLE>, m MAP<STRING, STRUCT<x: DOUBLE>>)")
+    rows = [(1, [zero, 1.5], {"-0.0": {"x": zero}}) for zero in (0.0, -0.0)]
+    mill.insert("z", rows)
+    mill.sql("CREATE MATERIALIZED VIEW zeros AS SELECT a, m FROM z WHERE k = 1")
+    mill.delete("z", rows[1:])
+    assert mill["zeros"].rows() == [([0.0, 1.5], {"-0.0": {"x": 0.0}})]
+    assert mill["zeros"].verify() == []
+    mill.delete("z", rows[1:])
+    assert mill["zeros"].rows() == mill.sql("SELECT * FROM z").rows() == []

@@ -195,16 +195,21 @@ class Dictionary:
         return self._strings.decode(ids, mask)
 
     def encode_nested(self, values: Sequence[Any]) -> Ids:
-        """The ids of nested values: equal when they print alike."""
+        """The ids of nested values: equal when they print alike; a zero has no sign."""
         ids = np.zeros(len(values), np.int64)
         for i, value in enumerate(values):
             if value is None:
                 continue
-            found = self._nested_ids.get(repr(value))
+            printed = repr(value)
+            found = self._nested_ids.get(printed)
+            if found is None and "-0.0" in printed:
+                value = _without_signs_of_zero(value)
+                printed = repr(value)
+                found = self._nested_ids.get(printed)
             if found is None:
                 found = self._strings.reserve()
                 self._nested[found] = value
-                self._nested_ids[repr(value)] = found
+                self._nested_ids[printed] = found
             ids[i] = found
         return ids
 
@@ -253,6 +258,17 @@ class Dictionary:
         for each in wides.column(0).to_pylist():
             wide.code(int(each))
         return len(wide) == int(wides.num_rows)
+
+
+def _without_signs_of_zero(value: Any) -> Any:
+    match value:
+        case float():
+            return value + 0.0
+        case list() | tuple():
+            return type(value)(map(_without_signs_of_zero, value))
+        case dict():
+            return {name: _without_signs_of_zero(each) for name, each in value.items()}
+    return value
 
 
 def string_array(values: Sequence[str], mask: npt.NDArray[np.uint8] | None) -> pa.Array:
