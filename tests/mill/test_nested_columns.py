@@ -269,7 +269,7 @@ def test_a_zero_in_an_array_has_no_sign(mill, uncompiled):
     mill.insert("z", rows)
     mill.sql("CREATE MATERIALIZED VIEW zeros AS SELECT a, m FROM z WHERE k = 1")
     mill.delete("z", rows[1:])
-    assert mill["zeros"].rows() == [([0.0, 1.5], {"-0.0": {"x": 0.0}})]
+    assert repr(mill["zeros"].rows()) == repr([([0.0, 1.5], [("-0.0", {"x": 0.0})])])
     assert mill["zeros"].verify() == []
     mill.delete("z", rows[1:])
     assert mill["zeros"].rows() == mill.sql("SELECT * FROM z").rows() == []

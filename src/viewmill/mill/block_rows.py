@@ -27,10 +27,16 @@ _MAX_HELD_ROWS = 200_000  # larger results are not held in memory
 
 
 class BlockRows:
-    """The inner blocks of a view while it is being filled."""
+    """The inner blocks of a view while it is being filled; `given` has rows for some of them."""
 
-    def __init__(self, core: Core, entry: ViewEntry, blocks: Sequence[Block]) -> None:
-        self._core, self._entry = core, entry
+    def __init__(
+        self,
+        core: Core,
+        entry: ViewEntry,
+        blocks: Sequence[Block],
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._core, self._entry, self._given = core, entry, given or {}
         self._queries = {each.name: _renamed(each.program.query, each) for each in blocks}
         self._uses = _uses(blocks, self._queries)
         self._rows: dict[str, Any] = {}  # by block; None if they are too many
@@ -46,7 +52,7 @@ class BlockRows:
         given = {} if tables is None else dict(tables)
         for name in self._blocks_in(definition):
             # Held rows were computed over the present tables, so they do not fit other ones.
-            rows = self._rows_of(name) if tables is None else None
+            rows = self._rows_of(name) if tables is None else self._given.get(name)
             if rows is not None:
                 source = f"{name}#rows"
                 rest[name] = Scan(source, "#rows", self._queries[name].schema)

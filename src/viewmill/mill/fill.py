@@ -333,7 +333,14 @@ def _feed(
     changing = _dearest_first(program, [each for each in program.inputs if each.name in fed])
     static = {each.source.lower() for each in program.inputs if each.name not in fed}
     nothing = {name: _no_rows(core, name) for name in entry.reads if name not in static}
-    inner = BlockRows(core, entry, list(own.values()))
+    # A block that counts has a row over empty tables, too, and that row is fed as well.
+    sources = (block.renamed.get(each.source, each.source) for each in changing)
+    empty = {
+        each: expanded(Delta.empty(own[each].program.output), core.dictionary)
+        for each in sources
+        if each in own
+    }
+    inner = BlockRows(core, entry, list(own.values()), empty)
     _load_definitions(block, program.states, inner, nothing)
     late = []
     for each in changing:
