@@ -36,12 +36,11 @@ def pipeline(
     *,
     archived: bool | None = None,
     shards: int = 2,
-    storage: str = "storage",
 ) -> Pipeline:
     """Orders by file, one in each batch, and the regions as a batch source."""
     (root / "orders").mkdir(exist_ok=True)
     pipe: Pipeline = vm.Pipeline(
-        spark, root / storage, placement="shards", shards=shards, archive=archived
+        spark, root / "storage", placement="shards", shards=shards, archive=archived
     )
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     pipe.source("orders", reader.parquet(str(root / "orders")), change="op")

@@ -344,7 +344,7 @@ class InShards:
                 detail=f"They were written to {folder} at the first start.",
                 hint="Bring the storage back from a copy, or give an empty storage directory.",
             )
-        # By the names of files: in a storage that was moved they are not new.
+        # By the names of files: in the copy of a storage they are not new.
         reader = self._spark.readStream.schema(rows.schema).option("fileNameOnly", "true")
         frame = reader.parquet(folder)
         return replace(source, frame=frame)
