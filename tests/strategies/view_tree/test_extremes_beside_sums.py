@@ -131,7 +131,7 @@ def test_they_stand_below_what_reads_them_when_a_view_is_filled():
     mill = vm.connect()
     mill.sql(TABLES)
     mill.insert("r", [(1, 1, 4, "k"), (1, 1, None, "m"), (2, 1, 9, None)])
-    mill.insert("s", [(1, 1, 0.5, None)])
+    mill.insert("s", [(1, 1, 0.5, None, None)])
     mill.sql(
         "CREATE MATERIALIZED VIEW v AS SELECT *, LAG(lo) OVER (ORDER BY a) AS before"
         f" FROM (SELECT a, MIN(x) AS lo, COUNT(*) AS n {JOIN} GROUP BY a)"
