@@ -160,3 +160,17 @@ def test_powers_of_a_product_of_floats_are_left_to_the_joined_rows():
         mill.sql(TABLES)
         mill.sql(f"CREATE MATERIALIZED VIEW v AS SELECT a, STDDEV(y * x) {JOIN}")
         assert mill["v"].status()["strategy"] == "dataflow"
+
+
+def test_decimals_and_whole_numbers_of_one_table_are_multiplied_as_floats():
+    """CREATE ended in an AssertionError: the engine was to fill a product of both."""
+    with vm.connect() as mill:
+        mill.sql("CREATE TABLE t (c DECIMAL(12, 2), u INT, v INT, k INT)")
+        mill.insert("t", [(Decimal(i % 7) / 4, i % 3, i % 2, i % 2) for i in range(12)])
+        mill.sql(
+            "CREATE MATERIALIZED VIEW v AS SELECT a.k, REGR_AVGX(a.c, a.v) AS m, COUNT(*) AS n"
+            " FROM t a JOIN t b ON a.u = b.u JOIN t c ON b.v = c.v GROUP BY a.k"
+        )
+        assert mill["v"].status()["strategy"] == "view_tree"
+        mill.delete("t", [(Decimal("0.25"), 1, 1, 1)])
+        assert mill["v"].verify() == []

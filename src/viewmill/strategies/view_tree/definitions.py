@@ -248,7 +248,7 @@ def _lifted(factor: Factor) -> AggregateCall:
         where = guard if where is None else conjunction(where, guard)
     if not factor.values:
         return AggregateCall("count", (), BIGINT, False, where=where)
-    values = [each if factor.is_float else _exact(each) for each in factor.values]
+    values = [_as_double(each) if factor.is_float else _exact(each) for each in factor.values]
     product = values[0]
     for each in values[1:]:
         product = _times(product, each)

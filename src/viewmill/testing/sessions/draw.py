@@ -281,6 +281,7 @@ def _create_view(rng: random.Random, world: World) -> Step | None:
     # Views in parts, and those that follow the clock, take none.
     has_none = "parts" in definition or "pattern" in definition
     has_none = has_none or "@now" in definition.get("duckdb", "")
+    has_none = has_none or query.endswith("EMIT FINAL") or "[WINDOW" in query
     lower = [world.views[name] for name in definition["reads"] if name in world.views]
     has_none = has_none or any(view.follows_clock for view in lower)
     clauses = f"REFRESH {policy}{'' if has_none else memory}"
