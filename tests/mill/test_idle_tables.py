@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import viewmill as vm
+from viewmill.mill import idle_tables
 from viewmill.mill.mill import Mill
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -83,3 +84,22 @@ def test_a_table_becomes_idle_without_any_call() -> None:
 def test_only_tables_with_a_time_can_be_idle() -> None:
     with pytest.raises(vm.errors.ViewmillError, match="TIMESTAMP BY"):
         vm.connect().sql("CREATE TABLE r (k INT) IDLE AFTER INTERVAL 5 MINUTES")
+
+
+def test_an_insert_is_not_refused_because_an_idle_table_cannot_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows were committed, and the insert raised; so did every read after it."""
+    mill = _mill()
+    mill.advance(to=_NOON + 5 * _MINUTE)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(idle_tables, "advance", fail)
+        mill.insert("p", [(_NOON + 21 * _MINUTE, 1)])
+        assert mill["v"].rows() == [(0,)]
+        assert "no space left" in mill.status()["trouble"]
+    assert mill["v"].rows() == [(1,)]  # the next read makes up for it
+    assert mill.status()["trouble"] is None

@@ -37,7 +37,11 @@ class IdleTables:
         self.follow()
 
     def follow(self) -> None:
-        """Advance the idle tables to where the others have come."""
+        """Advance the idle tables to where the others have come.
+
+        The change that brings them on is committed, and whoever reads asked for no tick: a tick
+        that fails is in the status, and is tried again.
+        """
         if self._is_following or self._core.read_only:
             return
         self._is_following = True
@@ -46,7 +50,8 @@ class IdleTables:
                 moment = self._reached_beside(views) if self._is_idle(entry) else None
                 reached = self._core.watermark(entry)
                 if moment is not None and (reached is None or moment > reached):
-                    advance(self._core, entry.name, moment)
+                    with self._core.after_commit(f"advancing the quiet table {entry.name}"):
+                        advance(self._core, entry.name, moment)
         finally:
             self._is_following = False
 

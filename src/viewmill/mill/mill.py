@@ -470,10 +470,7 @@ class Mill:
     def _commit_one(self, entry: TableEntry, change: Changed) -> None:
         """Commit the change of one table."""
         core = self._core
-        if core.watched is not None:
-            self._commit({entry.name: change})
-            return
-        if not is_small_commit(core, entry, change):
+        if core.watched is not None or not is_small_commit(core, entry, change):
             self._commit({entry.name: change})
             return
         assert isinstance(change, Delta)
