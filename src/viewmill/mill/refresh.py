@@ -31,7 +31,6 @@ from viewmill.mill.snapshots import note_changes
 from viewmill.mill.store import Store
 from viewmill.mill.window_families import fill_new_windows
 from viewmill.policies.policies import is_due
-from viewmill.program.kept_parts import KeptParts
 from viewmill.program.patterns import PatternQueries
 from viewmill.program.threads import caller, is_twin
 
@@ -355,7 +354,7 @@ def leave_waiting_for_time(core: Core, entry: ViewEntry, before: int, nothing: D
 
 def _is_in_parts(core: Core, view: str) -> bool:
     """Whether a refreshed view may have new parts although its rows did not change."""
-    return isinstance(core.catalog.view(view).block.maintainer, KeptParts)
+    return core.catalog.view(view).kept_parts is not None
 
 
 def _wait(entry: ViewEntry, source: str, change: Changed, now: int) -> None:
